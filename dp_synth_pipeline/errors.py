@@ -1,0 +1,66 @@
+"""Every error raised on purpose, on one page.
+
+Each message says what was expected, what was found and what to do next, and never quotes a data value.
+Messages are written here so that one wording serves the library, the command line and Dagster.
+"""
+
+from __future__ import annotations
+
+
+class DpSynthError(Exception):
+    """Base of everything this package raises on purpose; its text is safe to show and to log."""
+
+    exit_code = 2
+
+
+class InvalidInput(DpSynthError, ValueError):
+    """The request, the source or the configuration cannot be used as it stands; nothing was charged."""
+
+
+class UnknownAccount(DpSynthError, LookupError):
+    """The named privacy account does not exist in this ledger."""
+
+    def __init__(self, account: str, known: tuple[str, ...] = ()) -> None:
+        have = f"This ledger has: {', '.join(known)}." if known else "This ledger has no account yet."
+        super().__init__(
+            f"There is no privacy account {account!r}. {have} "
+            f"Open one on purpose: dp-synth ledger open {account} --epsilon E --delta D."
+        )
+
+
+class AccountMismatch(DpSynthError, ValueError):
+    """The account protects another privacy unit, or another limit, than the request assumes."""
+
+
+class BudgetExceeded(DpSynthError):
+    """The ledger refused: the request does not fit what is left. Nothing was read and nothing changed."""
+
+    exit_code = 3
+
+
+class LedgerCorrupted(DpSynthError):
+    """The ledger's chain, balances or costs do not agree with its entries; runs must stop."""
+
+    exit_code = 4
+
+
+class ReleaseStateError(DpSynthError):
+    """A release was asked to do something its state does not allow, such as training twice for one charge."""
+
+
+class TrainingError(DpSynthError):
+    """Training could not go on, and no weights were released."""
+
+    exit_code = 1
+
+
+class UnexpectedFailure(DpSynthError):
+    """A library failed; its own message is withheld, because such messages quote data values."""
+
+    exit_code = 1
+
+    def __init__(self, stage: str, error: BaseException) -> None:
+        super().__init__(
+            f"{stage} stopped on an unexpected {type(error).__name__}. Its message is withheld because it may quote "
+            f"private values; run again with DP_SYNTH_DEBUG=1 to print it on this terminal only."
+        )

@@ -1,0 +1,100 @@
+"""`TableCodec`: a table to int codes `(rows, columns)` and back, built from released facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.tabular.columns.axis import AxisCodec
+from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec
+from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+from dp_synth_pipeline.tabular.source import UNIT
+
+BATCH = 1 << 17
+"""Rows encoded or decoded at a time."""
+
+
+class TableCodec:
+    """Turns rows into codes and released codes into rows.
+
+    Attributes:
+        cardinalities: number of codes of each learned column, in table order.
+        forbidden: for each learned column, the codes that generation must not draw.
+    """
+
+    def __init__(self, schema: TableSchema, profile: TableProfile) -> None:
+        self.schema = schema
+        self.columns = [_codec(c, profile) for c in schema.learned]
+        self.cardinalities = tuple(c.cardinality for c in self.columns)
+        self.forbidden = tuple(c.forbidden for c in self.columns)
+
+    def encode(self, table: pa.Table | pa.RecordBatch) -> np.ndarray:
+        """Return codes, int16 `(rows, learned columns)`."""
+        codes = np.empty((table.num_rows, len(self.columns)), dtype=np.int16)
+        for i, (column, codec) in enumerate(zip(self.schema.learned, self.columns, strict=True)):
+            values = table.column(column.name)
+            codes[:, i] = codec.encode(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+        return codes
+
+    def encode_file(self, parquet: Path, out: Path) -> tuple[np.ndarray, np.ndarray | None]:
+        """Encode a completed snapshot into a memory-mapped matrix; return it and, if units are not rows, unit numbers.
+
+        Returns:
+            codes int16 (rows, columns), and unit numbers int64 (rows,) ascending, or None when each row is a unit.
+        """
+        file = pq.ParquetFile(parquet)
+        rows, has_unit = file.metadata.num_rows, UNIT in file.schema_arrow.names
+        codes = np.lib.format.open_memmap(out, "w+", np.int16, (rows, len(self.columns)))
+        units = np.empty(rows, dtype=np.int64) if has_unit else None
+        start = 0
+        for batch in file.iter_batches(BATCH):
+            stop = start + batch.num_rows
+            codes[start:stop] = self.encode(batch)
+            if units is not None:
+                units[start:stop] = np.asarray(batch.column(UNIT))
+            start = stop
+        codes.flush()
+        return codes, units
+
+    def marginals(self) -> list[np.ndarray]:
+        """Return each column's released probabilities by code: where training may start for free."""
+        return [c.marginal for c in self.columns]
+
+    def decode(self, codes: np.ndarray, *, first_row: int = 0) -> pa.RecordBatch:
+        """Return `(rows, published columns)` of synthetic values; identifiers number the rows from `first_row` + 1."""
+        rng = np.random.default_rng()
+        learned = {c.name: i for i, c in enumerate(self.schema.learned)}
+        arrays = [
+            self.columns[learned[c.name]].decode(codes[:, learned[c.name]], rng)
+            if c.name in learned
+            else _identifiers(c, first_row, len(codes))
+            for c in self.schema.published
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow_schema())
+
+    def decode_stream(self, batches: Iterator[np.ndarray]) -> Iterator[pa.RecordBatch]:
+        """Decode generated codes batch by batch, numbering rows through."""
+        row = 0
+        for codes in batches:
+            yield self.decode(codes, first_row=row)
+            row += len(codes)
+
+
+def _codec(column: Column, profile: TableProfile) -> CategoricalCodec | AxisCodec:
+    keep = column.nulls is NullPolicy.KEEP
+    facts = profile[column.name]
+    return AxisCodec(column, facts, keep_nulls=keep) if column.kind.numeric else CategoricalCodec(column, facts, keep_nulls=keep)
+
+
+def _identifiers(column: Column, first: int, rows: int) -> pa.Array:
+    numbers = np.arange(first + 1, first + rows + 1)
+    if pa.types.is_string(column.arrow_type):
+        return pa.array([f"{column.name}-{n:09d}" for n in numbers])
+    if column.kind is Kind.IDENTIFIER and not pa.types.is_integer(column.arrow_type):
+        return pa.array(numbers).cast(pa.string()).cast(column.arrow_type)
+    return pa.array(numbers).cast(column.arrow_type)

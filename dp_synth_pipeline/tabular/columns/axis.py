@@ -1,0 +1,128 @@
+"""Numbers, dates and datetimes: heavy values keep a code, the rest merges to nearly equal mass, decoding is fine again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular.profile import ColumnProfile
+from dp_synth_pipeline.tabular.schema import Column, Kind
+
+MAX_CODES = 40
+"""Codes per column, heavy values and groups together."""
+
+HEAVY = 0.015
+"""A value at least this likely keeps a code of its own."""
+
+
+class AxisCodec:
+    """Codes: heavy values (ascending), then groups of neighbouring cells (ascending), then null if needed.
+
+    A group's members are the released cells inside it: narrow bins, and values too light for a code. Decoding draws a
+    member by its released weight, then a value uniformly within the bin, so spikes, skew and rounding come back.
+    """
+
+    def __init__(self, column: Column, profile: ColumnProfile, *, keep_nulls: bool) -> None:
+        self.column, self.decimals = column, profile.decimals
+        weights = np.array(profile.weights)
+        values = np.array(profile.values, dtype=float)
+        heavy = np.flatnonzero(weights >= HEAVY)
+        heavy = heavy[np.argsort(-weights[heavy])][: MAX_CODES - 8]
+        self.heavy = np.sort(values[heavy])
+        light = np.setdiff1d(np.arange(len(values)), heavy)
+        # Members: (low, high, weight); a light value is a member of zero width.
+        low = np.concatenate([values[light], [b[0] for b in profile.bins]])
+        high = np.concatenate([values[light], [b[1] for b in profile.bins]])
+        mass = np.concatenate([weights[light], profile.bin_weights])
+        order = np.lexsort((high, low))
+        self.low, self.high, self.mass = low[order], high[order], mass[order]
+        self._group(MAX_CODES - len(self.heavy))
+        n = len(self.heavy) + len(self.starts)
+        if n == 0:  # nothing was released about this column: one code that decodes to null
+            self.cardinality, self.null, self.marginal = 1, 0, np.ones(1)
+            return
+        self.null = n if keep_nulls and profile.null_rate > 0 else None
+        self.cardinality = n + (self.null is not None)
+        own = weights[heavy][np.argsort(values[heavy])]
+        nulls = [] if self.null is None else [profile.null_rate]
+        self.marginal = np.concatenate([own, np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls])
+
+    forbidden: tuple[int, ...] = ()
+
+    def _group(self, groups: int) -> None:
+        total = self.mass.sum()
+        if len(self.mass) == 0 or total <= 0:
+            self.starts, self.edges = np.zeros(0, np.int64), np.zeros(0)
+            return
+        centre = (np.cumsum(self.mass) - self.mass / 2) / total
+        group = np.minimum((centre * groups).astype(np.int64), groups - 1)
+        self.starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        self.edges = self.low[self.starts[1:]]
+
+    def encode(self, values: pa.Array) -> np.ndarray:
+        """Return codes, int64 (rows,); values beyond the released cells take the nearest group."""
+        x, null = grid.to_axis(values, self.column.kind)
+        if self.cardinality == 1 and self.null == 0:
+            return np.zeros(len(x), np.int64)
+        if len(self.starts):
+            codes = len(self.heavy) + np.searchsorted(self.edges, x, side="right")
+        else:
+            codes = np.argmin(np.abs(x[:, None] - self.heavy[None, :]), axis=1)
+        if len(self.heavy):
+            place = np.clip(np.searchsorted(self.heavy, x), 0, len(self.heavy) - 1)
+            codes = np.where(self.heavy[place] == x, place, codes)
+        codes[null] = 0 if self.null is None else self.null
+        return codes.astype(np.int64)
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        """Return values of the column's storage type, drawn within their cells by released weights."""
+        x = np.zeros(len(codes))
+        own = codes < len(self.heavy)
+        x[own] = self.heavy[codes[own]]
+        ends = np.append(self.starts[1:], len(self.mass))
+        cumulative = np.append(0.0, np.cumsum(self.mass))
+        grouped = ~own & (codes < len(self.heavy) + len(self.starts))
+        g = codes[grouped] - len(self.heavy)
+        first, last = cumulative[self.starts[g]], cumulative[ends[g]]
+        target = first + rng.random(len(g)) * (last - first)
+        member = np.clip(np.searchsorted(cumulative, target, side="right") - 1, self.starts[g], ends[g] - 1)
+        x[grouped] = self._within(self.low[member], self.high[member], rng)
+        null = codes == (-1 if self.null is None else self.null)
+        return self._to_arrow(x, null)
+
+    def _within(self, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw uniformly from the values that lie in [low, high), on the column's own step."""
+        step = grid.step(self.column.kind, self.decimals)
+        u = rng.random(len(low))
+        if step == 0:
+            return np.where(high > low, low + u * (high - low), low)
+        first = np.ceil(np.round(low / step, 6))
+        count = np.maximum(np.ceil(np.round(high / step, 6)) - first, 1)
+        drawn = (first + np.floor(u * count)) * step
+        return np.where(high > low, drawn, low)
+
+    def _to_arrow(self, x: np.ndarray, null: np.ndarray) -> pa.Array:
+        kind, target = self.column.kind, self.column.arrow_type
+        if kind is Kind.DATE:
+            return pa.array(np.round(x).astype(np.int32), mask=null).cast(pa.date32()).cast(target)
+        if kind is Kind.DATETIME:
+            zone = getattr(target, "tz", None)
+            micros = pa.array(np.round(x).astype(np.int64), mask=null).cast(pa.timestamp("us"))
+            return micros.cast(pa.timestamp("us", zone)).cast(target, safe=False)
+        if kind is Kind.INTEGER:
+            return _integers(x, null, target)
+        if self.decimals is not None:
+            x = np.round(x, self.decimals)
+        values = pa.array(x, mask=null)
+        return values.cast(target, safe=False) if pa.types.is_decimal(target) else values.cast(target)
+
+
+def _integers(x: np.ndarray, null: np.ndarray, target: pa.DataType) -> pa.Array:
+    bits = target.bit_width
+    signed = pa.types.is_signed_integer(target)
+    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    if pa.types.is_floating(target):
+        return pa.array(np.round(x), mask=null).cast(target)
+    inside = np.clip(np.round(x), max(low, -(2**62)), min(high, 2**62))
+    return pa.array(inside.astype(np.int64), mask=null).cast(target)

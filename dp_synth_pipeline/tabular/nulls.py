@@ -1,0 +1,83 @@
+"""What becomes of nulls: kept and modelled, filled with a private mean or a constant, or their rows left out.
+
+Every policy acts on each row by itself with released numbers only, so it changes neither sensitivity nor cost. Leaving a
+row out under add/remove is a row-wise transformation: neighbours stay neighbours.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+from dp_synth_pipeline.tabular.source import quoted
+
+
+def fill_value(column: Column, profile: ColumnProfile) -> Any:
+    """Return what replaces a null of `column`, as a value of its storage type; None if nulls stay."""
+    if column.nulls is NullPolicy.CONSTANT:
+        return column.constant
+    if column.nulls is not NullPolicy.MEAN:
+        return None
+    if not column.kind.numeric:
+        if profile.mode is None:
+            raise InvalidInput(
+                f"column {column.name!r}: nulls: mean needs a private mode, but no category is frequent enough to be "
+                f"named; declare its categories, or use nulls: keep."
+            )
+        return profile.mode
+    mean = profile.mean or 0.0
+    if column.kind is Kind.DATE:
+        return date(1970, 1, 1) + timedelta(days=round(mean))
+    if column.kind is Kind.DATETIME:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(mean))
+    return round(mean) if column.kind is Kind.INTEGER else round(mean, profile.decimals if profile.decimals is not None else 9)
+
+
+def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Path) -> Path:
+    """Write the snapshot with its nulls handled as the schema says; the result is restricted like the snapshot."""
+    columns, values = [], []
+    for column in schema.learned:
+        fill = fill_value(column, profile[column.name])
+        name = quoted(column.name)
+        if fill is None:
+            columns.append(name)
+        else:
+            columns.append(f"coalesce({name}, TRY_CAST(? AS {_sql_type(column)})) AS {name}")
+            values.append(str(fill).lower() if isinstance(fill, bool) else str(fill))
+    kept = [f"{quoted(c.name)} IS NOT NULL" for c in schema.learned if c.nulls is NullPolicy.DROP]
+    extra = "COLUMNS(c -> c = '__privacy_unit')" if _has_unit(snapshot) else None
+    selection = ", ".join([*columns, *([extra] if extra else [])])
+    where = f" WHERE {' AND '.join(kept)}" if kept else ""
+    partial = out.with_suffix(".partial")
+    with duckdb.connect() as con:
+        con.execute("SET threads = 2")
+        con.execute("SET memory_limit = '768MB'")
+        con.from_parquet(str(snapshot)).create_view("snapshot")
+        query = f"SELECT {selection} FROM snapshot{where}"
+        con.execute(f"COPY ({query}) TO '{str(partial).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)", values)
+    partial.chmod(0o400)
+    partial.replace(out)
+    return out
+
+
+def _has_unit(snapshot: Path) -> bool:
+    import pyarrow.parquet as pq
+
+    from dp_synth_pipeline.tabular.source import UNIT
+
+    return UNIT in pq.ParquetFile(snapshot).schema_arrow.names
+
+
+def _sql_type(column: Column) -> str:
+    kinds = {Kind.BOOLEAN: "BOOLEAN", Kind.INTEGER: "BIGINT", Kind.DATE: "DATE", Kind.DATETIME: "TIMESTAMP"}
+    if column.kind is Kind.DATETIME and "tz=" in column.storage:
+        return "TIMESTAMPTZ"
+    if column.storage.startswith("decimal128("):
+        return column.storage.replace("decimal128", "DECIMAL")
+    return kinds.get(column.kind) or ("VARCHAR" if column.storage == "string" else "DOUBLE")

@@ -1,0 +1,124 @@
+"""What the private pass learned about a table: released values, so they may be kept, shown and reused.
+
+A profile holds no count that was not noised and no value that was not thresholded or declared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy import events as ev
+from dp_synth_pipeline.tabular.schema import Kind
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """One column's noisy fine histogram, as probabilities that sum to 1 with `other` and `null_rate`.
+
+    Attributes:
+        name: the column.
+        kind: as in the schema.
+        values: values with a cell of their own: categories (text), booleans, or heavy numbers. Dates are day numbers
+            and datetimes are microseconds, both since 1970-01-01 UTC.
+        weights: their probabilities.
+        bins: half-open `(lower, upper)` cells of a number line, ascending, without the heavy values.
+        bin_weights: their probabilities.
+        other: probability of all unnamed categories together.
+        null_rate: probability of a null.
+        decimals: digits after the point that values are written with; None for full precision.
+        declared: facts about this column that a person declared, so that they cost nothing.
+    """
+
+    name: str
+    kind: Kind
+    values: tuple[Any, ...]
+    weights: tuple[float, ...]
+    bins: tuple[tuple[float, float], ...] = ()
+    bin_weights: tuple[float, ...] = ()
+    other: float = 0.0
+    null_rate: float = 0.0
+    decimals: int | None = None
+    declared: tuple[str, ...] = ()
+
+    @property
+    def lower(self) -> float | None:
+        """The least value that generation can draw, on the number line; None for a category."""
+        ends = [b[0] for b in self.bins] + (list(self.values) if self.kind.numeric else [])
+        return float(min(ends)) if ends else None
+
+    @property
+    def upper(self) -> float | None:
+        """The largest value that generation can draw, on the number line; None for a category."""
+        ends = [b[1] for b in self.bins] + (list(self.values) if self.kind.numeric else [])
+        return float(max(ends)) if ends else None
+
+    @property
+    def mean(self) -> float | None:
+        """The private mean on the number line, without nulls; None for a category."""
+        if not self.kind.numeric:
+            return None
+        total = math.fsum(self.weights) + math.fsum(self.bin_weights)
+        inner = [w * (a + b) / 2 for (a, b), w in zip(self.bins, self.bin_weights, strict=True)]
+        heavy = [w * v for v, w in zip(self.values, self.weights, strict=True)]
+        return math.fsum([*inner, *heavy]) / total if total > 0 else None
+
+    @property
+    def mode(self) -> Any:
+        """The likeliest named value; None if no value is named."""
+        if not self.values:
+            return None
+        return max(zip(self.weights, self.values, strict=True), key=lambda p: p[0])[1]
+
+
+@dataclass(frozen=True)
+class TableProfile:
+    """The released profile of one table.
+
+    Attributes:
+        population: noisy or declared number of privacy units, at least 1.
+        rows: noisy number of rows to train on and, by default, to generate; at least 1.
+        unit: the privacy unit, 'row' or a column's name.
+        columns: the learned columns, in table order.
+        events: what the profile cost.
+    """
+
+    population: int
+    rows: int
+    unit: str
+    columns: tuple[ColumnProfile, ...]
+    events: tuple[ev.Event, ...] = ()
+
+    def __getitem__(self, name: str) -> ColumnProfile:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise InvalidInput(f"the profile has no column {name!r}.")
+
+    def to_json(self) -> str:
+        """Return the profile as JSON text that `from_json` reads back unchanged."""
+        facts = asdict(self) | {"format": FORMAT, "events": [e.to_dict() for e in self.events]}
+        return json.dumps(facts, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> TableProfile:
+        """Read back what `to_json` wrote."""
+        facts = json.loads(text)
+        if facts.pop("format", None) != FORMAT:
+            raise InvalidInput("this profile was written by another version; materialize `profile` again.")
+        columns = tuple(_column(c) for c in facts.pop("columns"))
+        events = tuple(ev.from_dict(e) for e in facts.pop("events"))
+        return cls(columns=columns, events=events, **facts)
+
+
+def _column(facts: dict[str, Any]) -> ColumnProfile:
+    facts["kind"] = Kind(facts["kind"])
+    facts["bins"] = tuple((float(a), float(b)) for a, b in facts["bins"])
+    for name in ("values", "weights", "bin_weights", "declared"):
+        facts[name] = tuple(facts[name])
+    return ColumnProfile(**facts)

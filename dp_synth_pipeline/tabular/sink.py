@@ -1,0 +1,125 @@
+"""Atomic replacement: readers see the old synthetic table or the new one, never half; a crash leaves the old one.
+
+Files are written beside their target and renamed. DuckDB tables are built under another name and swapped inside one
+transaction.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.source import quoted
+
+
+@contextmanager
+def replacing(path: Path):
+    """Yield a temporary path beside `path`; on success it replaces `path` atomically, on failure `path` is untouched."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
+        partial.chmod(0o644)
+        os.replace(partial, path)
+    except OSError as error:
+        raise _explained(path, error) from None
+    except pa.ArrowException as error:
+        raise InvalidInput(f"{path} cannot be written ({type(error).__name__}); what was there is intact.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path) -> int:
+    """Stream record batches into a Parquet file that replaces `path` atomically; return the number of rows."""
+    rows = 0
+    with replacing(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    return rows
+
+
+def write_text(text: str, path: Path) -> Path:
+    """Write a text file that replaces `path` atomically."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+    return path
+
+
+def publish(parquet: Path, target: str) -> str:
+    """Copy a synthetic Parquet file to its target atomically and return where it is.
+
+    Args:
+        target: a `.parquet` or `.csv` path, or `duckdb:///file.duckdb?table=schema.table`.
+    """
+    if target.startswith("duckdb://"):
+        return _publish_duckdb(parquet, target)
+    path = Path(target).expanduser()
+    if path.suffix.lower() == ".csv":
+        with replacing(path) as partial, _duckdb_errors(path), duckdb.connect() as con:
+            source = con.from_parquet(str(parquet))
+            source.write_csv(str(partial), header=True)
+        return str(path)
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        raise InvalidInput(f"{target}: unknown kind of target. Give .parquet, .csv or duckdb:///file.duckdb?table=name.")
+    with replacing(path) as partial:
+        shutil.copyfile(parquet, partial)
+    return str(path)
+
+
+def duckdb_target(uri: str) -> tuple[Path, tuple[str, ...]]:
+    """Split `duckdb:///file.duckdb?table=schema.table` into the file and the table's parts."""
+    parts = urlsplit(uri)
+    tables = parse_qs(parts.query).get("table")
+    if not tables or not parts.path.strip("/"):
+        raise InvalidInput(f"{uri}: the form is duckdb:///file.duckdb?table=schema.table.")
+    path = parts.path[1:] if parts.path.startswith("//") else parts.path.lstrip("/")
+    return Path(path), tuple(tables[0].split("."))
+
+
+def _publish_duckdb(parquet: Path, uri: str) -> str:
+    path, name = duckdb_target(uri)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table, staging = ".".join(map(quoted, name)), ".".join(map(quoted, (*name[:-1], f"__next_{name[-1]}")))
+    with _duckdb_errors(path), duckdb.connect(str(path)) as con:
+        if len(name) > 1:
+            con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name[-2])}")
+        con.execute("BEGIN")
+        con.execute(f"CREATE OR REPLACE TABLE {staging} AS SELECT * FROM read_parquet(?)", [str(parquet)])
+        con.execute(f"DROP TABLE IF EXISTS {table}")
+        con.execute(f"ALTER TABLE {staging} RENAME TO {quoted(name[-1])}")
+        con.execute("COMMIT")
+    return uri
+
+
+@contextmanager
+def _duckdb_errors(path: Path):
+    try:
+        yield
+    except duckdb.Error as error:
+        full = "No space left" in str(error)
+        why = "the disk is full" if full else f"DuckDB refused ({type(error).__name__}); is another program writing to it?"
+        raise InvalidInput(f"{path} cannot be written: {why}. What was there is intact.") from None
+
+
+def _explained(path: Path, error: OSError) -> InvalidInput:
+    if error.errno == errno.ENOSPC:
+        return InvalidInput(f"{path} cannot be written: the disk is full. Free some space; what was there is intact.")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return InvalidInput(f"{path} cannot be written: permission denied. What was there is intact.")
+    return InvalidInput(f"{path} cannot be written ({os.strerror(error.errno or 0)}). What was there is intact.")

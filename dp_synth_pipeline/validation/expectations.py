@@ -1,0 +1,214 @@
+"""A Great Expectations suite from the public schema and the released profile; it costs no privacy.
+
+Nothing here sees a row. `suite_for` says what is expected, `run.validate` asks the synthetic table, and `checks` names
+both before either has run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+from dp_synth_pipeline.validation.checks import DOMAIN, NULLS, TYPE, Check, stems_of
+
+NULL_RATE_SLACK = 0.02
+"""How far a null rate may be off beyond what drawing `rows` rows explains."""
+
+SAMPLING_DEVIATIONS = 4.0
+"""How many standard deviations of that drawing are allowed."""
+
+STORAGE_EXPECTATION = "expect_column_storage_to_be"
+"""Our own expectation, in `run`: the exact Arrow type of a column."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - EPOCH) / timedelta(microseconds=1)
+LAST_MICROSECOND = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) / timedelta(microseconds=1)
+
+
+def suite_for(schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
+    """Return every expectation about a synthetic table of `rows` rows, named as `check_names` names them.
+
+    Args:
+        schema: the declared facts, which are public.
+        profile: what the private pass released.
+        rows: how many synthetic rows were asked for.
+    """
+    names = [c.name for c in schema.published]
+    stems = stems_of(names)
+    measured = {c.name: c for c in profile.columns}
+    checks = [_columns(names), _row_count(rows)]
+    for column in schema.published:
+        stem, facts = stems[column.name], measured.get(column.name)
+        checks.append(_type(column, f"{stem}__{TYPE}"))
+        checks.append(_domain(column, facts, f"{stem}__{DOMAIN}"))
+        checks.append(_nulls(column, facts, rows, f"{stem}__{NULLS}"))
+    return checks
+
+
+def suite_json(checks: Sequence[Check], name: str = "synthetic") -> str:
+    """Return the suite as Great Expectations' JSON, to be read by people, edited, and kept in version control."""
+    expectations = [
+        {
+            "type": c.expectation,
+            "kwargs": c.kwargs,
+            "meta": {"check": c.name, "kind": c.kind, "column": c.column},
+            "description": c.description,
+            "severity": "critical" if c.blocking else "warning",
+        }
+        for c in checks
+    ]
+    return json.dumps({"name": name, "expectations": expectations}, indent=2, ensure_ascii=False)
+
+
+def suite_from_json(text: str) -> list[Check]:
+    """Read back the checks that `suite_json` wrote, as a person may have edited them."""
+    return [
+        Check(
+            name=e["meta"]["check"],
+            column=e["meta"]["column"],
+            kind=e["meta"]["kind"],
+            blocking=e["severity"] == "critical",
+            description=e["description"],
+            expectation=e["type"],
+            kwargs=e["kwargs"],
+        )
+        for e in json.loads(text)["expectations"]
+    ]
+
+
+def _columns(names: list[str]) -> Check:
+    text = f"The table has these {len(names)} columns, in this order: {', '.join(names)}."
+    recipe = ("expect_table_columns_to_match_ordered_list", {"column_list": names})
+    return Check("columns", None, "columns", True, text, *recipe)
+
+
+def _row_count(rows: int) -> Check:
+    recipe = ("expect_table_row_count_to_equal", {"value": rows})
+    return Check("row_count", None, "row_count", True, f"The table has {rows:,} rows, as asked for.", *recipe)
+
+
+def _type(column: Column, name: str) -> Check:
+    text = f"{column.name} is stored as {column.storage}."
+    recipe = (STORAGE_EXPECTATION, {"column": column.name, "storage": str(column.arrow_type)})
+    return Check(name, column.name, "types", True, text, *recipe)
+
+
+def _domain(column: Column, facts: ColumnProfile | None, name: str) -> Check:
+    if facts is None:
+        recipe = ("expect_column_values_to_be_unique", {"column": column.name})
+        return Check(name, column.name, "uniqueness", True, f"Every value of {column.name} occurs once.", *recipe)
+    if column.kind.numeric:
+        return _range(column, facts, name)
+    values = _allowed(column, facts)
+    if not values:
+        recipe = ("expect_column_values_to_be_null", {"column": column.name})
+        text = f"{column.name} is empty: no value of it is common enough to be named."
+        return Check(name, column.name, "domain", True, text, *recipe)
+    text = f"Every value of {column.name} is one of the {len(values)} that are declared or were released."
+    recipe = ("expect_column_values_to_be_in_set", {"column": column.name, "value_set": values})
+    return Check(name, column.name, "domain", True, text, *recipe)
+
+
+def _allowed(column: Column, facts: ColumnProfile) -> list[Any]:
+    """Return the values a column may hold, in its storage type where JSON has that type, else as text."""
+    if column.kind is Kind.BOOLEAN:
+        return [True, False]
+    values = [str(v) for v in (column.categories if column.categories is not None else facts.values)]
+    if column.nulls is NullPolicy.CONSTANT and str(column.constant) not in values:
+        values.append(str(column.constant))
+    kind = column.arrow_type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        return values
+    try:
+        return pa.array(values, pa.string()).cast(kind).to_pylist()
+    except pa.ArrowInvalid:  # a category that the storage type cannot hold can never occur
+        return values
+
+
+def _range(column: Column, facts: ColumnProfile, name: str) -> Check:
+    low, high = _ends(column, facts)
+    text = f"Every value of {column.name} lies between {_plain(low)} and {_plain(high)}."
+    if low is None and high is None:
+        recipe = ("expect_column_values_to_be_null", {"column": column.name})
+        return Check(name, column.name, "range", True, f"{column.name} is empty: the profile has no value of it.", *recipe)
+    recipe = ("expect_column_values_to_be_between", {"column": column.name, "min_value": low, "max_value": high})
+    return Check(name, column.name, "range", True, text, *recipe)
+
+
+def _ends(column: Column, facts: ColumnProfile) -> tuple[Any, Any]:
+    """Return the least and largest value allowed: what was declared, else what was released; a constant widens both."""
+    low = _axis(column.lower if column.lower is not None else facts.lower, column.kind)
+    high = _axis(column.upper if column.upper is not None else facts.upper, column.kind)
+    if column.nulls is NullPolicy.CONSTANT:
+        constant = _axis(column.constant, column.kind)
+        low = min((x for x in (low, constant) if x is not None), default=None)
+        high = max((x for x in (high, constant) if x is not None), default=None)
+    unit = _unit(column, facts)
+    return (
+        None if low is None else _value(low - unit / 2 if unit < 1 else math.floor(low / unit) * unit, column),
+        None if high is None else _value(high + unit / 2 if unit < 1 else math.ceil(high / unit) * unit, column),
+    )
+
+
+def _axis(value: Any, kind: Kind) -> float | None:
+    """Place a number, date or datetime on the profile's number line: days or microseconds since 1970."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, date) and kind is Kind.DATETIME:
+        moment = value if isinstance(value, datetime) else datetime.combine(value, time())
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (aware - EPOCH) / timedelta(microseconds=1)
+    if isinstance(value, date):
+        return float(value.toordinal() - EPOCH.toordinal())
+    return None if value is None else float(value)
+
+
+def _unit(column: Column, facts: ColumnProfile) -> float:
+    """Return the step that storing a value may round it by, on the profile's number line."""
+    storage = column.arrow_type
+    if column.kind is Kind.DATETIME:
+        return {"s": 1e6, "ms": 1e3}.get(getattr(storage, "unit", "us"), 1.0)
+    if column.kind in (Kind.INTEGER, Kind.DATE):
+        return 1.0
+    if facts.decimals is not None:
+        return 10.0**-facts.decimals
+    if pa.types.is_decimal(storage):
+        return 10.0**-storage.scale
+    largest = max(abs(facts.lower or 0.0), abs(facts.upper or 0.0))
+    return min(0.5, 1e-6 * largest) if storage.bit_width < 64 else 0.0
+
+
+def _value(x: float, column: Column) -> Any:
+    """Bring a point of the number line to JSON: a number, or ISO text for a date or datetime."""
+    if column.kind is Kind.DATE:
+        return date.fromordinal(int(min(max(x + EPOCH.toordinal(), 1), date.max.toordinal()))).isoformat()
+    if column.kind is Kind.DATETIME:
+        zoned = getattr(column.arrow_type, "tz", None) is not None
+        moment = EPOCH + timedelta(microseconds=min(max(x, FIRST_MICROSECOND), LAST_MICROSECOND))
+        return (moment if zoned else moment.replace(tzinfo=None)).isoformat()
+    return int(x) if column.kind is Kind.INTEGER else x
+
+
+def _nulls(column: Column, facts: ColumnProfile | None, rows: int, name: str) -> Check:
+    if facts is None or column.nulls is not NullPolicy.KEEP:
+        why = "an identifier has a value in every row" if facts is None else f"the null policy is {column.nulls.value}"
+        recipe = ("expect_column_values_to_not_be_null", {"column": column.name})
+        return Check(name, column.name, "null_rate", True, f"{column.name} has no nulls: {why}.", *recipe)
+    rate = facts.null_rate
+    spread = SAMPLING_DEVIATIONS * math.sqrt(max(rate * (1 - rate), 1 / max(rows, 1)) / max(rows, 1))
+    tolerance = NULL_RATE_SLACK + spread
+    text = f"{rate:.1%} of {column.name} is null, as in the profile, give or take {100 * tolerance:.1f} points."
+    bounds = {"min_value": max(0.0, 1 - rate - tolerance), "max_value": min(1.0, 1 - rate + tolerance)}
+    recipe = ("expect_column_proportion_of_non_null_values_to_be_between", {"column": column.name, **bounds})
+    return Check(name, column.name, "null_rate", False, text, *recipe)
+
+
+def _plain(end: Any) -> str:
+    return f"{end:,.6g}" if isinstance(end, float) else f"{end:,}" if isinstance(end, int) else str(end)

@@ -1,0 +1,246 @@
+"""How close a synthetic table is to the real one: total variation distances of one and of two columns, nulls, relations.
+
+Restricted: every figure here is computed from real rows without noise. None may be published or put in metadata that
+people without access to the source can read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.validation.binning import Cells, code
+
+MOST_ROWS = 100_000
+MOST_PAIRS = 200
+DENSE_CELLS = 4_000_000
+"""A joint table of more cells than this is counted by its occupied cells alone."""
+
+VERDICTS = {"excellent": (0.01, 0.03, 0.06), "good": (0.03, 0.06, 0.15), "fair": (0.08, 0.15, 0.35)}
+"""How far the mean of two columns, the worst column and the worst pair may lie above those of a fresh real sample."""
+
+
+@dataclass(frozen=True)
+class ColumnFidelity:
+    """One column: its distance, and the cell where the shares differ most.
+
+    Attributes:
+        distance: total variation distance, 0 (same) to 1 (nothing in common).
+        baseline: what a fresh sample of the real table would reach.
+        null_rate_real, null_rate_synthetic: shares of nulls.
+        widest: the cell with the widest difference, in words; `share_real` and `share_synthetic` of the rows are in it.
+    """
+
+    name: str
+    kind: str
+    distance: float
+    baseline: float
+    null_rate_real: float
+    null_rate_synthetic: float
+    widest: str
+    share_real: float
+    share_synthetic: float
+
+
+@dataclass(frozen=True)
+class PairFidelity:
+    """Two columns together: their distance, and how strongly each table relates them (Cramér's V, 0 to 1)."""
+
+    left: str
+    right: str
+    distance: float
+    baseline: float
+    relation_real: float
+    relation_synthetic: float
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """All figures of one comparison.
+
+    Attributes:
+        columns: in table order.
+        pairs: all pairs, or 200 drawn at random.
+        rows_real, rows_synthetic: rows of the two tables.
+        rows_compared: rows that were looked at; fewer than there are only above 100,000.
+    """
+
+    columns: tuple[ColumnFidelity, ...]
+    pairs: tuple[PairFidelity, ...]
+    rows_real: int
+    rows_synthetic: int
+    rows_compared: int
+
+    @property
+    def distance1(self) -> float:
+        """Mean distance of one column."""
+        return _mean([c.distance for c in self.columns])
+
+    @property
+    def distance2(self) -> float:
+        """Mean distance of two columns; of one, if there is only one."""
+        return _mean([p.distance for p in self.pairs]) if self.pairs else self.distance1
+
+    @property
+    def baseline1(self) -> float:
+        """What a fresh sample of the real table would reach for one column."""
+        return _mean([c.baseline for c in self.columns])
+
+    @property
+    def baseline2(self) -> float:
+        """What a fresh sample of the real table would reach for two columns."""
+        return _mean([p.baseline for p in self.pairs]) if self.pairs else self.baseline1
+
+    @property
+    def accuracy1(self) -> float:
+        """One minus the mean distance of one column."""
+        return 1 - self.distance1
+
+    @property
+    def accuracy2(self) -> float:
+        """One minus the mean distance of two columns."""
+        return 1 - self.distance2
+
+    @property
+    def relation_difference(self) -> float:
+        """Mean difference of Cramér's V over pairs."""
+        return _mean([abs(p.relation_real - p.relation_synthetic) for p in self.pairs])
+
+    @property
+    def null_rate_difference(self) -> float:
+        """Mean difference of null rates over columns."""
+        return _mean([abs(c.null_rate_real - c.null_rate_synthetic) for c in self.columns])
+
+    @property
+    def ranked(self) -> tuple[ColumnFidelity, ...]:
+        """The columns, worst first."""
+        return tuple(sorted(self.columns, key=lambda c: c.baseline - c.distance))
+
+    @property
+    def worst_pairs(self) -> tuple[PairFidelity, ...]:
+        """The pairs, worst first."""
+        return tuple(sorted(self.pairs, key=lambda p: p.baseline - p.distance))
+
+    @property
+    def verdict(self) -> str:
+        """excellent, good, fair or poor: measured against what a fresh sample of the real table would reach."""
+        column = max((c.distance - c.baseline for c in self.columns), default=0.0)
+        pair = max((p.distance - p.baseline for p in self.pairs), default=0.0)
+        gaps = (self.distance2 - self.baseline2, column, pair)
+        for word, most in VERDICTS.items():
+            if all(gap <= limit for gap, limit in zip(gaps, most, strict=True)):
+                return word
+        return "poor"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures, JSON-ready; restricted like the rest."""
+        names = ("accuracy1", "accuracy2", "distance1", "distance2", "baseline1", "baseline2", "relation_difference")
+        headline = {n: getattr(self, n) for n in (*names, "null_rate_difference", "verdict")}
+        return {"restricted": True, **headline, **asdict(self)}
+
+
+def compare(real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema) -> Fidelity:
+    """Return how close the synthetic table is to the real one, over the learned columns; deterministic.
+
+    Numbers and dates are cut at the 20-quantiles of the real column, nulls are a cell of their own. Tables of more than
+    100,000 rows are sampled.
+
+    Raises:
+        InvalidInput: if a learned column is missing from either table, or a table has no rows.
+    """
+    names = [c.name for c in schema.learned]
+    for what, frame in (("real", real), ("synthetic", synthetic)):
+        lacking = [n for n in names if n not in frame.columns]
+        if lacking:
+            raise InvalidInput(f"the {what} table lacks column {lacking[0]!r}; compare tables of one schema.")
+        if not len(frame):
+            raise InvalidInput(f"the {what} table has no rows, so there is nothing to compare; generate some first.")
+    rng = np.random.default_rng(0)  # restricted figures need no secret randomness
+    rows = len(real), len(synthetic)
+    real, synthetic = _sample(real, rng), _sample(synthetic, rng)
+    cells = [code(c, real[c.name], synthetic[c.name]) for c in schema.learned]
+    again = rng.integers(0, len(real), len(synthetic))
+    columns = tuple(_column(c, again) for c in cells)
+    pairs = tuple(_pair(a, b, again) for a, b in _chosen(cells, rng))
+    return Fidelity(columns, pairs, *rows, rows_compared=len(real) + len(synthetic))
+
+
+def _sample(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    if len(frame) <= MOST_ROWS:
+        return frame
+    return frame.iloc[np.sort(rng.choice(len(frame), MOST_ROWS, replace=False))]
+
+
+def _chosen(cells: Sequence[Cells], rng: np.random.Generator) -> list[tuple[Cells, Cells]]:
+    every = list(combinations(cells, 2))
+    if len(every) <= MOST_PAIRS:
+        return every
+    return [every[i] for i in np.sort(rng.choice(len(every), MOST_PAIRS, replace=False))]
+
+
+def _column(cells: Cells, again: np.ndarray) -> ColumnFidelity:
+    p, q = _shares(cells.real, cells.size), _shares(cells.synthetic, cells.size)
+    fresh = _shares(cells.real[again], cells.size)
+    widest = int(np.argmax(np.abs(p - q)))
+    return ColumnFidelity(
+        name=cells.name,
+        kind=cells.kind.value,
+        distance=_distance(p, q),
+        baseline=_distance(p, fresh),
+        null_rate_real=float(p[-1]),
+        null_rate_synthetic=float(q[-1]),
+        widest=cells.labels[widest],
+        share_real=float(p[widest]),
+        share_synthetic=float(q[widest]),
+    )
+
+
+def _pair(a: Cells, b: Cells, again: np.ndarray) -> PairFidelity:
+    real, synthetic = a.real * b.size + b.real, a.synthetic * b.size + b.synthetic
+    size, occupied = a.size * b.size, np.arange(a.size * b.size if a.size * b.size <= DENSE_CELLS else 0)
+    if size > DENSE_CELLS:
+        occupied, index = np.unique(np.concatenate([real, synthetic]), return_inverse=True)
+        real, synthetic, size = index[: len(real)], index[len(real) :], len(occupied)
+    p, q, fresh = _shares(real, size), _shares(synthetic, size), _shares(real[again], size)
+    return PairFidelity(
+        left=a.name,
+        right=b.name,
+        distance=_distance(p, q),
+        baseline=_distance(p, fresh),
+        relation_real=_relation(p, occupied // b.size, occupied % b.size, len(real)),
+        relation_synthetic=_relation(q, occupied // b.size, occupied % b.size, len(synthetic)),
+    )
+
+
+def _shares(codes: np.ndarray, size: int) -> np.ndarray:
+    return np.bincount(codes, minlength=size) / len(codes)
+
+
+def _distance(p: np.ndarray, q: np.ndarray) -> float:
+    return 0.5 * float(np.abs(p - q).sum())
+
+
+def _relation(p: np.ndarray, left: np.ndarray, right: np.ndarray, rows: int) -> float:
+    """Return Cramér's V corrected for bias (Bergsma 2013), from the shares of the occupied cells."""
+    there = p > 0
+    p, left, right = p[there], left[there], right[there]
+    a, b = np.bincount(left, weights=p), np.bincount(right, weights=p)
+    phi2 = float((p**2 / (a[left] * b[right])).sum()) - 1
+    r, k = int((a > 0).sum()), int((b > 0).sum())
+    if min(r, k) < 2 or rows < 3:
+        return 0.0
+    spare = max(0.0, phi2 - (r - 1) * (k - 1) / (rows - 1))
+    smaller = min(r - (r - 1) ** 2 / (rows - 1), k - (k - 1) ** 2 / (rows - 1)) - 1
+    return min(1.0, math.sqrt(spare / smaller)) if smaller > 0 else 0.0
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else 0.0

@@ -1,0 +1,154 @@
+"""Data of the report's charts: shares of the real and the synthetic rows, ready to be drawn.
+
+Restricted, like the rows they count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from dp_synth_pipeline.tabular.schema import Column, Kind
+from dp_synth_pipeline.validation.binning import MISSING, axis, place, text
+from dp_synth_pipeline.validation.fidelity import Fidelity
+
+MOST_CATEGORIES = 10
+BARS = 24
+MOST_VALUES = 16
+"""A numeric column of at most so many values is drawn value by value."""
+
+LONGEST_LABEL = 26
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One column's bars.
+
+    Attributes:
+        name, kind: as in the schema.
+        distance: the column's total variation distance.
+        horizontal: whether bars lie, with a label each; else they stand along a number line.
+        labels: what each bar counts.
+        real, synthetic: shares of the rows, one per bar.
+    """
+
+    name: str
+    kind: str
+    distance: float
+    horizontal: bool
+    labels: list[str]
+    real: list[float]
+    synthetic: list[float]
+
+
+def panel(column: Column, real: pd.Series, synthetic: pd.Series, distance: float) -> Panel:
+    """Return the bars of one column: its commonest values, or about 24 even steps of its number line; nulls last."""
+    if column.kind.numeric:
+        labels, p, q = _steps(axis(real, column.kind), axis(synthetic, column.kind), column.kind)
+    else:
+        labels, p, q = _values(text(real, column.kind), text(synthetic, column.kind))
+    if real.isna().any() or synthetic.isna().any():
+        labels = [*labels, MISSING]
+        p, q = np.append(p, real.isna().sum()), np.append(q, synthetic.isna().sum())
+    p, q = p / max(len(real), 1), q / max(len(synthetic), 1)
+    return Panel(
+        name=column.name,
+        kind=column.kind.value,
+        distance=round(distance, 5),
+        horizontal=not column.kind.numeric,
+        labels=labels,
+        real=[round(float(x), 6) for x in p],
+        synthetic=[round(float(x), 6) for x in q],
+    )
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A symmetric square of figures about pairs of columns; None where a pair was not looked at."""
+
+    names: list[str]
+    cells: list[list[float | None]]
+
+
+def matrix(fidelity: Fidelity, figure: str, diagonal: float | None = None) -> Matrix:
+    """Return one figure of every pair (`distance`, `relation_real` or `relation_synthetic`) as a square."""
+    names = [c.name for c in fidelity.columns]
+    at = {n: i for i, n in enumerate(names)}
+    cells: list[list[float | None]] = [[diagonal if i == j else None for j in at.values()] for i in at.values()]
+    for pair in fidelity.pairs:
+        i, j = at[pair.left], at[pair.right]
+        cells[i][j] = cells[j][i] = round(getattr(pair, figure), 4)
+    return Matrix(names, cells)
+
+
+def _values(real: pd.Series, synthetic: pd.Series) -> tuple[list[str], np.ndarray, np.ndarray]:
+    p, q = real.value_counts(), synthetic.value_counts()
+    order = p.add(q, fill_value=0).sort_values(ascending=False, kind="stable").index
+    order = sorted(order, key=lambda v: (-int(p.get(v, 0)), str(v)))
+    shown, rest = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
+    counts = [np.array([int(c.get(v, 0)) for v in shown], dtype=float) for c in (p, q)]
+    labels = [_short(str(v)) for v in shown]
+    if rest:
+        labels.append(f"{len(rest)} more")
+        counts = [np.append(c, int(f.reindex(rest).fillna(0).sum())) for c, f in zip(counts, (p, q), strict=True)]
+    return _distinct(labels), counts[0], counts[1]
+
+
+def _steps(real: np.ndarray, synthetic: np.ndarray, kind: Kind) -> tuple[list[str], np.ndarray, np.ndarray]:
+    known, drawn = real[~np.isnan(real)], synthetic[~np.isnan(synthetic)]
+    values = np.unique(known)
+    if len(values) == 0:
+        return (["any value"], np.zeros(1), np.array([float(len(drawn))])) if len(drawn) else ([], np.zeros(0), np.zeros(0))
+    if len(values) <= MOST_VALUES:
+        return _by_value(values, known, drawn, kind)
+    low, high = np.quantile(known, [0.005, 0.995])
+    edges = _even(float(low), float(high), kind)
+    cuts = np.concatenate([[-np.inf], edges, [np.inf]])
+    counts = [np.bincount(np.searchsorted(cuts, x, side="right") - 1, minlength=len(cuts) - 1) for x in (known, drawn)]
+    labels = [f"under {place(edges[0], kind)}"]
+    labels += [f"{place(a, kind)} to {place(b, kind)}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    labels += [f"{place(edges[-1], kind)} and over"]
+    keep = [i for i in range(len(labels)) if 0 < i < len(labels) - 1 or counts[0][i] or counts[1][i]]
+    return _distinct([labels[i] for i in keep]), counts[0][keep].astype(float), counts[1][keep].astype(float)
+
+
+def _by_value(
+    values: np.ndarray, known: np.ndarray, drawn: np.ndarray, kind: Kind
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    p = np.array([(known == v).sum() for v in values], dtype=float)
+    q = np.array([(drawn == v).sum() for v in values], dtype=float)
+    labels = [place(v, kind) for v in values]
+    if q.sum() < len(drawn):
+        labels, p, q = [*labels, "other values"], np.append(p, 0), np.append(q, len(drawn) - q.sum())
+    return _distinct(labels), p, q
+
+
+def _even(low: float, high: float, kind: Kind) -> np.ndarray:
+    """Return about 24 edges at round numbers that span a range."""
+    if high <= low:
+        high = low + 1
+    rough = (high - low) / BARS
+    power = 10.0 ** np.floor(np.log10(rough))
+    width = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough)
+    if kind in (Kind.INTEGER, Kind.DATE):
+        width = max(1.0, np.ceil(width))
+    if kind is Kind.DATETIME:
+        width = np.ceil(rough / 86_400) * 86_400 if rough >= 86_400 else np.ceil(rough / 60) * 60
+    return np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+
+
+def _distinct(labels: Sequence[str]) -> list[str]:
+    """Tell equal labels apart, since a chart would lay their bars over one another."""
+    seen: dict[str, int] = {}
+    out = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        out.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+    return out

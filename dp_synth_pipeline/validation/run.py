@@ -1,0 +1,242 @@
+"""Asks Great Expectations whether a synthetic table is as expected: one context, one suite, one validation.
+
+The only module that imports great_expectations, and only when a table is validated. Its telemetry, progress bars and log
+are off: it sees the synthetic table alone, and what it finds comes back as counts, rates and types, never as cells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.validation.checks import Check, CheckResult
+from dp_synth_pipeline.validation.expectations import STORAGE_EXPECTATION
+
+TEMPORAL_KWARGS = ("min_value", "max_value")
+
+
+def validate(table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check]) -> list[CheckResult]:
+    """Return one result per check, in the order of `checks`; a check that cannot be evaluated has failed.
+
+    Args:
+        table: the synthetic table: a Parquet file, an Arrow table or a DataFrame. Storage types are compared exactly for
+            the first two. A DataFrame cannot hold some of them, so there a column counts as being of the expected type
+            if it casts to that type without loss.
+        checks: as `suite_for` returns them.
+
+    Raises:
+        InvalidInput: if two checks have one name, or an expectation is unknown to Great Expectations.
+    """
+    if len({c.name for c in checks}) != len(checks):
+        raise InvalidInput("two checks have the same name; give each its own in the suite.")
+    arrow = _load(table, checks)
+    with _silence():
+        raw = _run(arrow.to_pandas(types_mapper=pd.ArrowDtype), arrow.schema, checks)
+    return [_result(check, raw.get(check.name), arrow) for check in checks]
+
+
+def _load(table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check]) -> pa.Table:
+    if isinstance(table, pa.Table):
+        return _without_index(table)
+    if isinstance(table, (str, Path)):
+        return _without_index(pq.read_table(table))
+    arrow = _without_index(pa.Table.from_pandas(table, preserve_index=False))
+    for check in checks:
+        if check.expectation == STORAGE_EXPECTATION and arrow.schema.names.count(check.kwargs["column"]) == 1:
+            arrow = _recast(arrow, check.kwargs["column"], check.kwargs["storage"])
+    return arrow
+
+
+def _without_index(arrow: pa.Table) -> pa.Table:
+    return arrow.replace_schema_metadata(None)  # pandas' own metadata would override the Arrow types
+
+
+def _recast(arrow: pa.Table, name: str, storage: str) -> pa.Table:
+    """Bring a DataFrame's column to the expected type if nothing is lost and it stays of one family."""
+    from dp_synth_pipeline.tabular.schema import parse_storage
+
+    index, wanted = arrow.schema.get_field_index(name), parse_storage(storage)
+    column = arrow.column(index)
+    if _family(column.type) not in (_family(wanted), "null"):
+        return arrow
+    with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return arrow.set_column(index, name, column.cast(wanted))
+    return arrow
+
+
+def _family(storage: pa.DataType) -> str:
+    t = pa.types
+    if t.is_null(storage):
+        return "null"
+    if t.is_integer(storage) or t.is_floating(storage) or t.is_decimal(storage):
+        return "number"
+    if t.is_date(storage) or t.is_timestamp(storage):
+        return "time"
+    if t.is_string(storage) or t.is_large_string(storage) or t.is_dictionary(storage):
+        return "text"
+    return str(storage)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep Great Expectations off the network, the terminal and the log while it works."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read once, when the library is first imported
+    log = logging.getLogger("great_expectations")
+    before, log.disabled = log.level, True
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(before)
+        log.disabled = False
+
+
+def _run(frame: pd.DataFrame, storage: pa.Schema, checks: Sequence[Check]) -> dict[str, dict[str, Any]]:
+    """Return, per check name, Great Expectations' verdict, figures and exception name."""
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)  # type: ignore[assignment]
+    asset = context.data_sources.add_pandas("synthetic").add_dataframe_asset("table")
+    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch(batch_parameters={"dataframe": frame})
+    suite = gx.ExpectationSuite(name="synthetic", expectations=[_expectation(c, storage) for c in checks])
+    try:
+        outcome = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0})
+    except Exception as error:  # any failure of the library is a failed check, and its message may quote cells
+        return {c.name: {"passed": False, "figures": {}, "error": type(error).__name__} for c in checks}
+    results = {}
+    for r in outcome.results:
+        config = r.expectation_config
+        if config is not None:
+            results[config.meta["check"]] = {"passed": bool(r.success), "figures": r.result, "error": r.exception_info}
+    return results
+
+
+def _expectation(check: Check, storage: pa.Schema) -> Any:
+    import great_expectations.expectations as gxe
+
+    name = "".join(part.title() for part in check.expectation.split("_"))
+    factory = _storage_expectation() if check.expectation == STORAGE_EXPECTATION else getattr(gxe, name, None)
+    if factory is None:
+        raise InvalidInput(f"check {check.name!r}: Great Expectations has no {check.expectation}; correct the suite.")
+    kwargs = dict(check.kwargs)
+    column = kwargs.get("column")
+    if column in storage.names and storage.names.count(column) == 1:
+        kwargs = _typed(kwargs, storage.field(column).type)
+    if check.expectation == STORAGE_EXPECTATION:
+        kwargs["storage"] = f"{kwargs['storage']}[pyarrow]"
+    return factory(**kwargs, meta={"check": check.name}, severity="critical" if check.blocking else "warning")
+
+
+def _typed(kwargs: dict[str, Any], storage: pa.DataType) -> dict[str, Any]:
+    """Turn ISO text into dates and datetimes where the column holds those."""
+    if not (pa.types.is_date(storage) or pa.types.is_timestamp(storage)):
+        return kwargs
+
+    def read(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        moment = datetime.fromisoformat(text)
+        if pa.types.is_date(storage):
+            return moment.date()
+        if storage.tz is None:
+            return moment.replace(tzinfo=None)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    out = {k: read(v) if k in TEMPORAL_KWARGS else v for k, v in kwargs.items()}
+    if "value_set" in out:
+        out["value_set"] = [read(v) for v in out["value_set"]]
+    return out
+
+
+@cache
+def _storage_expectation() -> Any:
+    """Return an expectation class for exact Arrow types; Great Expectations' own compares families of types."""
+    from great_expectations.expectations.expectation import BatchExpectation
+
+    class ExpectColumnStorageToBe(BatchExpectation):
+        column: str
+        storage: str
+        metric_dependencies = ("table.column_types",)
+        domain_keys = ("batch_id",)
+        success_keys = ("column", "storage")
+
+        def _validate(self, metrics: dict, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
+            types = {c["name"]: str(c["type"]) for c in metrics["table.column_types"]}
+            found = types.get(self.column, "")
+            return {"success": found == self.storage, "result": {"observed_value": found}}
+
+    return ExpectColumnStorageToBe
+
+
+def _result(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> CheckResult:
+    observed = _observed(check, raw, arrow)
+    passed = raw is not None and raw["passed"] and "problem" not in observed
+    return CheckResult(check.name, passed, check.blocking, check.column, check.description, observed)
+
+
+def _observed(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> dict[str, Any]:
+    """Return the figures of one check; figures only, so that a cell cannot slip out."""
+    if check.column is not None and arrow.schema.names.count(check.column) != 1:
+        twice = check.column in arrow.schema.names
+        return {"problem": "the column occurs more than once" if twice else "the column is missing"}
+    figures = (raw or {}).get("figures") or {}
+    if not figures:
+        return {"problem": f"could not be evaluated: {_exception_name(raw)}"}
+    if check.kind == "columns":
+        return _column_figures(list(check.kwargs.get("column_list", [])), arrow.schema.names)
+    if check.kind == "types":
+        return {"expected": check.kwargs.get("storage"), "found": str(arrow.schema.field(check.column).type)}
+    if check.kind == "row_count":
+        return {"expected": check.kwargs.get("value"), "found": arrow.num_rows}
+    column = arrow.column(check.column)
+    nulls = {"nulls": column.null_count, "null_rate": round(column.null_count / max(arrow.num_rows, 1), 6)}
+    if check.kind == "null_rate":
+        return {**_allowed_rates(check), **nulls}
+    return {"rows": arrow.num_rows, "unexpected": int(figures.get("unexpected_count", 0)), **_allowed_values(check), **nulls}
+
+
+def _column_figures(expected: list[str], found: list[str]) -> dict[str, Any]:
+    return {
+        "expected": len(expected),
+        "found": len(found),
+        "missing": [c for c in expected if c not in found],
+        "unexpected": [c for c in found if c not in expected],
+        "in_order": expected == found,
+    }
+
+
+def _allowed_rates(check: Check) -> dict[str, Any]:
+    if "min_value" not in check.kwargs:
+        return {"lowest_allowed": 0.0, "highest_allowed": 0.0}
+    low, high = 1 - check.kwargs["max_value"], 1 - check.kwargs["min_value"]
+    return {"lowest_allowed": round(low, 6), "highest_allowed": round(high, 6)}
+
+
+def _allowed_values(check: Check) -> dict[str, Any]:
+    if "value_set" in check.kwargs:
+        return {"allowed_values": len(check.kwargs["value_set"])}
+    bounds = {"lowest_allowed": check.kwargs.get("min_value"), "highest_allowed": check.kwargs.get("max_value")}
+    return {k: v for k, v in bounds.items() if v is not None}
+
+
+def _exception_name(raw: dict[str, Any] | None) -> str:
+    """Return the class of the exception behind a check that did not run; never its message, which quotes cells."""
+    found = re.findall(r"\b([A-Z]\w*(?:Error|Exception))\b", str((raw or {}).get("error", "")))
+    return found[-1] if found else "Great Expectations gave no result"

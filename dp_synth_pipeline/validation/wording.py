@@ -1,0 +1,107 @@
+"""Figures in plain words, the same on every page."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dp_synth_pipeline.privacy.budget import level
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.validation.fidelity import Fidelity
+
+VERDICTS = {
+    "excellent": "Excellent. Hard to tell from the real table, in every column and every pair looked at.",
+    "good": "Good. The synthetic table follows the real one closely.",
+    "fair": "Fair. Totals of single columns hold; look at the weak places below before relying on details.",
+    "poor": "Poor. Do not draw conclusions from this table without looking at the weak places below.",
+}
+
+
+def verdict(fidelity: Fidelity) -> dict[str, str]:
+    """Return the verdict as a word, a sentence, and a sentence about the weakest places."""
+    word = fidelity.verdict
+    lines = []
+    if fidelity.columns:
+        worst = fidelity.ranked[0]
+        lines.append(
+            f"Weakest column: {worst.name} ({worst.widest}: {percent(worst.share_real)} of the real rows, "
+            f"{percent(worst.share_synthetic)} of the synthetic)."
+        )
+    if fidelity.pairs:
+        pair = fidelity.worst_pairs[0]
+        lines.append(f"Weakest pair: {pair.left} with {pair.right} (distance {pair.distance:.3f}).")
+    head, _, rest = VERDICTS[word].partition(". ")
+    return {"word": word, "head": head, "rest": rest, "where": " ".join(lines)}
+
+
+def percent(share: float) -> str:
+    """Write a share of rows, with a decimal where it matters.
+
+    Example:
+        >>> percent(0.69384), percent(0.0004), percent(0.0)
+        ('69.4 %', '0.04 %', '0 %')
+    """
+    if share == 0:
+        return "0 %"
+    return f"{100 * share:.1f} %" if share >= 0.001 else f"{100 * share:.2g} %"
+
+
+def scientific(x: float) -> str:
+    """Write a very small or large number for a person.
+
+    Example:
+        >>> scientific(1e-5), scientific(2.68e-6), scientific(0.25)
+        ('10⁻⁵', '2.68 × 10⁻⁶', '0.25')
+    """
+    if x == 0 or not math.isfinite(x) or 0.001 <= abs(x) < 1e6:
+        return f"{x:,.4g}" if abs(x) < 1000 or not math.isfinite(x) else f"{x:,.0f}"
+    mantissa, _, power = f"{x:.3g}".partition("e") if "e" in f"{x:.3g}" else f"{x:.2e}".partition("e")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    mantissa = f"{float(mantissa):.3g}"
+    return f"10{raised}" if mantissa == "1" else f"{mantissa} × 10{raised}"
+
+
+def odds_bound(epsilon: float) -> float:
+    """Return e^epsilon, the most that the odds of any one unit's presence can change; infinite if too large to write."""
+    return math.exp(epsilon) if epsilon < 700 else math.inf
+
+
+def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1) -> str:
+    """Say what an (epsilon, delta) promises about one privacy unit, in words."""
+    bound = odds_bound(epsilon)
+    sure = bound / (1 + bound) if math.isfinite(bound) else 1.0
+    whom = "one row" if unit == "row" else f"all rows of one {unit}"
+    limit = "" if unit == "row" or max_rows <= 1 else f" (at most {max_rows} rows)"
+    odds = f"{bound:,.3g}" if bound < 1000 else scientific(bound)
+    certain = f"{math.floor(1000 * sure) / 10:.1f} %" if sure < 0.9995 else "nearly certain"
+    surely = f"{certain} sure" if certain.endswith("%") else certain
+    return (
+        f"{level(epsilon).capitalize()} protection. Whoever reads this table, whatever else they know, can change the odds "
+        f"that {whom}{limit} was in the source by at most a factor of {odds}, except with a probability of about "
+        f"{scientific(delta)}. Someone who was half sure can become at most {surely}."
+    )
+
+
+def mechanism(event: dict[str, Any]) -> str:
+    """Say what one privacy event did, in words."""
+    kind, get = event.get("kind"), event.get
+    if kind == "discrete_laplace":
+        return f"A count with two-sided geometric noise of scale {get('scale'):.4g}."
+    if kind == "discrete_gaussian":
+        return f"{_many(get('count', 1), 'histogram')} with discrete Gaussian noise of {get('scale'):.4g} rows."
+    if kind == "gaussian":
+        times = f"noise of {get('noise_multiplier'):.4g} times the sensitivity"
+        return f"{_many(get('count', 1), 'sum')} with Gaussian {times}."
+    if kind == "subsampled_gaussian":
+        return (
+            f"DP-SGD: {get('steps'):,} steps, each on a Poisson sample that holds a unit with probability "
+            f"{get('sample_rate'):.4g}, noise multiplier {get('noise_multiplier'):.4g}."
+        )
+    if kind == "threshold":
+        return f"Rare values withheld by a threshold; one held by a single unit shows with probability {scientific(get('delta', 0))}."
+    return f"{kind}."
+
+
+def _many(count: int, noun: str) -> str:
+    return f"One {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -19,3 +19,22 @@ Nothing heavy is imported here.
 """
 
 __version__ = "0.1.0"
+
+_LAZY = {
+    "SyntheticTable": "dp_synth_pipeline.orchestration.component",
+    "build_synthetic_table": "dp_synth_pipeline.orchestration.build",
+    "TableSettings": "dp_synth_pipeline.orchestration.config",
+}
+"""Public names that need dagster, imported when asked for."""
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

@@ -25,6 +25,9 @@ from dp_synth_pipeline.privacy.events import (
 DISCRETISATION = 1e-4
 """Width of the privacy-loss grid; pinned, so that a cost computed today is the cost computed at an audit."""
 
+LEAST_NOISE = 0.05
+"""Under this noise multiplier a mechanism costs an epsilon above 100, and its grid would fill the memory."""
+
 
 def rdp(events: Event | Iterable[Event], order: float) -> float:
     """Return an upper bound of the Renyi divergence of `events`, composed, at `order` > 1.
@@ -57,7 +60,7 @@ def epsilon(events: Event | Iterable[Event], delta: float) -> float:
 
     The row count (a `DiscreteLaplace` event) is added as a pure epsilon: all later parameters may depend on it, and
     basic composition allows that. The rest is one plan, fixed once the count is known, and is composed by PLD.
-    Infinite if the thresholds alone need `delta`.
+    Infinite if the thresholds alone need `delta`, or if a mechanism has next to no noise.
 
     Example:
         >>> round(epsilon(SubsampledGaussian(1.0, 0.01, 1000), 1e-5), 2)
@@ -65,7 +68,7 @@ def epsilon(events: Event | Iterable[Event], delta: float) -> float:
     """
     listed = _listed(events)
     left = delta - math.fsum(e.own_delta for e in listed)
-    if left <= 0:
+    if left <= 0 or any(_noise(e) < LEAST_NOISE for e in listed):
         return math.inf
     pure = math.fsum(e.epsilon for e in listed if isinstance(e, DiscreteLaplace))
     pld = pld_lib.identity(value_discretization_interval=DISCRETISATION)
@@ -74,6 +77,14 @@ def epsilon(events: Event | Iterable[Event], delta: float) -> float:
         if part is not None:
             pld = pld.compose(part)
     return pure + float(pld.get_epsilon_for_delta(left))
+
+
+def _noise(event: Event) -> float:
+    if isinstance(event, DiscreteGaussian):
+        return event.scale / event.sensitivity / math.sqrt(event.count)
+    if isinstance(event, Gaussian):
+        return event.noise_multiplier / math.sqrt(event.count)
+    return event.noise_multiplier if isinstance(event, SubsampledGaussian) else math.inf
 
 
 def _pld(event: Event) -> pld_lib.PrivacyLossDistribution | None:

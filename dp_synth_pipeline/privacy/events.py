@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from typing import Any, ClassVar
 
 import dp_accounting as dpa
+from dp_accounting import dp_event
 
 from dp_synth_pipeline.errors import InvalidInput
 
@@ -35,6 +37,11 @@ class Event:
         return 0.0
 
 
+def _whole(name: str, value: float) -> None:
+    if not (isinstance(value, Integral) and value >= 1):
+        raise InvalidInput(f"{name} must be a whole number of at least 1, got {value}.")
+
+
 def _positive(name: str, value: float) -> None:
     if not (math.isfinite(value) and value > 0):
         raise InvalidInput(f"{name} must be finite and above 0, got {value}.")
@@ -50,7 +57,7 @@ class DiscreteLaplace(Event):
 
     def __post_init__(self) -> None:
         _positive("scale", self.scale)
-        _positive("sensitivity", self.sensitivity)
+        _whole("sensitivity", self.sensitivity)
 
     @property
     def epsilon(self) -> float:
@@ -58,7 +65,7 @@ class DiscreteLaplace(Event):
         return self.sensitivity / self.scale
 
     def to_dp_event(self) -> dpa.DpEvent:
-        return dpa.DiscreteLaplaceDpEvent(noise_parameter=1.0 / self.scale, sensitivity=self.sensitivity)
+        return dp_event.DiscreteLaplaceDpEvent(noise_parameter=1.0 / self.scale, sensitivity=self.sensitivity)
 
 
 @dataclass(frozen=True)
@@ -72,8 +79,8 @@ class DiscreteGaussian(Event):
 
     def __post_init__(self) -> None:
         _positive("scale", self.scale)
-        _positive("sensitivity", self.sensitivity)
-        _positive("count", self.count)
+        _whole("sensitivity", self.sensitivity)
+        _whole("count", self.count)
 
     def to_dp_event(self) -> dpa.DpEvent:
         # The discrete Gaussian satisfies the RDP curve of the continuous one (Canonne, Kamath & Steinke 2020, Thm 4).
@@ -90,7 +97,7 @@ class Gaussian(Event):
 
     def __post_init__(self) -> None:
         _positive("noise_multiplier", self.noise_multiplier)
-        _positive("count", self.count)
+        _whole("count", self.count)
 
     def to_dp_event(self) -> dpa.DpEvent:
         return dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(self.noise_multiplier), self.count)
@@ -109,8 +116,7 @@ class SubsampledGaussian(Event):
         _positive("noise_multiplier", self.noise_multiplier)
         if not 0 < self.sample_rate <= 1:
             raise InvalidInput(f"sample_rate must lie in (0, 1], got {self.sample_rate}.")
-        if self.steps < 1:
-            raise InvalidInput(f"steps must be at least 1, got {self.steps}.")
+        _whole("steps", self.steps)
 
     def to_dp_event(self) -> dpa.DpEvent:
         one = dpa.PoissonSampledDpEvent(self.sample_rate, dpa.GaussianDpEvent(self.noise_multiplier))

@@ -26,6 +26,9 @@ NANO = 10**9
 ATTO = 10**18
 """Deltas are stored as integers of 1e-18."""
 
+MOST_UNITS = 2**63 - 1
+"""The largest integer that every store can hold."""
+
 
 def limit(epsilon: float, delta: float, order: float) -> float:
     """Return the Renyi divergence at `order` whose conversion to (epsilon, delta)-DP is exact; may be negative.
@@ -63,6 +66,8 @@ def charge_units(cost: float, scale: int = NANO) -> int:
     """
     if not math.isfinite(cost) or cost < 0:
         raise InvalidInput(f"a privacy cost must be finite and not negative, got {cost}.")
+    if cost * scale >= MOST_UNITS:
+        raise InvalidInput(f"a privacy cost of {cost:g} is too large to store, and protects nobody; use more noise.")
     return math.ceil(math.nextafter(cost * scale, math.inf)) if cost else 0
 
 
@@ -75,4 +80,6 @@ def budget_units(value: float, scale: int = NANO) -> int:
     """
     if not math.isfinite(value) or value <= 0:
         raise InvalidInput(f"a privacy budget must be finite and above 0, got {value}.")
+    if value * scale >= MOST_UNITS:
+        raise InvalidInput(f"a privacy budget of {value:g} is too large to store, and protects nobody; lower epsilon.")
     return math.floor(math.nextafter(value * scale, 0))

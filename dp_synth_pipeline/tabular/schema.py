@@ -142,6 +142,7 @@ def build(
     *,
     nulls: str = "keep",
     unit_column: str | None = None,
+    complete: bool = False,
 ) -> TableSchema:
     """Combine a source's storage types with what a person declared; the declaration wins.
 
@@ -150,6 +151,7 @@ def build(
         declared: column name to declared facts (`kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`).
         nulls: the table's null policy, for columns that declare none.
         unit_column: the privacy unit's column, an identifier unless declared otherwise.
+        complete: whether `declared` must name every column.
 
     Raises:
         InvalidInput: for an unknown column, fact, kind or policy, or a storage type that no kind can hold.
@@ -160,6 +162,9 @@ def build(
         raise InvalidInput(f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(storage)}.")
     if unit_column is not None and unit_column not in storage:
         raise InvalidInput(f"unit column {unit_column!r} is not in the source, which has: {', '.join(storage)}.")
+    left = sorted(set(storage) - set(declared))
+    if complete and left:
+        raise InvalidInput(f"the source has a column {left[0]!r} that is not declared, though columns_complete is true.")
     columns = []
     for name, arrow_type in storage.items():
         facts = dict(declared.get(name) or {})

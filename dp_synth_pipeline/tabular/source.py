@@ -130,12 +130,14 @@ def snapshot(
     nulls: str = "keep",
     unit: PrivacyUnit = PrivacyUnit(),
     delta: float | None = None,
+    complete: bool = False,
 ) -> Snapshot:
     """Copy the source into an immutable Parquet file with at most `max_rows` rows per unit, and check that it is usable.
 
     Rows of a unit beyond `max_rows` are left out uniformly at random, with fresh randomness.
 
     Args:
+        complete: whether `declared` must name every column of the source.
         delta: a fixed delta, to be refused when it is not below one over the number of units.
 
     Raises:
@@ -147,7 +149,7 @@ def snapshot(
     with _connection(path.parent) as con, _explained(source):
         _open(con, source)
         storage = {f.name: f.type for f in con.sql("SELECT * FROM source LIMIT 0").to_arrow_table().schema}
-        schema = schema_lib.build(storage, declared, nulls=nulls, unit_column=unit.column)
+        schema = schema_lib.build(storage, declared, nulls=nulls, unit_column=unit.column, complete=complete)
         _check_rows(con, schema, source)
         digest = _digest(con, schema)
         partial = path.with_suffix(".partial")
@@ -195,8 +197,9 @@ def _selection(schema: TableSchema, unit: PrivacyUnit) -> str:
         return f"SELECT {columns} FROM source"
     key = quoted(unit.column)
     # A null unit would be one unit for all rows without an owner; such rows are left out, row by row.
-    ranked = f"SELECT {columns}, {key} AS u, row_number() OVER (PARTITION BY {key} ORDER BY random()) AS r FROM source"
-    bounded = f"SELECT * FROM ({ranked} WHERE {key} IS NOT NULL) WHERE r <= {unit.max_rows}"
+    shuffled = f"SELECT {columns}, {key} AS u, random() AS z FROM source WHERE {key} IS NOT NULL"
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY u ORDER BY z) AS r FROM ({shuffled})"
+    bounded = f"SELECT * FROM ({ranked}) WHERE r <= {unit.max_rows}"
     return f"SELECT {columns}, dense_rank() OVER (ORDER BY u) - 1 AS {UNIT} FROM ({bounded}) ORDER BY {UNIT}"
 
 

@@ -81,21 +81,31 @@ def place(x: float, kind: Kind) -> str:
     """Write a point of a column's number line for a person."""
     if kind in (Kind.DATE, Kind.DATETIME):
         moment = np.datetime64(int(x * (86_400 if kind is Kind.DATE else 1)), "s")
-        return str(moment.astype("datetime64[D]" if kind is Kind.DATE or x % 86_400 == 0 else "datetime64[m]"))
-    if x == int(x) and abs(x) < 1e15:
-        return f"{int(x):,}"
-    return f"{x:,.4g}"
+        whole = kind is Kind.DATE or x % 86_400 == 0
+        return str(moment.astype("datetime64[D]" if whole else "datetime64[m]")).replace("T", " ")
+    if abs(x) >= 1e15:
+        return f"{x:.3g}"
+    return f"{x:,.0f}" if x == int(x) or abs(x) >= 1000 else f"{x:.4g}"
 
 
 def _numbers(column: Column, real: np.ndarray, synthetic: np.ndarray) -> Cells:
     known = real[~np.isnan(real)]
     inner = np.linspace(0, 1, QUANTILE_BINS + 1)[1:-1]
     edges = np.unique(np.quantile(known, inner)) if len(known) else np.array([0.0])
-    ends = [place(e, column.kind) for e in edges]
-    between = [f"{a} to {b}" for a, b in zip(ends[:-1], ends[1:], strict=True)]
-    labels = [f"up to {ends[0]}", *between, f"above {ends[-1]}", MISSING]
+    if column.kind in (Kind.INTEGER, Kind.DATE):
+        edges = np.unique(np.floor(edges))  # the same cells, at values that occur
+    labels = [*_ranges(edges, column.kind), MISSING]
 
     def cell(x: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(x), len(edges) + 1, np.searchsorted(edges, x, side="left")).astype(np.int64)
 
     return Cells(column.name, column.kind, labels, cell(real), cell(synthetic))
+
+
+def _ranges(edges: np.ndarray, kind: Kind) -> list[str]:
+    """Name the right-closed cells between edges; whole numbers and days by the first and last value they hold."""
+    whole = kind in (Kind.INTEGER, Kind.DATE)
+    ends = [place(e, kind) for e in edges]
+    starts = [place(e + 1, kind) for e in edges] if whole else [f"over {e}" for e in ends]
+    between = [a if a == b else f"{a} to {b}" for a, b in zip(starts[:-1], ends[1:], strict=True)]
+    return [f"up to {ends[0]}", *between, f"{starts[-1]} and over" if whole else starts[-1]]

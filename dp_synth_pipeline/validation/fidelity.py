@@ -27,6 +27,9 @@ DENSE_CELLS = 4_000_000
 VERDICTS = {"excellent": (0.01, 0.03, 0.06), "good": (0.03, 0.06, 0.15), "fair": (0.08, 0.15, 0.35)}
 """How far the mean of two columns, the worst column and the worst pair may lie above those of a fresh real sample."""
 
+CHANCE = 0.005
+"""Distances are ranked in steps of so much above a fresh sample, so that chance does not order them."""
+
 
 @dataclass(frozen=True)
 class ColumnFidelity:
@@ -121,13 +124,13 @@ class Fidelity:
 
     @property
     def ranked(self) -> tuple[ColumnFidelity, ...]:
-        """The columns, worst first."""
-        return tuple(sorted(self.columns, key=lambda c: c.baseline - c.distance))
+        """The columns, worst first; those that chance explains come after, by their distance."""
+        return tuple(sorted(self.columns, key=_badness, reverse=True))
 
     @property
     def worst_pairs(self) -> tuple[PairFidelity, ...]:
         """The pairs, worst first."""
-        return tuple(sorted(self.pairs, key=lambda p: p.baseline - p.distance))
+        return tuple(sorted(self.pairs, key=_badness, reverse=True))
 
     @property
     def verdict(self) -> str:
@@ -240,6 +243,10 @@ def _relation(p: np.ndarray, left: np.ndarray, right: np.ndarray, rows: int) -> 
     spare = max(0.0, phi2 - (r - 1) * (k - 1) / (rows - 1))
     smaller = min(r - (r - 1) ** 2 / (rows - 1), k - (k - 1) ** 2 / (rows - 1)) - 1
     return min(1.0, math.sqrt(spare / smaller)) if smaller > 0 else 0.0
+
+
+def _badness(place: ColumnFidelity | PairFidelity) -> tuple[int, float]:
+    return max(0, round((place.distance - place.baseline) / CHANCE)), place.distance
 
 
 def _mean(values: list[float]) -> float:

@@ -97,7 +97,7 @@ def _tiles(fidelity: Fidelity, meta: ReportMeta) -> list[dict[str, str]]:
     ]
     if meta.epsilon is not None:
         delta = "" if meta.delta is None else f"δ = {wording.scientific(meta.delta)}; "
-        tiles.append(_tile("Privacy, ε", f"{meta.epsilon:.4g}", f"{delta}{level(meta.epsilon)} protection of one {meta.unit}"))
+        tiles.append(_tile("Privacy, ε", wording.at_most(meta.epsilon), f"{delta}{level(meta.epsilon)} protection of one {meta.unit}"))
     if meta.checks:
         good = sum(r.passed for r in meta.checks)
         tiles.append(_tile("Checks passed", f"{good} of {len(meta.checks)}", "expectations of the synthetic table"))

@@ -70,17 +70,29 @@ def odds_bound(epsilon: float) -> float:
 def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1) -> str:
     """Say what an (epsilon, delta) promises about one privacy unit, in words."""
     bound = odds_bound(epsilon)
-    sure = bound / (1 + bound) if math.isfinite(bound) else 1.0
-    whom = "one row" if unit == "row" else f"all rows of one {unit}"
-    limit = "" if unit == "row" or max_rows <= 1 else f" (at most {max_rows} rows)"
-    odds = f"{bound:,.3g}" if bound < 1000 else scientific(bound)
-    certain = f"{math.floor(1000 * sure) / 10:.1f} %" if sure < 0.9995 else "nearly certain"
-    surely = f"{certain} sure" if certain.endswith("%") else certain
+    whom = "one given row was"
+    if unit != "row":
+        whom = f"the rows of one given {unit}{f' (at most {max_rows})' if max_rows > 1 else ''} were"
+    sure = math.ceil(1000 * bound / (1 + bound)) / 10 if math.isfinite(bound) else 100.0
     return (
         f"{level(epsilon).capitalize()} protection. Whoever reads this table, whatever else they know, can change the odds "
-        f"that {whom}{limit} was in the source by at most a factor of {odds}, except with a probability of about "
-        f"{scientific(delta)}. Someone who was half sure can become at most {surely}."
+        f"that {whom} in the source by at most a factor of {at_most(bound, 3)}, except with a probability of about "
+        f"{scientific(delta)}. Someone who was half sure can become at most {f'{sure:.1f} %' if sure < 100 else 'fully'} sure."
     )
+
+
+def at_most(x: float, digits: int = 4) -> str:
+    """Write an upper bound with few digits, rounded up, so that what is shown still holds.
+
+    Example:
+        >>> at_most(2.4973), at_most(2.51), at_most(12.149, 3)
+        ('2.498', '2.51', '12.2')
+    """
+    if x <= 0 or not math.isfinite(x):
+        return f"{x:g}"
+    step = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
+    rounded = math.ceil(x / step - 1e-9) * step
+    return scientific(rounded) if rounded >= 1e6 or rounded < 0.001 else f"{rounded:,.{digits}g}" if rounded < 1000 else f"{rounded:,.0f}"
 
 
 def mechanism(event: dict[str, Any]) -> str:

@@ -32,5 +32,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": wording.percent, "scientific": wording.scientific}
+    environment.filters |= {"percent": wording.percent, "scientific": wording.scientific, "at_most": wording.at_most}
     return environment

@@ -1,0 +1,89 @@
+"""A simulated register of clinic visits whose truth is known: what depends on what, and where nulls come from.
+
+Deterministic, so that tests may compare with the truth; it is a public simulator, not noise that protects anybody.
+
+The truth, for tests:
+
+* 6,000 patients with 1 to 12 visits each, about 20,000 in all; a patient's sex, birth date and region never change.
+* `cost`: 35.00 for a third of the visits (the flat fee), otherwise log-normal with a long tail, rounded to cents, higher
+  with urgency and age.
+* `lab_value`: missing for 70 % of routine visits and 5 % of the others, so missingness depends on `urgent`.
+* `discharged`: null exactly when the visit did not lead to an admission; otherwise 1 to 30 days after `visited`.
+* `diagnosis`: 14 codes with Zipf frequencies; the last four are rare (under 0.5 % each).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+PATIENTS = 6_000
+FLAT_FEE = 35.00
+DIAGNOSES = tuple("I10 E11 J06 M54 F41 K21 N39 H52 L30 R07 Q21 G35 C81 T63".split())
+REGIONS = ("north", "south", "east", "west", "islands")
+_STREAM = 20_190
+
+
+def clinic_visits() -> pa.Table:
+    """Return the simulated table, the same in every call: about 20,000 rows of 6,000 patients, 13 columns."""
+    rng = np.random.Generator(np.random.PCG64(_STREAM))
+    visits = np.minimum(1 + rng.negative_binomial(2, 0.46, PATIENTS), 12)
+    patient = np.repeat(np.arange(PATIENTS), visits)
+    n = len(patient)
+    age = np.clip(rng.gamma(6, 8, PATIENTS), 0, 99)
+    born = np.datetime64("2024-01-01") - (age * 365.25).astype("timedelta64[D]")
+    sex = rng.choice(["F", "M", "X"], PATIENTS, p=[0.53, 0.46, 0.01])
+    region = rng.choice(REGIONS, PATIENTS, p=[0.35, 0.28, 0.2, 0.15, 0.02])
+
+    visited = np.datetime64("2022-01-01") + _days(rng, n).astype("timedelta64[D]")
+    urgent = rng.random(n) < np.where(age[patient] > 70, 0.35, 0.15)
+    diagnosis = _diagnosis(rng, age[patient])
+    chronic = np.isin(diagnosis, ["I10", "E11"])
+    amount = np.round(np.exp(rng.normal(4.2 + 0.9 * urgent + 0.006 * age[patient], 0.8)), 2)
+    cost = np.where(rng.random(n) < 1 / 3, FLAT_FEE, amount)
+    minutes = np.maximum(5, 5 * np.round(rng.gamma(4 + 3 * urgent, 1.2))).astype(np.int64)
+    lab = np.round(rng.normal(5.4 + 1.3 * chronic, 0.9), 1)
+    lab_missing = rng.random(n) < np.where(urgent, 0.05, 0.70)
+    admitted = rng.random(n) < np.where(urgent, 0.4, 0.03)
+    stay = 1 + np.minimum(rng.geometric(0.25, n), 29)
+    arrived = visited.astype("datetime64[m]") + rng.normal(11.5 * 60, 150, n).clip(0, 1439).astype("timedelta64[m]")
+    return pa.table(
+        {
+            "patient_id": pa.array(100_000 + patient),
+            "born": pa.array(born[patient]),
+            "sex": pa.array(sex[patient]),
+            "region": pa.array(region[patient]),
+            "visited": pa.array(visited),
+            "arrived": pa.array(arrived.astype("datetime64[us]")),
+            "urgent": pa.array(urgent),
+            "diagnosis": pa.array(diagnosis),
+            "minutes": pa.array(minutes),
+            "cost": pa.array(cost),
+            "lab_value": pa.array(lab, mask=lab_missing),
+            "admitted": pa.array(admitted),
+            "discharged": pa.array(visited + stay.astype("timedelta64[D]"), mask=~admitted),
+        }
+    )
+
+
+def _days(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Days over two years with a winter season, and no Sundays."""
+    days = np.arange(730)
+    weight = 1 + 0.4 * np.cos(2 * np.pi * days / 365)
+    weight[(days + 5) % 7 == 6] = 0  # 2022-01-01 was a Saturday
+    return rng.choice(days, n, p=weight / weight.sum())
+
+
+def _diagnosis(rng: np.random.Generator, age: np.ndarray) -> np.ndarray:
+    """Zipf frequencies, with the chronic diagnoses likelier for the old."""
+    zipf = 1 / np.arange(1, len(DIAGNOSES) + 1) ** 1.1
+    zipf[-4:] = [0.012, 0.009, 0.006, 0.004]
+    young, old = zipf.copy(), zipf.copy()
+    young[:2] *= 0.4
+    old[:2] *= 1.6
+    drawn = np.where(
+        age > 45,
+        rng.choice(len(DIAGNOSES), len(age), p=old / old.sum()),
+        rng.choice(len(DIAGNOSES), len(age), p=young / young.sum()),
+    )
+    return np.asarray(DIAGNOSES)[drawn]

@@ -1,0 +1,173 @@
+"""What an account holds, what a request asks of it and what ran, in stored integers that only ever over-report.
+
+Two units, and an account uses one of them for life. Rule F counts Renyi divergence at the account's order; Rule P
+counts shares of epsilon. Delta is counted beside it: under Rule F only what mechanisms spend themselves, since the
+conversion's delta is paid once, when the account is opened; under Rule P all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger.entry import FILTER, PLAN, Account, Entry, Release, Rule
+from dp_synth_pipeline.privacy import accountant, calibration, filter
+from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
+from dp_synth_pipeline.privacy.events import Event, Gaussian
+from dp_synth_pipeline.privacy.filter import ATTO, NANO
+
+LEAST_EPSILON = 1e-3
+"""Under this, an account counts as empty: no release of so small an epsilon says anything."""
+
+
+def share_units(value: float, scale: int) -> int:
+    """Round a number that a person declared up to stored units, reading it as the decimal that was written.
+
+    So ten shares of 0.1 are exactly 1: the binary error of 0.1 is a matter of notation, not of privacy.
+
+    Example:
+        >>> 10 * share_units(0.1, NANO) == share_units(1.0, NANO) == NANO
+        True
+    """
+    if not math.isfinite(value) or value < 0:
+        raise InvalidInput(f"a share of a privacy budget must be finite and not negative, got {value}.")
+    return math.ceil(_written(value) * scale)
+
+
+def limit_units(value: float, scale: int) -> int:
+    """Round a limit that a person declared down to stored units, reading it as the decimal that was written.
+
+    Example:
+        >>> limit_units(1e-5, ATTO)
+        10000000000000
+    """
+    if not math.isfinite(value) or value < 0:
+        raise InvalidInput(f"a privacy limit must be finite and not negative, got {value}.")
+    return math.floor(_written(value) * scale)
+
+
+def _written(value: float) -> Fraction:
+    return Fraction(repr(float(value)))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The numbers that are fixed when an account is opened."""
+
+    order: float | None
+    cost_limit: int
+    delta_limit: int
+
+
+def terms(rule: Rule, epsilon: float, delta: float, own_delta_share: float) -> Terms:
+    """Return what an account of (epsilon, delta) holds under `rule`.
+
+    Under Rule F the delta is split here, once: a conversion whose delta moved with later choices would not be a sound
+    filter.
+
+    Raises:
+        InvalidInput: for a limit, rule or share that cannot be used.
+    """
+    check_epsilon(epsilon)
+    check_delta(delta)
+    if rule == PLAN:
+        return Terms(None, _storable(limit_units(epsilon, NANO)), limit_units(delta, ATTO))
+    if rule != FILTER:
+        raise InvalidInput(f"rule must be {FILTER!r} or {PLAN!r}, got {rule!r}.")
+    if not 0 <= own_delta_share < 1:
+        raise InvalidInput(f"own_delta_share must lie in [0, 1), got {own_delta_share}. Typical value: 0.05.")
+    own = math.floor(_written(delta) * ATTO * _written(own_delta_share))
+    converted = conversion_delta(delta, own)
+    order = float(filter.best_order(epsilon, converted))
+    return Terms(order, _storable(filter.budget_units(filter.limit(epsilon, converted, order))), own)
+
+
+def conversion_delta(delta: float, own_units: int) -> float:
+    """Return the delta left to Rule F's conversion after `own_units` are set aside, rounded down."""
+    return math.nextafter((limit_units(delta, ATTO) - own_units) / ATTO, 0)
+
+
+def check_own_delta(own_delta: float, delta: float) -> None:
+    """Accept 0 <= own_delta < delta; refuse all else by name."""
+    if not (math.isfinite(own_delta) and 0 <= own_delta < delta):
+        raise InvalidInput(
+            f"own_delta must be at least 0 and below the release's delta ({delta:g}), got {own_delta}. It is the part "
+            f"of delta for mechanisms with a delta of their own, such as thresholds; 0 if there are none."
+        )
+
+
+def reservation(account: Account, epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
+    """Return the (cost, delta) units that a release of (epsilon, delta) reserves, in the account's units.
+
+    Under Rule F that is what one Gaussian mechanism of (epsilon, delta - own_delta) costs at the account's order.
+    """
+    if account.order is None:
+        return _storable(share_units(epsilon, NANO)), share_units(delta, ATTO)
+    noise = calibration.gaussian_noise(float(epsilon), float(delta - own_delta))
+    return filter.charge_units(account.order / (2 * noise**2)), share_units(own_delta, ATTO)
+
+
+def price(release: Release, events: Sequence[Event]) -> tuple[int, int]:
+    """Return the (cost, delta) units of one mechanism: its Renyi divergence, or under Rule P its own epsilon."""
+    own = share_units(math.fsum(e.own_delta for e in events), ATTO)
+    if release.order is None:
+        alone = accountant.epsilon(events, release.delta)
+        # An infinite epsilon is refused by start, so what is stored for it here is never charged.
+        return (share_units(alone, NANO) if math.isfinite(alone) else filter.MOST_UNITS), own
+    return filter.charge_units(accountant.rdp(events, release.order)), own
+
+
+def all_events(entries: Iterable[Entry]) -> tuple[Event, ...]:
+    """Return the events of entries, in the order in which they were started."""
+    return tuple(event for entry in entries for event in entry.events)
+
+
+def charge(release: Release, entries: Sequence[Entry], final_epsilon: float, final_delta: float) -> tuple[int, int]:
+    """Return the (cost, delta) units that a release is charged for what ran."""
+    if release.order is None:
+        return share_units(final_epsilon, NANO), share_units(final_delta, ATTO)
+    return sum(e.cost for e in entries), sum(e.delta for e in entries)
+
+
+def epsilon_spent(account: Account, cost: int) -> float:
+    """Return an epsilon, never too small, that `cost` units amount to at the account's delta; 0 for nothing."""
+    if cost == 0 or account.order is None:
+        return cost / NANO
+    converted = conversion_delta(account.delta, account.delta_limit)
+    return max(0.0, cost / NANO - filter.limit(0.0, converted, account.order))
+
+
+def epsilon_left(account: Account, cost: int, delta_units: int, delta: float, own_delta: float = 0.0) -> float:
+    """Return the largest epsilon, to four digits, that `cost` and `delta_units` admit at `delta`; 0.0 for none."""
+    if account.order is None:
+        return cost / NANO if cost > 0 and share_units(delta, ATTO) <= delta_units else 0.0
+    if cost <= 0 or share_units(own_delta, ATTO) > delta_units:
+        return 0.0
+    return _largest(account.order, cost, delta - own_delta)
+
+
+@lru_cache(maxsize=512)
+def _largest(order: float, cost: int, delta: float) -> float:
+    noise = max(math.sqrt(order * NANO / (2 * cost)), calibration.LEAST)
+    found = _four_digits(accountant.epsilon(Gaussian(noise), delta))
+    # The value returned was itself priced and found to fit; it was not inferred from its neighbour.
+    while found >= LEAST_EPSILON:
+        if filter.charge_units(order / (2 * calibration.gaussian_noise(found, delta) ** 2)) <= cost:
+            return found
+        found = _four_digits(found * 0.9995)
+    return 0.0
+
+
+def _four_digits(value: float) -> float:
+    return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(Decimal(value)))
+
+
+def _storable(units: int) -> int:
+    if units > filter.MOST_UNITS:
+        raise InvalidInput("this privacy cost is too large to store, and protects nobody; lower epsilon.")
+    return units

@@ -1,0 +1,184 @@
+"""What is admitted, what is refused and what is charged: pure decisions on records, without a store."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
+from dp_synth_pipeline.ledger import costs, journal, refusal
+from dp_synth_pipeline.ledger.entry import (
+    RESERVED,
+    SETTLED,
+    STARTED,
+    VOIDED,
+    Account,
+    Balance,
+    Entry,
+    Release,
+)
+from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.privacy.budget import check_delta
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.filter import ATTO, NANO
+
+
+def admits(account: Account, tally: Tally, cost: int, delta: int) -> bool:
+    """Say whether an account has at least `cost` and `delta` left: in integers, so the answer is exact."""
+    cost_left, delta_left = tally.left(account)
+    return cost <= cost_left and delta <= delta_left
+
+
+def balance(account: Account, tally: Tally) -> Balance:
+    """Return what an account has spent, holds and has left."""
+    cost, delta = tally.left(account)
+    return Balance(
+        account=account.name,
+        rule=account.rule,
+        order=account.order,
+        cost_limit=account.cost_limit,
+        cost_spent=tally.cost_spent,
+        cost_held=tally.cost_held,
+        delta_limit=account.delta_limit,
+        delta_spent=tally.delta_spent,
+        delta_held=tally.delta_held,
+        epsilon_left=costs.epsilon_left(account, cost, delta, _usable_delta(account, delta)),
+        # What is held may have run already, so an upper bound counts it.
+        epsilon_spent=costs.epsilon_spent(account, tally.cost_spent + tally.cost_held),
+    )
+
+
+def _usable_delta(account: Account, delta_units: int) -> float:
+    return account.delta if account.order is not None else max(delta_units, 1) / ATTO
+
+
+def same_attempt(earlier: Sequence[Entry], mechanism: str, events: tuple[Event, ...], key: str | None) -> Entry | None:
+    """Return the entry that this very attempt already wrote, if its reply was lost."""
+    if key is None:
+        return None
+    return next((e for e in earlier if (e.key, e.mechanism, e.events) == (key, mechanism, events)), None)
+
+
+def entry(
+    release: Release, earlier: Sequence[Entry], mechanism: str, events: tuple[Event, ...], key: str | None
+) -> Entry:
+    """Return the entry of a mechanism that fits what its release reserved, or raise why it may not start."""
+    if release.state not in (RESERVED, STARTED):
+        raise refusal.wrong_state(release, f"start {mechanism!r}")
+    if any(e.mechanism == mechanism for e in earlier):
+        raise refusal.ran_twice(release, mechanism)
+    cost, delta = costs.price(release, events)
+    new = Entry(
+        id=uuid.uuid4().hex,
+        release_id=release.id,
+        account=release.account,
+        position=len(earlier),
+        mechanism=mechanism,
+        events=events,
+        cost=cost,
+        delta=delta,
+        state=STARTED,
+        steps_started=0,
+        key=key,
+        started_at=journal.now(),
+        settled_at=None,
+    )
+    _check_reservation(release, [*earlier, new])
+    return new
+
+
+def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
+    mechanism = entries[-1].mechanism
+    own = sum(e.delta for e in entries)
+    if own > costs.share_units(release.own_delta, ATTO):
+        raise refusal.over_reservation(
+            release, mechanism, f"{own / ATTO:.6g} of threshold delta", f"{release.own_delta:.6g}"
+        )
+    cost = sum(e.cost for e in entries)
+    if release.order is not None and cost > release.reserved_cost:
+        held = f"{release.reserved_cost / NANO:.6g} at order {release.order:g}"
+        raise refusal.over_reservation(release, mechanism, f"{cost / NANO:.6g} Renyi units", held)
+    epsilon = accountant.epsilon(costs.all_events(entries), release.delta)
+    if not epsilon <= release.epsilon:
+        held = f"epsilon={release.epsilon:g} at delta={release.delta:g}"
+        raise refusal.over_reservation(release, mechanism, f"epsilon={epsilon:.6g}", held)
+
+
+def check_mark(entry: Entry, steps: int) -> None:
+    """Accept a mark at or above the last one and within what the entry pays for; refuse all else."""
+    if entry.state != STARTED:
+        raise ReleaseStateError(
+            f"cannot mark steps: mechanism {entry.mechanism!r} of release {entry.release_id} is {entry.state}. "
+            f"Materialize again from `ingested`: a new release is a new charge."
+        )
+    if not isinstance(steps, int) or steps > entry.steps_paid:
+        raise ReleaseStateError(
+            f"mechanism {entry.mechanism!r} pays for {entry.steps_paid} steps, got a mark at {steps}. Stop before it: "
+            f"steps that were not reserved are not private."
+        )
+    if steps < entry.steps_started:
+        raise ReleaseStateError(
+            f"steps up to {entry.steps_started} of mechanism {entry.mechanism!r} were started, got a mark at {steps}. "
+            f"Replayed steps look at the data again: reserve a new release for them."
+        )
+
+
+def started(release: Release) -> Release:
+    """Return the release with its first mechanism under way."""
+    return release if release.state == STARTED else replace(release, state=STARTED, started_at=journal.now())
+
+
+def voided(release: Release, why: str) -> Release:
+    """Return the release as given back, or raise since something of it has started."""
+    if release.state != RESERVED:
+        raise refusal.wrong_state(release, "void it")
+    return replace(release, state=VOIDED, charged_cost=0, charged_delta=0, why=why, ended_at=journal.now())
+
+
+def settled(
+    release: Release, entries: Sequence[Entry], delta: float | None, fingerprint: str | None
+) -> tuple[Release, list[Entry]]:
+    """Return the release and its entries as they end, charged for what ran; unchanged if they ended so before."""
+    if release.state == SETTLED:
+        return _same_settlement(release, delta, fingerprint), list(entries)
+    if release.state != STARTED:
+        raise refusal.wrong_state(release, "settle it")
+    final_delta = _final_delta(release, delta)
+    final_epsilon = accountant.epsilon(costs.all_events(entries), final_delta)
+    if not final_epsilon <= release.epsilon:
+        raise InvalidInput(
+            f"at delta={final_delta:g} epsilon is {final_epsilon:.6g}, above the {release.epsilon:g} reserved. Settle "
+            f"at a larger delta, up to {release.delta:g}."
+        )
+    cost, delta_units = costs.charge(release, entries, final_epsilon, final_delta)
+    ended = replace(
+        release,
+        state=SETTLED,
+        charged_cost=cost,
+        charged_delta=delta_units,
+        final_epsilon=final_epsilon,
+        final_delta=final_delta,
+        fingerprint=fingerprint,
+        ended_at=journal.now(),
+    )
+    return ended, [replace(e, state=SETTLED, settled_at=ended.ended_at) for e in entries]
+
+
+def _final_delta(release: Release, delta: float | None) -> float:
+    final = release.delta if delta is None else float(delta)
+    check_delta(final)
+    if final > release.delta:
+        raise InvalidInput(f"the final delta is at most the {release.delta:g} reserved, got {final:g}.")
+    return final
+
+
+def _same_settlement(release: Release, delta: float | None, fingerprint: str | None) -> Release:
+    agrees = delta in (None, release.final_delta) and fingerprint in (None, release.fingerprint)
+    if not agrees:
+        raise ReleaseStateError(
+            f"release {release.id} is settled with another delta or fingerprint, and a charge is final. "
+            f"Materialize again from `ingested`: a new release is a new charge."
+        )
+    return release

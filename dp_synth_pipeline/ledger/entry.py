@@ -1,0 +1,256 @@
+"""What the ledger keeps: accounts, releases and entries, as frozen values with a JSON-ready form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian, from_dict
+from dp_synth_pipeline.privacy.filter import ATTO, NANO
+
+Rule = Literal["filter", "plan"]
+FILTER: Rule = "filter"
+PLAN: Rule = "plan"
+
+RESERVED, STARTED, SETTLED, VOIDED = "reserved", "started", "settled", "voided"
+
+ROUNDING_SLACK = 16
+"""Nano units that a caller leaves free, since every mechanism of a release is rounded up by at most one of them."""
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A value that is one row of a table, and one JSON object of the journal."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready values that `from_record` reads back unchanged."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Self:
+        """Read back what `to_record` wrote; other keys are left aside."""
+        return cls(**{f.name: record[f.name] for f in fields(cls)})
+
+
+@dataclass(frozen=True)
+class Account(_Record):
+    """One protected data set, one privacy unit, one limit, fixed when it was opened.
+
+    Attributes:
+        unit: 'row', or the column whose value names a privacy unit.
+        max_rows: the most rows that one unit may have.
+        rule: 'filter' (Rule F: Renyi divergence at `order`) or 'plan' (Rule P: shares of epsilon and delta, summed).
+        order: the Renyi order of Rule F; None under Rule P.
+        cost_limit: nano units; Renyi divergence at `order` under Rule F, epsilon under Rule P.
+        delta_limit: units of 1e-18 that releases take shares of; under Rule F only the part set aside for mechanisms
+            with a delta of their own, under Rule P the whole delta.
+    """
+
+    name: str
+    unit: str
+    max_rows: int
+    relation: str
+    epsilon: float
+    delta: float
+    rule: Rule
+    order: float | None
+    cost_limit: int
+    delta_limit: int
+    opened_at: str
+    who: str
+    why: str
+
+    @property
+    def own_delta(self) -> float:
+        """The delta open to mechanisms with a delta of their own, over the life of the account."""
+        return self.delta_limit / ATTO
+
+
+@dataclass(frozen=True)
+class Release(_Record):
+    """One refresh of one table: what it reserved as a whole, and what it was charged in the end.
+
+    Attributes:
+        key: names the request; asking twice with one key reserves once.
+        epsilon, delta, own_delta: what was asked; `own_delta` is the part of `delta` for thresholds.
+        reserved_cost, reserved_delta: what is held, in the account's units.
+        charged_cost, charged_delta: what was charged at the end; None while the release is open.
+        final_epsilon, final_delta: the guarantee of what ran; None while the release is open.
+        fingerprint: keyed fingerprint of the source; never a plain hash.
+    """
+
+    id: str
+    account: str
+    key: str
+    table: str
+    run_id: str
+    code_version: str
+    epsilon: float
+    delta: float
+    own_delta: float
+    order: float | None
+    reserved_cost: int
+    reserved_delta: int
+    state: str
+    charged_cost: int | None
+    charged_delta: int | None
+    final_epsilon: float | None
+    final_delta: float | None
+    fingerprint: str | None
+    who: str
+    why: str
+    reserved_at: str
+    started_at: str | None
+    ended_at: str | None
+
+    @property
+    def rdp_limit(self) -> float | None:
+        """The Renyi divergence at `order` to calibrate within, always under what was reserved; None under Rule P."""
+        return None if self.order is None else max(0, self.reserved_cost - ROUNDING_SLACK) / NANO
+
+
+@dataclass(frozen=True)
+class Entry(_Record):
+    """One mechanism of a release, written before it touched data.
+
+    Attributes:
+        position: 0 for the first mechanism of the release, 1 for the next.
+        events: what the mechanism does, with which public parameters; enough to compute its cost again.
+        cost: nano units of Renyi divergence at the account's order; under Rule P, its own epsilon, for information.
+        delta: units of 1e-18 that the mechanism itself spends.
+        steps_started: high-water mark; steps up to this one may have run.
+        key: names the attempt, so that a lost reply can be asked for again.
+    """
+
+    id: str
+    release_id: str
+    account: str
+    position: int
+    mechanism: str
+    events: tuple[Event, ...]
+    cost: int
+    delta: int
+    state: str
+    steps_started: int
+    key: str | None
+    started_at: str
+    settled_at: str | None
+
+    @property
+    def steps_paid(self) -> int:
+        """How many steps this entry pays for."""
+        return sum(e.steps for e in self.events if isinstance(e, SubsampledGaussian))
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready values, the events as text."""
+        return {**super().to_record(), "events": dump_events(self.events)}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Self:
+        """Read back what `to_record` wrote."""
+        return super().from_record({**record, "events": load_events(record["events"])})
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What an account has left, in stored units and in plain numbers.
+
+    Attributes:
+        cost_limit, cost_spent, cost_held: nano units; held is reserved and not settled.
+        delta_limit, delta_spent, delta_held: units of 1e-18.
+        epsilon_left: the largest epsilon that one further release at the account's delta would be admitted with.
+        epsilon_spent: an upper bound of the epsilon of everything admitted so far, at the account's delta.
+    """
+
+    account: str
+    rule: Rule
+    order: float | None
+    cost_limit: int
+    cost_spent: int
+    cost_held: int
+    delta_limit: int
+    delta_spent: int
+    delta_held: int
+    epsilon_left: float
+    epsilon_spent: float
+
+    @property
+    def cost_left(self) -> int:
+        """Nano units that no release has taken."""
+        return self.cost_limit - self.cost_spent - self.cost_held
+
+    @property
+    def limit(self) -> float:
+        """The cost limit as a plain number."""
+        return self.cost_limit / NANO
+
+    @property
+    def spent(self) -> float:
+        """The cost settled as a plain number."""
+        return self.cost_spent / NANO
+
+    @property
+    def held(self) -> float:
+        """The cost reserved and not settled as a plain number."""
+        return self.cost_held / NANO
+
+    @property
+    def left(self) -> float:
+        """The cost left as a plain number."""
+        return self.cost_left / NANO
+
+    @property
+    def delta_used(self) -> float:
+        """The shared delta that is spent or held."""
+        return (self.delta_spent + self.delta_held) / ATTO
+
+    @property
+    def delta_left(self) -> float:
+        """The shared delta that no release has taken."""
+        return (self.delta_limit - self.delta_spent - self.delta_held) / ATTO
+
+
+@dataclass(frozen=True)
+class JournalRow(_Record):
+    """One link of the chain: who did what, when, to which account, release and entry."""
+
+    seq: int
+    at: str
+    who: str
+    action: str
+    account: str
+    release_id: str | None
+    entry_id: str | None
+    body: str
+    previous: str
+    hash: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The account, release and entries as this row left them."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How much was verified, and the chain head it holds for."""
+
+    accounts: int
+    releases: int
+    entries: int
+    head: str
+
+
+def dump_events(events: tuple[Event, ...]) -> str:
+    """Return events as canonical JSON text; refuse a parameter that is not a plain number."""
+    try:
+        return json.dumps([e.to_dict() for e in events], sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("an event's parameters must be plain, finite Python numbers; convert them first.") from error
+
+
+def load_events(text: str) -> tuple[Event, ...]:
+    """Read back what `dump_events` wrote."""
+    return tuple(from_dict(fact) for fact in json.loads(text))

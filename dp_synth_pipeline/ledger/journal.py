@@ -1,0 +1,98 @@
+"""The append-only chain: every transition is a row that holds the hash of the row before it.
+
+Write-ahead marks are chained too: an operator will settle a crashed release down to its mark, so a mark that could be
+edited unnoticed would be a way to overspend.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from dp_synth_pipeline.ledger import tables
+from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Release
+
+GENESIS = "0" * 64
+"""What the first row names as the row before it."""
+
+
+def now() -> str:
+    """Return the time in UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def who() -> str:
+    """Return the operating system's name for whoever runs this."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container's user need not have a name
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+
+
+def link(row: JournalRow) -> str:
+    """Return the hash that `row` must carry, over everything else in it."""
+    record = {**row.to_record(), "hash": None}
+    return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def append(
+    conn: sa.Connection,
+    action: str,
+    account: Account | str,
+    *,
+    release: Release | None = None,
+    entries: Sequence[Entry] = (),
+) -> None:
+    """Add one row to the chain, holding the new state of all that the action changed.
+
+    The caller's write transaction already holds the lock on the head, so two rows never claim one place.
+    """
+    head = conn.execute(sa.select(tables.store.c.length, tables.store.c.head)).one()
+    body: dict[str, Any] = {"entries": [e.to_record() for e in entries]}
+    body["release"] = release.to_record() if release else None
+    body["account"] = account.to_record() if isinstance(account, Account) else None
+    draft = JournalRow(
+        seq=head.length + 1,
+        at=now(),
+        who=who(),
+        action=action,
+        account=account.name if isinstance(account, Account) else account,
+        release_id=release.id if release else entries[0].release_id if entries else None,
+        entry_id=entries[0].id if len(entries) == 1 else None,
+        body=json.dumps(body, sort_keys=True, allow_nan=False),
+        previous=head.head,
+        hash="",
+    )
+    row = {**draft.to_record(), "hash": link(draft)}
+    conn.execute(sa.insert(tables.journal).values(row))
+    conn.execute(sa.update(tables.store).values(length=row["seq"], head=row["hash"]))
+
+
+def rows(conn: sa.Connection, account: str | None = None) -> list[JournalRow]:
+    """Return the chain, or the rows of one account, oldest first."""
+    query = sa.select(tables.journal).order_by(tables.journal.c.seq)
+    if account is not None:
+        query = query.where(tables.journal.c.account == account)
+    return [JournalRow.from_record(dict(r)) for r in conn.execute(query).mappings()]
+
+
+def latest(chain: Iterable[JournalRow]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Replay the chain: return the last recorded accounts, releases and entries by name or id."""
+    accounts: dict[str, Any] = {}
+    releases: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
+    for row in chain:
+        facts = row.facts
+        if facts["account"]:
+            accounts[facts["account"]["name"]] = facts["account"]
+        if facts["release"]:
+            releases[facts["release"]["id"]] = facts["release"]
+        entries.update({e["id"]: e for e in facts["entries"]})
+    return accounts, releases, entries

@@ -1,0 +1,150 @@
+"""Whether a ledger can be believed: its chain, its records against the chain, its costs against its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import sqlalchemy as sa
+
+from dp_synth_pipeline.errors import DpSynthError, LedgerCorrupted
+from dp_synth_pipeline.ledger import costs, journal, rows, tables
+from dp_synth_pipeline.ledger.entry import (
+    RESERVED,
+    SETTLED,
+    STARTED,
+    VOIDED,
+    Account,
+    Entry,
+    JournalRow,
+    Release,
+    Verification,
+)
+from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.ledger.store import Store
+from dp_synth_pipeline.privacy import accountant
+
+UNITS, RELATIVE = 2, 1e-9
+"""How far a recomputed cost may lie from the stored one: the last digits of a float differ between machines."""
+
+
+def verify(store: Store, since: str | None = None) -> Verification:
+    """Recompute everything that can be recomputed, or raise LedgerCorrupted naming the first bad record."""
+    with store.read() as conn:
+        state = conn.execute(sa.select(tables.store)).mappings().one()
+        chain = journal.rows(conn)
+        accounts = rows.accounts(conn)
+        releases = {r.id: r for r in rows.releases(conn)}
+        entries = _readable_entries(conn)
+    _check_chain(chain, state["length"], state["head"])
+    if since is not None and since != journal.GENESIS and all(row.hash != since for row in chain):
+        _bad("the chain", "the head that was seen earlier", "a chain without it: rolled back, or another ledger")
+    _check_records(chain, [a for a, _ in accounts], releases.values(), entries)
+    for entry in entries:
+        _check_entry(entry, releases[entry.release_id])
+    by_account = {account.name: account for account, _ in accounts}
+    for release in releases.values():
+        _check_release(release, by_account[release.account], [e for e in entries if e.release_id == release.id])
+    for account, tally in accounts:
+        _check_balance(account, tally, [r for r in releases.values() if r.account == account.name])
+    return Verification(len(accounts), len(releases), len(entries), state["head"])
+
+
+def _bad(record: str, expected: object, got: object) -> NoReturn:
+    raise LedgerCorrupted(
+        f"the ledger does not add up at {record}: expected {expected}, got {got}. Stop all runs on it, and restore the "
+        f"last backup that verifies; what was spent after that backup must be charged again."
+    )
+
+
+def _readable_entries(conn: sa.Connection) -> list[Entry]:
+    try:
+        return rows.entries(conn)
+    except (ValueError, TypeError, KeyError):  # an event that nobody can have written
+        _bad("an entry", "events that can be read", "something else")
+
+
+def _check_chain(chain: Sequence[JournalRow], length: int, head: str) -> None:
+    previous = journal.GENESIS
+    for seq, row in enumerate(chain, start=1):
+        where = f"journal row {seq}"
+        if row.seq != seq:
+            _bad(where, "that row", f"row {row.seq}: a row is missing")
+        if row.previous != previous:
+            _bad(where, f"the hash before it {previous[:12]}…", f"{row.previous[:12]}…")
+        if journal.link(row) != row.hash:
+            _bad(where, "the hash of its content", "another: it was edited")
+        previous = row.hash
+    if (len(chain), previous) != (length, head):
+        _bad("the chain's head", f"{length} rows ending in {head[:12]}…", f"{len(chain)} ending in {previous[:12]}…")
+
+
+def _check_records(chain: Sequence[JournalRow], accounts: Any, releases: Any, entries: Any) -> None:
+    told = journal.latest(chain)
+    for kind, said, kept in zip(("account", "release", "entry"), told, (accounts, releases, entries), strict=True):
+        name = "name" if kind == "account" else "id"
+        stored = {r.to_record()[name]: r.to_record() for r in kept}
+        for identity in said.keys() | stored.keys():
+            if identity not in stored or identity not in said:
+                _bad(f"{kind} {identity}", "one record in its table and in the journal", "only one of the two")
+            differing = [f for f, value in said[identity].items() if stored[identity].get(f) != value]
+            if differing:
+                _bad(f"{kind} {identity}", "what the journal says", f"another {', '.join(differing)}")
+
+
+def _check_entry(entry: Entry, release: Release) -> None:
+    try:
+        cost, delta = costs.price(release, entry.events)
+    except DpSynthError:
+        _bad(f"entry {entry.id}", "events that can be priced", "events that cannot")
+    if not _close(cost, entry.cost):
+        _bad(f"entry {entry.id}", f"a cost of {cost}, from its events", entry.cost)
+    if delta != entry.delta:
+        _bad(f"entry {entry.id}", f"a delta of {delta}, from its events", entry.delta)
+
+
+def _check_release(release: Release, account: Account, entries: Sequence[Entry]) -> None:
+    where = f"release {release.id}"
+    cost, delta = costs.reservation(account, release.epsilon, release.delta, release.own_delta)
+    if not _close(cost, release.reserved_cost) or delta != release.reserved_delta:
+        _bad(where, f"a reservation of {cost}, {delta}", f"{release.reserved_cost}, {release.reserved_delta}")
+    if release.state in (RESERVED, VOIDED):
+        if entries or release.charged_cost not in (None, 0):
+            _bad(where, f"no entry and no charge, being {release.state}", "some")
+        return
+    if release.state not in (STARTED, SETTLED) or not entries:
+        _bad(where, "a known state, and entries if it started", f"{release.state}, {len(entries)} entries")
+    if release.state == SETTLED:
+        _check_charge(release, entries)
+
+
+def _check_charge(release: Release, entries: Sequence[Entry]) -> None:
+    where = f"release {release.id}"
+    final_delta = release.final_delta or 0.0
+    epsilon = accountant.epsilon(costs.all_events(entries), final_delta)
+    if release.final_epsilon is None or abs(epsilon - release.final_epsilon) > RELATIVE * (1 + epsilon):
+        _bad(where, f"a final epsilon of {epsilon}, from its events", release.final_epsilon)
+    cost, delta = costs.charge(release, entries, release.final_epsilon, final_delta)
+    if (cost, delta) != (release.charged_cost, release.charged_delta):
+        _bad(where, f"a charge of {cost}, {delta}", f"{release.charged_cost}, {release.charged_delta}")
+    if cost > release.reserved_cost or delta > release.reserved_delta:
+        _bad(where, f"at most the {release.reserved_cost}, {release.reserved_delta} reserved", f"{cost}, {delta}")
+
+
+def _check_balance(account: Account, tally: Tally, releases: Sequence[Release]) -> None:
+    over = [r for r in releases if r.state in (SETTLED, VOIDED)]
+    held = [r for r in releases if r.state in (RESERVED, STARTED)]
+    told = Tally(
+        cost_spent=sum(r.charged_cost or 0 for r in over),
+        cost_held=sum(r.reserved_cost for r in held),
+        delta_spent=sum(r.charged_delta or 0 for r in over),
+        delta_held=sum(r.reserved_delta for r in held),
+    )
+    if told != tally:
+        _bad(f"the balance of account {account.name}", told, tally)
+    if min(tally.left(account)) < 0:
+        _bad(f"the balance of account {account.name}", "at most its limit", "more")
+
+
+def _close(recomputed: int, stored: int) -> bool:
+    return abs(recomputed - stored) <= UNITS + RELATIVE * stored

@@ -1,0 +1,39 @@
+"""`completed`: the snapshot with its nulls handled by released numbers; as restricted as the snapshot."""
+
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.orchestration import metadata
+from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.tabular import nulls
+from dp_synth_pipeline.tabular.profile import TableProfile
+
+
+def completed(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+    """Build the asset for one table."""
+
+    @dg.asset(
+        key=[settings.name, "completed"],
+        ins={"profile": dg.AssetIn(key=[settings.name, "profile"])},
+        description="The snapshot with nulls kept, filled with the private mean, or their rows left out.",
+        kinds={"duckdb", "parquet"},
+        tags=metadata.tags(metadata.RESTRICTED, settings.tags),
+        **common,
+    )
+    def _completed(profile: dict):
+        with reported("completed"):
+            refresh = load(profile)
+            schema = refresh.table_schema()
+            known = TableProfile.from_json(refresh.path("profile").read_text())
+            path = refresh.path("snapshot").with_name("completed.parquet")
+            nulls.complete(refresh.path("snapshot"), schema, known, path)
+        policies = {c.name: str(c.nulls) for c in schema.learned}
+        return dg.MaterializeResult(
+            value=refresh.with_({"completed": path}),
+            metadata={"visibility": metadata.RESTRICTED, "null_policy": policies},
+        )
+
+    return _completed

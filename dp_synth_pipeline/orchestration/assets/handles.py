@@ -1,0 +1,68 @@
+"""What one asset hands to the next: a release, and where its files are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from dp_synth_pipeline.tabular.schema import TableSchema
+
+_SCHEMA: TypeAdapter[TableSchema] = TypeAdapter(TableSchema)
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """One refresh of one table on its way through the graph.
+
+    Attributes:
+        release: the ledger's id of the reservation that pays for this refresh.
+        schema: the table's schema, as JSON text.
+        digest: private content digest of the source.
+        units: exact number of privacy units; private.
+        files: name to path of what earlier links wrote.
+        facts: released numbers that later links report.
+    """
+
+    release: str
+    schema: str
+    digest: str = ""
+    units: int = 0
+    files: dict[str, str] | None = None
+    facts: dict[str, Any] | None = None
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file that an earlier link wrote."""
+        return Path((self.files or {})[name])
+
+    def with_(self, files: dict[str, Path] | None = None, **facts: Any) -> dict[str, Any]:
+        """Return the handle with more files and facts, as the JSON-ready dict that is stored."""
+        paths = (self.files or {}) | {k: str(v) for k, v in (files or {}).items()}
+        return asdict(replace(self, files=paths, facts=(self.facts or {}) | facts))
+
+    def table_schema(self) -> TableSchema:
+        """Read the schema back."""
+        return load_schema(self.schema)
+
+
+def dump_schema(schema: TableSchema) -> str:
+    """Write a schema as JSON text."""
+    return _SCHEMA.dump_json(schema).decode()
+
+
+def load_schema(text: str) -> TableSchema:
+    """Read back what `dump_schema` wrote."""
+    return _SCHEMA.validate_json(text)
+
+
+def load(handle: dict[str, Any]) -> Refresh:
+    """Read a handle that an upstream asset returned."""
+    return Refresh(**handle)
+
+
+def digest(facts: Any) -> str:
+    """Return compact JSON, for metadata."""
+    return json.dumps(facts, separators=(",", ":"))

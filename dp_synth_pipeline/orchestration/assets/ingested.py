@@ -1,0 +1,94 @@
+"""`ingested`: reserve the whole release, then, and only then, open the source and copy it into a restricted snapshot."""
+
+import shutil
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Ledger, Release
+from dp_synth_pipeline.orchestration import metadata, planning, progress
+from dp_synth_pipeline.orchestration.assets.handles import Refresh, dump_schema
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
+from dp_synth_pipeline.tabular import source
+
+
+def ingested(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+    """Build the asset for one table."""
+
+    @dg.asset(
+        key=[settings.name, "ingested"],
+        deps=[source_key(settings)],
+        description="An immutable snapshot of the source. The release was reserved in the ledger before it was opened.",
+        kinds={"duckdb", "parquet"},
+        tags=metadata.tags(metadata.RESTRICTED, settings.tags),
+        **common,
+    )
+    def _ingested(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource):
+        with reported("ingested"):
+            book, shelf = ledger.get(), store.get()
+            release = reserve(context, book, settings)
+            report = progress.reporter(context, f"{settings.name}: reading")
+            report(0, 1)
+            forget(shelf, book, settings.name)
+            try:
+                found = source.parse(settings.source, settings.columns)
+                snapshot = source.snapshot(
+                    found,
+                    shelf.restricted(settings.name, release.id) / "snapshot.parquet",
+                    declared=settings.columns,
+                    nulls=settings.nulls,
+                    unit=settings.privacy_unit,
+                    complete=settings.columns_complete,
+                    delta=None if settings.delta == "auto" else settings.delta,
+                )
+            except InvalidInput as error:
+                book.void(release.id, "the source cannot be used")
+                raise error
+            report(1, 1)
+        handle = Refresh(release.id, dump_schema(snapshot.schema), snapshot.digest, snapshot.units)
+        return dg.MaterializeResult(
+            value=handle.with_({"snapshot": snapshot.path}),
+            metadata={
+                **metadata.cost(release),
+                "visibility": metadata.RESTRICTED,
+                "dagster/column_schema": metadata.column_schema(snapshot.schema),
+            },
+            data_version=dg.DataVersion(book.fingerprint(snapshot.digest)[:16]),
+        )
+
+    return _ingested
+
+
+def source_key(settings: TableSettings) -> dg.AssetKey:
+    """The upstream asset that stands for the source itself."""
+    return dg.AssetKey([settings.name, "source"])
+
+
+def reserve(context: dg.AssetExecutionContext, ledger: Ledger, settings: TableSettings) -> Release:
+    """Reserve the release; the key is this run, this step and this attempt, so a retry is a new charge."""
+    account = ledger.account(settings.account)
+    asked = planning.ask(settings, account.delta)
+    return ledger.reserve(
+        settings.account,
+        key=f"{context.run_id}:{settings.name}:{context.retry_number}",
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        own_delta=asked.own_delta,
+        unit=str(settings.privacy_unit),
+        max_rows=settings.privacy_unit.max_rows,
+        table=settings.name,
+        run_id=context.run_id,
+        code_version=settings.code_version(),
+    )
+
+
+def forget(store: Store, ledger: Ledger, table: str) -> None:
+    """Delete the snapshots of this table's earlier releases that are settled or voided; they are needed no more."""
+    open_states = ("reserved", "started")
+    still_open = {r.id for r in ledger.releases() if r.table == table and r.state in open_states}
+    for folder in store.restricted(table).iterdir():
+        if folder.is_dir() and folder.name not in still_open:
+            shutil.rmtree(folder, ignore_errors=True)

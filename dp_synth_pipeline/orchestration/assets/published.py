@@ -1,0 +1,63 @@
+"""`published`: the checked table replaces the one that analysts read, atomically, if the ledger settled its release."""
+
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import metadata
+from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.resources import LedgerResource, home
+from dp_synth_pipeline.tabular import sink
+
+
+def published(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+    """Build the asset for one table; it runs only after every blocking check passed."""
+
+    @dg.asset(
+        key=[settings.name, "published"],
+        ins={"synthetic": dg.AssetIn(key=[settings.name, "synthetic"])},
+        description="The synthetic table where analysts read it: replaced atomically, old or new, never half.",
+        kinds={"duckdb", "table"},
+        tags=metadata.tags(metadata.RELEASABLE, settings.tags),
+        pool="warehouse_writer",
+        **common,
+    )
+    def _published(synthetic: dict, ledger: LedgerResource):
+        with reported("published"):
+            refresh = load(synthetic)
+            require_settled(ledger.get(), refresh.release)
+            wanted = settings.targets or [default_target(settings.name)]
+            places = [sink.publish(refresh.path("synthetic"), target) for target in wanted]
+            schema = refresh.table_schema()
+        return dg.MaterializeResult(
+            value=refresh.with_(published=places),
+            metadata={
+                **metadata.cost(ledger.get().release(refresh.release)),
+                "visibility": metadata.RELEASABLE,
+                "dagster/row_count": int((refresh.facts or {})["synthetic_rows"]),
+                "dagster/column_schema": metadata.column_schema(schema),
+                "dagster/column_lineage": metadata.column_lineage(schema, dg.AssetKey([settings.name, "synthetic"])),
+                "places": places,
+            },
+        )
+
+    return _published
+
+
+def default_target(table: str) -> str:
+    """The DuckDB warehouse at home, schema `synthetic`."""
+    return f"duckdb:///{home() / 'warehouse.duckdb'}?table=synthetic.{table}"
+
+
+def require_settled(ledger: Ledger, release: str) -> None:
+    """Refuse to publish what no settled release paid for."""
+    state = ledger.release(release).state
+    if state != "settled":
+        raise ReleaseStateError(
+            f"the release behind this table is {state}, not settled, so nobody paid for it; nothing was published. "
+            f"Materialize the table again from `ingested`."
+        )

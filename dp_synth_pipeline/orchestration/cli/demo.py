@@ -1,0 +1,47 @@
+"""`dp-synth demo`: two tables through the whole graph, until their accounts are exhausted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+
+from dp_synth_pipeline.demo import NAMES
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration.cli import running
+from dp_synth_pipeline.orchestration.cli.summary import show, summarise
+from dp_synth_pipeline.orchestration.resources import StoreResource, ledger_url
+
+ACCOUNTS = {
+    "rand_hie": {"epsilon": 6.0, "delta": 1e-5, "unit": "row", "max_rows": 1},
+    "clinic_visits": {"epsilon": 8.0, "delta": 1e-5, "unit": "patient_id", "max_rows": 3},
+}
+"""What the demo's accounts may ever spend; opened at the first run, and only because the demo says so."""
+
+
+def demo(
+    table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated.")] = None,
+) -> None:
+    """Synthesize the demo's two tables; run it again and it spends again, until the ledger refuses (exit code 3)."""
+    from dp_synth_pipeline.definitions import defs
+
+    console, book = Console(stderr=True), Ledger.open(ledger_url())
+    open_accounts = {a.name for a in book.accounts()}
+    for name, facts in ACCOUNTS.items():
+        if name not in open_accounts:
+            book.open_account(name, **facts, why="opened by dp-synth demo")  # type: ignore[arg-type]
+            console.print(f"Opened the demo's account [bold]{name}[/]: epsilon {facts['epsilon']:g}.", highlight=False)
+    definitions, done, code = defs(), [], 0
+    for name in table or NAMES:
+        outcome = running.refresh(definitions, name, console)
+        if outcome.exit_code:
+            title = "refused by the ledger" if outcome.exit_code == 3 else "not released"
+            console.print(Panel(outcome.message, title=f"{name}: {title}", border_style="red", title_align="left"))
+            code = code or outcome.exit_code
+        else:
+            done.append(summarise(book, StoreResource().get(), name, outcome))
+    if done:
+        show(done, console)
+    raise typer.Exit(code)

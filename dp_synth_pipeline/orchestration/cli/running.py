@@ -1,0 +1,117 @@
+"""Runs a table's assets in this process with a live progress display, and turns a failed step into an exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from dp_synth_pipeline.orchestration import progress
+
+
+@dataclass
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        exit_code: 0 published, 1 failed, 2 bad input, 3 refused by the ledger.
+        message: why not, in the words of the step that failed.
+        seconds: wall-clock seconds of each asset.
+        failed_checks: names of blocking checks that failed.
+    """
+
+    run_id: str
+    exit_code: int = 0
+    message: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed_checks: list[str] = field(default_factory=list)
+
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@contextmanager
+def instance() -> Iterator[dg.DagsterInstance]:
+    """Yield the instance of DAGSTER_HOME if that is set, otherwise one that lives in memory."""
+    if os.environ.get("DAGSTER_HOME"):
+        with dg.DagsterInstance.get() as found:
+            yield found
+    else:
+        with dg.DagsterInstance.ephemeral() as memory:
+            yield memory
+
+
+def refresh(definitions: dg.Definitions, table: str, console: Console, *, show: bool = True) -> Outcome:
+    """Materialize one table's whole graph and say how it went; expected failures are told, not raised."""
+    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    job = definitions.resolve_job_def(f"{table}_refresh")
+    with instance() as where, _progress(console, show) as report:
+        token = progress.REPORTER.set(report)
+        try:
+            result = job.execute_in_process(instance=where, raise_on_error=False, run_config=QUIET)
+        finally:
+            progress.REPORTER.reset(token)
+    return _outcome(result)
+
+
+@contextmanager
+def _progress(console: Console, show: bool) -> Iterator[progress.Reporter]:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not show) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield report
+
+
+def _outcome(result: dg.ExecuteInProcessResult) -> Outcome:
+    outcome = Outcome(result.run_id)
+    for event in result.all_events:
+        if event.event_type_value == "STEP_SUCCESS" and event.step_key:
+            stage = event.step_key.split("__")[-1]
+            outcome.seconds[stage] = round(event.step_success_data.duration_ms / 1000, 2)
+        if event.event_type_value == "ASSET_CHECK_EVALUATION":
+            check = event.asset_check_evaluation_data
+            if not check.passed and check.blocking:
+                outcome.failed_checks.append(check.check_name)
+    if result.success:
+        return outcome
+    outcome.exit_code, outcome.message = 1, "the run failed; see its log in the Dagster UI."
+    for event in result.all_events:
+        if event.event_type_value == "STEP_FAILURE":
+            _explain(outcome, event.step_failure_data)
+            break
+    return outcome
+
+
+def _explain(outcome: Outcome, failure: Any) -> None:
+    if outcome.failed_checks:
+        names = ", ".join(outcome.failed_checks)
+        outcome.message = f"blocking checks failed: {names}. The table was not published; the one before is intact."
+        return
+    told = failure.user_failure_data
+    if told is None:
+        if failure.error is not None:
+            outcome.message = f"a step stopped on {failure.error.cls_name}; see the run's log in the Dagster UI."
+        return
+    outcome.message = told.description or outcome.message
+    code = (told.metadata or {}).get("exit_code")
+    if code is not None:
+        outcome.exit_code = int(code.value)

@@ -1,0 +1,97 @@
+"""What the command line says at the end: rows, cost, what is left, checks, and where everything is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration.cli.running import Outcome
+from dp_synth_pipeline.orchestration.resources import Store
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One table's refresh, in numbers that may leave."""
+
+    table: str
+    rows: int
+    columns: int
+    epsilon: float
+    delta: float
+    account: str
+    epsilon_left: float
+    entries: list[dict[str, Any]]
+    checks: dict[str, int]
+    seconds: dict[str, float]
+    outputs: dict[str, str]
+    run_id: str
+
+    def to_json(self) -> str:
+        """Return one JSON object."""
+        return json.dumps(asdict(self))
+
+
+def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Summary:
+    """Collect what a successful run released."""
+    release = next(r for r in ledger.releases() if r.run_id == outcome.run_id and r.table == table)
+    folder = store.releasable(table)
+    file = pq.ParquetFile(folder / "synthetic.parquet")
+    results = json.loads((folder / "checks.json").read_text())
+    published = json.loads((store.restricted(table) / "published.json").read_text())["facts"]["published"]
+    entries = ledger.entries(release_id=release.id)
+    return Summary(
+        table=table,
+        rows=file.metadata.num_rows,
+        columns=len(file.schema_arrow.names),
+        epsilon=release.final_epsilon or 0.0,
+        delta=release.final_delta or 0.0,
+        account=release.account,
+        epsilon_left=ledger.balance(release.account).epsilon_left,
+        entries=[{"id": e.id, "mechanism": e.mechanism, "events": [v.to_dict() for v in e.events]} for e in entries],
+        checks={"passed": sum(r["passed"] for r in results), "failed": sum(not r["passed"] for r in results)},
+        seconds=outcome.seconds,
+        outputs={
+            "published": ", ".join(published),
+            "synthetic": str(folder / "synthetic.parquet"),
+            "release_card": str(folder / "release_card.html"),
+            "report": str(store.restricted(table) / "quality_report.html"),
+        },
+        run_id=outcome.run_id,
+    )
+
+
+def show(summaries: list[Summary], console: Console) -> None:
+    """Print what was released, and where it is."""
+    table = Table(title="Released", title_justify="left")
+    for name in ("table", "rows", "columns", "epsilon", "delta", "one more up to", "checks", "seconds"):
+        table.add_column(name, justify="left" if name == "table" else "right")
+    for s in summaries:
+        failed = f", [yellow]{s.checks['failed']} warned[/]" if s.checks["failed"] else ""
+        table.add_row(
+            s.table,
+            f"{s.rows:,}",
+            str(s.columns),
+            f"{s.epsilon:.3f}",
+            f"{s.delta:.1e}",
+            f"ε {s.epsilon_left:.2f}",
+            f"[green]{s.checks['passed']} passed[/]{failed}",
+            f"{sum(s.seconds.values()):.0f}",
+        )
+    console.print(table)
+    for s in summaries:
+        console.print(f"[bold]{s.table}[/]", highlight=False)
+        labels = {"published": "published", "synthetic": "Parquet", "release_card": "card", "report": "report [red](restricted)[/]"}
+        for key, label in labels.items():
+            console.print(f"  {label}: {_short(s.outputs[key])}", highlight=False, soft_wrap=True)
+
+
+def _short(path: str) -> str:
+    here = f"{Path.cwd()}/"
+    return path.replace(here, "")

@@ -1,0 +1,80 @@
+"""How one release spends its epsilon: row count, then profile, then training, each fixed before it reads a row.
+
+1. The row count takes a small pure epsilon of its own; everything later may depend on it (basic composition).
+2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up.
+3. Training takes what is left: its noise is the least at which count, profile and training together cost at most the
+   epsilon asked by PLD and, on a Rule F account, at most the Renyi divergence reserved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dp_synth_pipeline.model.spec import GeneratorSpec, TrainingPlan, plan_training
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.privacy import calibration
+from dp_synth_pipeline.privacy.budget import Budget, auto_delta
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.tabular.measure import ProfilePlan, histograms
+from dp_synth_pipeline.tabular.schema import TableSchema
+
+COUNT_SHARE = 0.02
+"""Part of epsilon that the row count takes; at epsilon 1 its noise has a standard deviation of 71 units."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a release asks of its account, known before anything is read.
+
+    Attributes:
+        epsilon: the most it may cost.
+        delta: the largest delta it may end with.
+        own_delta: the part of delta that thresholds take; small, since a threshold grows only like its logarithm.
+    """
+
+    epsilon: float
+    delta: float
+    own_delta: float
+
+
+def ask(settings: TableSettings, account_delta: float) -> Asked:
+    """Return what one refresh of this table asks of an account with `account_delta`."""
+    unknown = settings.delta == "auto" and settings.population is None
+    delta = account_delta if settings.delta == "auto" else float(settings.delta)
+    if settings.delta == "auto" and settings.population is not None:
+        delta = auto_delta(settings.population, account_delta)
+    return Asked(settings.epsilon, delta, delta / (1000 if unknown else 100))
+
+
+def plan_profile(settings: TableSettings, asked: Asked, schema: TableSchema) -> ProfilePlan:
+    """Fix the noise of the row count and the profile from public facts."""
+    count = None if settings.population is not None else COUNT_SHARE * asked.epsilon
+    rest = asked.epsilon - (count or 0.0)
+    whole = calibration.gaussian_noise(rest, asked.delta - asked.own_delta)
+    unit = settings.privacy_unit
+    scale = whole / math.sqrt(settings.profile_share) * unit.max_rows * math.sqrt(histograms(schema, unit))
+    return ProfilePlan(count, scale, asked.own_delta, unit, settings.population)
+
+
+def final_delta(settings: TableSettings, asked: Asked, population: int) -> float:
+    """Return the delta the release ends with: the one given, or 1 / N^1.2 from the noisy or declared count."""
+    if settings.delta != "auto":
+        return asked.delta
+    return auto_delta(population, asked.delta, floor=2 * asked.own_delta)
+
+
+def calibrate(
+    plan: TrainingPlan, spent: Sequence[Event], budget: Budget, *, order: float | None, rdp_limit: float | None
+) -> TrainingPlan:
+    """Return the plan with the least noise at which the whole release fits."""
+    noise = calibration.least_noise(
+        lambda sigma: [*spent, replace(plan, noise_multiplier=sigma).event], budget, order=order, rdp_limit=rdp_limit
+    )
+    return replace(plan, noise_multiplier=noise)
+
+
+def training_plan(population: int, spec: GeneratorSpec) -> TrainingPlan:
+    """Return steps and sampling rate for a population that is public or privately counted."""
+    return plan_training(population, spec)

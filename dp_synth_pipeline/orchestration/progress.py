@@ -1,0 +1,30 @@
+"""How far a long stage is: to Dagster's log by default, to a progress bar when the command line asks. Public facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+import dagster as dg
+
+Reporter = Callable[[str, int, int], None]
+"""Called with a stage's name, what is done and what there is to do."""
+
+REPORTER: ContextVar[Reporter | None] = ContextVar("REPORTER", default=None)
+
+
+def reporter(context: dg.AssetExecutionContext, stage: str) -> Callable[[int, int], None]:
+    """Return a callback for one stage that reports every tenth of the way."""
+    shown = REPORTER.get()
+    last = -1
+
+    def report(done: int, total: int) -> None:
+        nonlocal last
+        if shown is not None:
+            shown(stage, done, total)
+        tenth = 10 * done // max(total, 1)
+        if tenth > last:
+            last = tenth
+            context.log.info(f"{stage}: {done:,} of {total:,}")
+
+    return report

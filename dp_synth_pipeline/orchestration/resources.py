@@ -1,0 +1,66 @@
+"""Resources: the ledger and the store, each handing out a plain object."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+
+from dp_synth_pipeline.ledger import Ledger
+
+
+def home() -> Path:
+    """The folder for ledger, store and warehouse: DP_SYNTH_HOME, else DAGSTER_HOME, else the user's data folder."""
+    named = os.environ.get("DP_SYNTH_HOME") or os.environ.get("DAGSTER_HOME")
+    if named:
+        return Path(named).expanduser().resolve()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("dp_synth"))
+
+
+def ledger_url() -> str:
+    """The ledger to use when none is given: DP_SYNTH_LEDGER, else ledger.db at home."""
+    return os.environ.get("DP_SYNTH_LEDGER") or f"sqlite:///{home() / 'ledger.db'}"
+
+
+class LedgerResource(dg.ConfigurableResource):
+    """The privacy budget that refuses; `get()` hands out the plain `Ledger`."""
+
+    url: str = ""
+
+    def get(self) -> Ledger:
+        """Open the ledger, creating its store if it is missing; accounts are never created here."""
+        return Ledger.open(self.url or ledger_url())
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where artifacts live: `restricted/` (its owner only; real rows) and `releasable/` (noised or synthetic)."""
+
+    root: Path
+
+    def restricted(self, table: str, release: str = "") -> Path:
+        """A folder for what holds real rows or exact numbers."""
+        folder = self.root / "restricted"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        inner = folder / table / release
+        inner.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return inner
+
+    def releasable(self, table: str) -> Path:
+        """A folder for what may leave."""
+        folder = self.root / "releasable" / table
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+class StoreResource(dg.ConfigurableResource):
+    """Where snapshots, generators, synthetic tables and reports are kept."""
+
+    root: str = ""
+
+    def get(self) -> Store:
+        """Return the store; `store/` at home unless configured."""
+        return Store(Path(self.root).expanduser() if self.root else home() / "store")

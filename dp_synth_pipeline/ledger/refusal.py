@@ -43,8 +43,9 @@ def _advice(account: Account, fits: float, delta: float, own_delta: float, delta
     short = delta if account.rule == PLAN else own_delta
     if delta_left < short:
         kind = "delta" if account.rule == PLAN else "threshold delta"
-        fitting = f"at most {delta_left:.4g} of {kind}" if delta_left else f"no more {kind}"
-        return f"What fits now: {fitting}; ask for that, or have a person open another account."
+        if delta_left > 0:
+            return f"What fits now: at most {delta_left:.4g} of {kind}; ask for no more of it, or use another account."
+        return f"No {kind} is left: ask for none of it, or have a person open another account."
     return "Nothing fits any more: settle or void unfinished releases, or have a person open another account."
 
 

@@ -17,7 +17,7 @@ from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import Budget, auto_delta
 from dp_synth_pipeline.privacy.events import Event
-from dp_synth_pipeline.tabular.measure import ProfilePlan, histograms
+from dp_synth_pipeline.tabular.measure import ProfilePlan, weight
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 COUNT_SHARE = 0.02
@@ -54,7 +54,7 @@ def plan_profile(settings: TableSettings, asked: Asked, schema: TableSchema) -> 
     rest = asked.epsilon - (count or 0.0)
     whole = calibration.gaussian_noise(rest, asked.delta - asked.own_delta)
     unit = settings.privacy_unit
-    scale = whole / math.sqrt(settings.profile_share) * unit.max_rows * math.sqrt(histograms(schema, unit))
+    scale = whole / math.sqrt(settings.profile_share) * unit.max_rows * math.sqrt(weight(schema, unit))
     return ProfilePlan(count, scale, asked.own_delta, unit, settings.population)
 
 

@@ -6,6 +6,7 @@ microseconds since 1970-01-01 UTC.
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime
 from functools import cache
 
@@ -17,33 +18,29 @@ from dp_synth_pipeline.tabular.schema import Kind
 DAY = 86_400_000_000
 """Microseconds in a day."""
 
-SUBDIVISIONS = 8
-"""Equal cells in each power of two of the public number grid."""
-
-REFINED_CELLS = 256
-"""About how many cells the second pass spreads over the support found by the first."""
+SURE = 4.5
+"""Standard deviations of noise above which a cell is believed to hold somebody."""
 
 
 @cache
 def public_edges(kind: Kind) -> np.ndarray:
-    """Return the ascending edges of a grid that covers every value of `kind` and depends on no data.
+    """Return the ascending edges of a coarse grid that covers every value of `kind` and depends on no data.
 
-    Numbers: powers of two, each cut in 8 (integers from 1, decimals from 2^-30, up to 2^62 and 2^100). Dates and
-    datetimes: calendar months of the years 1800 to 2200.
+    Numbers: powers of two on both sides of 0 (integers to 2^62; decimals from 2^-30 to 2^100, with one cell around 0).
+    Dates and datetimes: decades of the years 1600 to 2400.
     """
     if kind in (Kind.DATE, Kind.DATETIME):
-        months = np.arange("1800-01", "2200-02", dtype="datetime64[M]").astype("datetime64[D]").astype(np.int64)
-        return months * (DAY if kind is Kind.DATETIME else 1.0)
-    low, high = (0, 62) if kind is Kind.INTEGER else (-30, 100)
-    octaves = np.exp2(np.arange(low, high))[:, None] * (1 + np.arange(SUBDIVISIONS) / SUBDIVISIONS)
-    positive = np.append(octaves.ravel(), 2.0**high)
+        decades = np.arange(1600, 2401, 10) - 1970
+        days = decades.astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
+        return days * (DAY if kind is Kind.DATETIME else 1.0)
     if kind is Kind.INTEGER:
-        positive = np.unique(np.ceil(positive))
+        positive = np.exp2(np.arange(0, 63))
         return np.concatenate([-positive[::-1] + 1, positive])
+    positive = np.exp2(np.arange(-30, 101))
     return np.concatenate([-positive[::-1], positive])
 
 
-def to_axis(values: pa.Array | pa.ChunkedArray, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
+def to_axis(values: pa.Array, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
     """Return `(x float64 (rows,), null bool (rows,))`; x is 0 where null."""
     null = np.asarray(values.is_null())
     if kind is Kind.DATE:
@@ -52,8 +49,7 @@ def to_axis(values: pa.Array | pa.ChunkedArray, kind: Kind) -> tuple[np.ndarray,
         values = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
     elif pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
-    x = values.fill_null(0).to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.fill_null(0).to_numpy()
-    return x.astype(np.float64), null
+    return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), null
 
 
 def axis_value(value: float | date | datetime) -> float:
@@ -66,47 +62,73 @@ def axis_value(value: float | date | datetime) -> float:
     return float(value)
 
 
-def step(kind: Kind, decimals: int | None) -> float:
+def step(kind: Kind, decimals: int | None, resolution: int | None = None) -> float:
     """Return the distance between neighbouring values of a kind; 0 for a continuum."""
-    if kind in (Kind.INTEGER, Kind.DATE, Kind.DATETIME):
+    if kind is Kind.DATETIME:
+        return float(resolution or 1)
+    if kind in (Kind.INTEGER, Kind.DATE):
         return 1.0
     return 0.0 if decimals is None else 10.0**-decimals
 
 
 def count_cells(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Count values per half-open cell; values beyond the ends count in the end cells. Row-wise, so sensitivity is 1."""
+    """Count values per half-open cell; values beyond the ends count in the end cells. Each value counts once."""
+    if len(edges) < 2:
+        return np.zeros(0, dtype=np.int64)
     cell = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
     return np.bincount(cell, minlength=len(edges) - 1).astype(np.int64)
 
 
-def support(noisy: np.ndarray, scale: float) -> tuple[int, int]:
-    """Return the first and last cell (inclusive) that noise of `scale` does not explain: post-processing, so free."""
-    sure = np.flatnonzero(noisy > 4.5 * scale)
-    if len(sure) == 0:
-        best = int(np.argmax(noisy))
-        return best, best
-    return int(sure[0]), int(sure[-1])
+def support(noisy: np.ndarray, scale: float) -> tuple[int, int] | None:
+    """Return the first and last cell (inclusive) that noise of `scale` does not explain; None if noise explains all.
+
+    Cells too light to be sure of alone are looked at in windows of 2, 4, 8 and 16. Post-processing, so free.
+    """
+    sure = noisy > SURE * scale
+    for size in (2, 4, 8, 16):
+        for first in range(0, len(noisy), size):
+            window = slice(first, first + size)
+            open_cells = ~sure[window]
+            if noisy[window][open_cells].sum() > SURE * scale * math.sqrt(max(open_cells.sum(), 1)):
+                sure[window] = True
+    found = np.flatnonzero(sure)
+    return (int(found[0]), int(found[-1])) if len(found) else None
 
 
-def refine(edges: np.ndarray, noisy: np.ndarray, scale: float, width: float) -> np.ndarray:
-    """Cut the supported cells of a grid in proportion to their noisy mass, each cut no narrower than `width`.
+def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, cells: int) -> np.ndarray:
+    """Cut cells in proportion to their noisy mass into about `cells` pieces, none lighter than next round's noise.
 
     Args:
-        edges: (cells + 1,) ascending.
-        noisy: (cells,) noisy counts.
-        scale: their noise, in rows.
+        edges: (n + 1,) ascending.
+        noisy: (n,) noisy counts.
+        scale: noise of the round that will count the pieces, in rows.
         width: least distance between values; cuts fall on its multiples. 0 for a continuum.
     """
-    first, last = support(noisy, scale)
-    mass = np.clip(noisy[first : last + 1], 0, None).astype(float)
-    wanted = max(mass.sum() / REFINED_CELLS, 3 * scale)
+    mass = np.clip(noisy, 0, None).astype(float)
+    wanted = max(mass.sum() / cells, 3 * scale)
     pieces = []
-    for i, m in enumerate(mass):
-        low, high = edges[first + i], edges[first + i + 1]
-        parts = max(1, min(int(round(m / wanted)), int((high - low) / width) if width else 1 << 20))
+    for low, high, m in zip(edges[:-1], edges[1:], mass, strict=True):
+        most = (high - low) / width if width else cells
+        parts = int(max(1, min(round(m / wanted), most, cells)))
         cuts = np.linspace(low, high, parts + 1)[:-1]
-        pieces.append(np.ceil(cuts / width) * width if width >= 1 else cuts)
-    return np.unique(np.append(np.concatenate(pieces), edges[last + 1]))
+        pieces.append(np.append(low, np.ceil(cuts[1:] / width) * width) if width else cuts)
+    return np.unique(np.append(np.concatenate(pieces), edges[-1]))
+
+
+def reconcile(
+    parent_edges: np.ndarray, parents: np.ndarray, parent_scale: float, edges: np.ndarray, cells: np.ndarray, scale: float
+) -> np.ndarray:
+    """Return cell counts moved so that each parent's sum is the best blend of its own count and its cells'.
+
+    Weighted by inverse variance, the correction shared equally (Hay et al. 2010, "Boosting the Accuracy of Differentially
+    Private Histograms Through Consistency"). Post-processing, so free.
+    """
+    parent = np.clip(np.searchsorted(parent_edges, edges[:-1], side="right") - 1, 0, len(parents) - 1)
+    number = np.bincount(parent, minlength=len(parents))
+    sums = np.bincount(parent, weights=cells, minlength=len(parents))
+    trust = number * scale**2 / (number * scale**2 + parent_scale**2)
+    correction = trust * (parents - sums) / np.maximum(number, 1)
+    return cells + correction[parent]
 
 
 def to_probabilities(noisy: np.ndarray, total: float) -> np.ndarray:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
-from dp_synth_pipeline.tabular.source import quoted
+from dp_synth_pipeline.tabular.source import UNIT, quoted
 
 
 def fill_value(column: Column, profile: ColumnProfile) -> Any:
@@ -51,27 +52,19 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
             columns.append(f"coalesce({name}, TRY_CAST(? AS {_sql_type(column)})) AS {name}")
             values.append(str(fill).lower() if isinstance(fill, bool) else str(fill))
     kept = [f"{quoted(c.name)} IS NOT NULL" for c in schema.learned if c.nulls is NullPolicy.DROP]
-    extra = "COLUMNS(c -> c = '__privacy_unit')" if _has_unit(snapshot) else None
-    selection = ", ".join([*columns, *([extra] if extra else [])])
+    if UNIT in pq.ParquetFile(snapshot).schema_arrow.names:
+        columns.append(quoted(UNIT))
     where = f" WHERE {' AND '.join(kept)}" if kept else ""
     partial = out.with_suffix(".partial")
     with duckdb.connect() as con:
         con.execute("SET threads = 2")
         con.execute("SET memory_limit = '768MB'")
         con.from_parquet(str(snapshot)).create_view("snapshot")
-        query = f"SELECT {selection} FROM snapshot{where}"
+        query = f"SELECT {', '.join(columns)} FROM snapshot{where}"
         con.execute(f"COPY ({query}) TO '{str(partial).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)", values)
     partial.chmod(0o400)
     partial.replace(out)
     return out
-
-
-def _has_unit(snapshot: Path) -> bool:
-    import pyarrow.parquet as pq
-
-    from dp_synth_pipeline.tabular.source import UNIT
-
-    return UNIT in pq.ParquetFile(snapshot).schema_arrow.names
 
 
 def _sql_type(column: Column) -> str:

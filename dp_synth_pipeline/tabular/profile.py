@@ -32,6 +32,7 @@ class ColumnProfile:
         other: probability of all unnamed categories together.
         null_rate: probability of a null.
         decimals: digits after the point that values are written with; None for full precision.
+        resolution: microseconds between neighbouring datetimes.
         declared: facts about this column that a person declared, so that they cost nothing.
     """
 
@@ -44,6 +45,7 @@ class ColumnProfile:
     other: float = 0.0
     null_rate: float = 0.0
     decimals: int | None = None
+    resolution: int | None = None
     declared: tuple[str, ...] = ()
 
     @property

@@ -68,8 +68,8 @@ class Column:
     nulls: NullPolicy = NullPolicy.KEEP
     constant: Any = None
     categories: tuple[str, ...] | None = None
-    lower: float | date | datetime | None = None
-    upper: float | date | datetime | None = None
+    lower: int | float | date | datetime | None = None
+    upper: int | float | date | datetime | None = None
     decimals: int | None = None
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ class Cells:
 
 
 def code(column: Column, real: pd.Series, synthetic: pd.Series) -> Cells:
-    """Return the two columns in shared cells: values of a category, else 20 quantile bins of the real values; nulls last."""
+    """Return two columns in shared cells: categories, or 20 quantile bins of the real column; nulls last."""
     if column.kind.numeric:
         return _numbers(column, axis(real, column.kind), axis(synthetic, column.kind))
     both = pd.concat([text(real, column.kind), text(synthetic, column.kind)], ignore_index=True)
@@ -60,7 +60,8 @@ def axis(values: pd.Series, kind: Kind) -> np.ndarray:
         micros = moments.astype("int64").to_numpy(dtype=np.float64)
         micros[moments.isna().to_numpy()] = np.nan
         return np.floor(micros / 86_400e6) if kind is Kind.DATE else micros / 1e6
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    parsed = pd.Series(pd.to_numeric(values, errors="coerce"))
+    numbers = parsed.to_numpy(dtype=np.float64, na_value=np.nan)
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 

@@ -21,8 +21,8 @@ FORMAT = "dp-synth/release-card/1"
 LIMITS = (
     "The guarantee hides any one privacy unit. It does not hide facts about the population: a pattern that many share "
     "can be learned from this table, and is meant to be.",
-    "It covers what was released under the entries named here. The fidelity report looks at real rows without noise; it "
-    "is restricted and not covered.",
+    "It covers what was released under the entries named here. The fidelity report looks at real rows without noise: "
+    "it is restricted, and not covered.",
     "Column names and storage types are treated as public. For a CSV file, so are the types detected in it.",
     "A source that cannot be used is refused by its structure: a broken line, an infinite number, no rows. That it was "
     "refused or accepted is not charged.",
@@ -93,9 +93,10 @@ class ReleaseCard:
 
     def __post_init__(self) -> None:
         f = self.facts
-        if not (math.isfinite(f.epsilon) and f.epsilon >= 0 and 0 <= f.delta < 1):
+        free = f.epsilon == 0 and not f.mechanisms
+        if not (math.isfinite(f.epsilon) and (f.epsilon > 0 or free) and 0 <= f.delta < 1):
             raise InvalidInput(
-                f"a release card needs a finite epsilon of at least 0 and a delta in [0, 1), got {f.epsilon} and "
+                f"a release card needs a finite epsilon above 0 and a delta in [0, 1), got {f.epsilon} and "
                 f"{f.delta}; take both from the settled ledger entries."
             )
         for what, dicts, needed in (
@@ -105,7 +106,8 @@ class ReleaseCard:
         ):
             for one in dicts:
                 if lacking := sorted(needed - set(one)):
-                    raise InvalidInput(f"a {what} on a release card needs {', '.join(sorted(needed))}; {lacking[0]} is missing.")
+                    known = ", ".join(sorted(needed))
+                    raise InvalidInput(f"a {what} on a release card needs {known}; {lacking[0]} is missing.")
 
     @property
     def meaning(self) -> str:
@@ -134,9 +136,7 @@ class ReleaseCard:
 
 def from_results(results: list[CheckResult]) -> list[dict[str, Any]]:
     """Return check results in the form a card holds them."""
-    return [
-        {"name": r.name, "passed": r.passed, "blocking": r.blocking, "description": r.description} for r in results
-    ]
+    return [{"name": r.name, "passed": r.passed, "blocking": r.blocking, "description": r.description} for r in results]
 
 
 def to_json(card: ReleaseCard) -> str:
@@ -153,7 +153,7 @@ def from_json(text: str) -> ReleaseCard:
     try:
         found = json.loads(text)
     except json.JSONDecodeError:
-        raise InvalidInput("expected the JSON of a release card, got text that is not JSON; export the card again.") from None
+        raise InvalidInput("expected a release card, got text that is not JSON; export the card again.") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InvalidInput(f"expected a release card of format {FORMAT}; export the card again with this version.")
     known = {f.name for f in fields(CardFacts)}
@@ -169,11 +169,16 @@ def render_card(card: ReleaseCard) -> str:
         f=f,
         level=level(f.epsilon),
         tone={"high": "good", "medium": "fair", "low": "poor"}[level(f.epsilon)],
-        mechanisms=[{**m, "words": wording.mechanism(m["event"]), "parameters": _parameters(m["event"])} for m in f.mechanisms],
+        mechanisms=[_explained(m) for m in f.mechanisms],
         declared=[c for c in f.public if c["declared"]],
         failed=[c for c in f.checks if not c["passed"]],
         meter=_meter(f),
     )
+
+
+def _explained(mechanism: dict[str, Any]) -> dict[str, Any]:
+    event = mechanism["event"]
+    return {**mechanism, "words": wording.mechanism(event), "parameters": _parameters(event)}
 
 
 def _parameters(event: dict[str, Any]) -> str:
@@ -190,4 +195,4 @@ def _meter(f: CardFacts) -> dict[str, float] | None:
         return None
     spent = min(f.account_spent_epsilon, f.account_epsilon)
     this = min(f.epsilon, spent)
-    return {"before": round(100 * (spent - this) / f.account_epsilon, 2), "this": round(100 * this / f.account_epsilon, 2)}
+    return {"before": 100 * (spent - this) / f.account_epsilon, "this": 100 * this / f.account_epsilon}

@@ -99,7 +99,8 @@ def check_names(columns: Sequence[str] | None) -> list[CheckName]:
         CheckName("row_count", True, None, "the number of rows"),
     ]
     if columns is None:
-        return table + [
+        return [
+            *table,
             CheckName("types", True, None, "the storage type of every column"),
             CheckName("domains", True, None, "the values of every column"),
             CheckName("nulls", True, None, "the nulls of every column"),
@@ -107,7 +108,7 @@ def check_names(columns: Sequence[str] | None) -> list[CheckName]:
     stems = stems_of(columns)
     titles = {TYPE: "storage type", DOMAIN: "values", NULLS: "nulls"}
     members = [CheckName(f"{stems[c]}__{k}", True, c, f"{titles[k]} of {c}") for c in columns for k in titles]
-    return table + members
+    return [*table, *members]
 
 
 def stems_of(columns: Iterable[str]) -> dict[str, str]:

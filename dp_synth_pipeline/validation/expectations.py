@@ -137,7 +137,8 @@ def _range(column: Column, facts: ColumnProfile, name: str) -> Check:
     text = f"Every value of {column.name} lies between {_plain(low)} and {_plain(high)}."
     if low is None and high is None:
         recipe = ("expect_column_values_to_be_null", {"column": column.name})
-        return Check(name, column.name, "range", True, f"{column.name} is empty: the profile has no value of it.", *recipe)
+        text = f"{column.name} is empty: the profile has no value of it."
+        return Check(name, column.name, "range", True, text, *recipe)
     recipe = ("expect_column_values_to_be_between", {"column": column.name, "min_value": low, "max_value": high})
     return Check(name, column.name, "range", True, text, *recipe)
 

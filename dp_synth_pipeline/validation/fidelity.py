@@ -1,4 +1,4 @@
-"""How close a synthetic table is to the real one: total variation distances of one and of two columns, nulls, relations.
+"""How close a synthetic table is to the real one: distances of one and of two columns, null rates, relations.
 
 Restricted: every figure here is computed from real rows without noise. None may be published or put in metadata that
 people without access to the source can read.
@@ -25,7 +25,10 @@ DENSE_CELLS = 4_000_000
 """A joint table of more cells than this is counted by its occupied cells alone."""
 
 VERDICTS = {"excellent": (0.01, 0.03, 0.06), "good": (0.03, 0.06, 0.15), "fair": (0.08, 0.15, 0.35)}
-"""How far the mean of two columns, the worst column and the worst pair may lie above those of a fresh real sample."""
+"""How far the mean of two columns, the worst column and the worst pair may lie above what chance explains."""
+
+CHANCE_FACTOR = 2**0.5
+"""Two samples of one population differ by this much more than a sample and a redraw of it."""
 
 CHANCE = 0.005
 """Distances are ranked in steps of so much above a fresh sample, so that chance does not order them."""
@@ -134,10 +137,10 @@ class Fidelity:
 
     @property
     def verdict(self) -> str:
-        """excellent, good, fair or poor: measured against what a fresh sample of the real table would reach."""
-        column = max((c.distance - c.baseline for c in self.columns), default=0.0)
-        pair = max((p.distance - p.baseline for p in self.pairs), default=0.0)
-        gaps = (self.distance2 - self.baseline2, column, pair)
+        """excellent, good, fair or poor: how far the distances lie above what chance explains."""
+        column = max((c.distance - CHANCE_FACTOR * c.baseline for c in self.columns), default=0.0)
+        pair = max((p.distance - CHANCE_FACTOR * p.baseline for p in self.pairs), default=0.0)
+        gaps = (self.distance2 - CHANCE_FACTOR * self.baseline2, column, pair)
         for word, most in VERDICTS.items():
             if all(gap <= limit for gap, limit in zip(gaps, most, strict=True)):
                 return word
@@ -169,7 +172,7 @@ def compare(real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema) ->
     rng = np.random.default_rng(0)  # restricted figures need no secret randomness
     rows = len(real), len(synthetic)
     real, synthetic = _sample(real, rng), _sample(synthetic, rng)
-    cells = [code(c, real[c.name], synthetic[c.name]) for c in schema.learned]
+    cells = [code(c, pd.Series(real[c.name]), pd.Series(synthetic[c.name])) for c in schema.learned]
     again = rng.integers(0, len(real), len(synthetic))
     columns = tuple(_column(c, again) for c in cells)
     pairs = tuple(_pair(a, b, again) for a, b in _chosen(cells, rng))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -85,15 +86,14 @@ def matrix(fidelity: Fidelity, figure: str, diagonal: float | None = None) -> Ma
 
 
 def _values(real: pd.Series, synthetic: pd.Series) -> tuple[list[str], np.ndarray, np.ndarray]:
-    p, q = real.value_counts(), synthetic.value_counts()
-    order = p.add(q, fill_value=0).sort_values(ascending=False, kind="stable").index
-    order = sorted(order, key=lambda v: (-int(p.get(v, 0)), str(v)))
+    p, q = real.value_counts().to_dict(), synthetic.value_counts().to_dict()
+    order = sorted({**p, **q}, key=lambda v: (-p.get(v, 0), str(v)))
     shown, rest = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
-    counts = [np.array([int(c.get(v, 0)) for v in shown], dtype=float) for c in (p, q)]
+    counts = [np.array([c.get(v, 0) for v in shown], dtype=float) for c in (p, q)]
     labels = [_short(str(v)) for v in shown]
     if rest:
         labels.append(f"{len(rest)} more")
-        counts = [np.append(c, int(f.reindex(rest).fillna(0).sum())) for c, f in zip(counts, (p, q), strict=True)]
+        counts = [np.append(n, sum(c.get(v, 0) for v in rest)) for n, c in zip(counts, (p, q), strict=True)]
     return _distinct(labels), counts[0], counts[1]
 
 
@@ -101,7 +101,8 @@ def _steps(real: np.ndarray, synthetic: np.ndarray, kind: Kind) -> tuple[list[st
     known, drawn = real[~np.isnan(real)], synthetic[~np.isnan(synthetic)]
     values = np.unique(known)
     if len(values) == 0:
-        return (["any value"], np.zeros(1), np.array([float(len(drawn))])) if len(drawn) else ([], np.zeros(0), np.zeros(0))
+        bars = 1 if len(drawn) else 0
+        return ["any value"][:bars], np.zeros(bars), np.full(bars, float(len(drawn)))
     if len(values) <= MOST_VALUES:
         return _by_value(values, known, drawn, kind)
     low, high = np.quantile(known, [0.005, 0.995])
@@ -109,7 +110,7 @@ def _steps(real: np.ndarray, synthetic: np.ndarray, kind: Kind) -> tuple[list[st
     cuts = np.concatenate([[-np.inf], edges, [np.inf]])
     counts = [np.bincount(np.searchsorted(cuts, x, side="right") - 1, minlength=len(cuts) - 1) for x in (known, drawn)]
     labels = [f"under {place(edges[0], kind)}"]
-    labels += [f"{place(a, kind)} to {place(b, kind)}" for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    labels += [f"{place(a, kind)} to {place(b, kind)}" for a, b in pairwise(edges)]
     labels += [f"{place(edges[-1], kind)} and over"]
     keep = [i for i in range(len(labels)) if 0 < i < len(labels) - 1 or counts[0][i] or counts[1][i]]
     return _distinct([labels[i] for i in keep]), counts[0][keep].astype(float), counts[1][keep].astype(float)

@@ -60,8 +60,11 @@ def render_report(
     """
     from plotly.offline import get_plotlyjs
 
-    shown = [t if len(t) <= MOST_ROWS else t.sample(MOST_ROWS, random_state=0) for t in (real, synthetic)]
-    panels = [asdict(panel(schema[c.name], *(t[c.name] for t in shown), c.distance)) for c in fidelity.ranked]
+    left, right = (t if len(t) <= MOST_ROWS else t.sample(MOST_ROWS, random_state=0) for t in (real, synthetic))
+    panels = [
+        asdict(panel(schema[c.name], pd.Series(left[c.name]), pd.Series(right[c.name]), c.distance))
+        for c in fidelity.ranked
+    ]
     charts = {
         "panels": [{**p, "name": escape(p["name"]), "labels": [escape(v) for v in p["labels"]]} for p in panels],
         "distance": _square(fidelity, "distance"),
@@ -90,14 +93,16 @@ def _square(fidelity: Fidelity, figure: str, diagonal: float | None = None) -> d
 
 
 def _tiles(fidelity: Fidelity, meta: ReportMeta) -> list[dict[str, str]]:
+    best = [f"a fresh real sample: {_percent(1 - b)}" for b in (fidelity.baseline1, fidelity.baseline2)]
     tiles = [
-        _tile("Accuracy, one column", _percent(fidelity.accuracy1), f"a fresh real sample: {_percent(1 - fidelity.baseline1)}"),
-        _tile("Accuracy, two columns", _percent(fidelity.accuracy2), f"a fresh real sample: {_percent(1 - fidelity.baseline2)}"),
+        _tile("Accuracy, one column", _percent(fidelity.accuracy1), best[0]),
+        _tile("Accuracy, two columns", _percent(fidelity.accuracy2), best[1]),
         _tile("Rows", f"{fidelity.rows_synthetic:,}", f"synthetic; real: {fidelity.rows_real:,}"),
     ]
     if meta.epsilon is not None:
         delta = "" if meta.delta is None else f"δ = {wording.scientific(meta.delta)}; "
-        tiles.append(_tile("Privacy, ε", wording.at_most(meta.epsilon), f"{delta}{level(meta.epsilon)} protection of one {meta.unit}"))
+        note = f"{delta}{level(meta.epsilon)} protection of one {meta.unit}"
+        tiles.append(_tile("Privacy, ε", wording.at_most(meta.epsilon), note))
     if meta.checks:
         good = sum(r.passed for r in meta.checks)
         tiles.append(_tile("Checks passed", f"{good} of {len(meta.checks)}", "expectations of the synthetic table"))
@@ -114,4 +119,4 @@ def _percent(share: float) -> str:
 
 def _json(value: Any) -> str:
     """Return JSON that cannot end the script element it stands in."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,7 +1,7 @@
 """Asks Great Expectations whether a synthetic table is as expected: one context, one suite, one validation.
 
-The only module that imports great_expectations, and only when a table is validated. Its telemetry, progress bars and log
-are off: it sees the synthetic table alone, and what it finds comes back as counts, rates and types, never as cells.
+The only module that imports great_expectations, and only when a table is validated. Its telemetry, progress bars and
+log are off: it sees the synthetic table alone, and what it finds comes back as counts, rates and types, never as cells.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def validate(table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check
     """Return one result per check, in the order of `checks`; a check that cannot be evaluated has failed.
 
     Args:
-        table: the synthetic table: a Parquet file, an Arrow table or a DataFrame. Storage types are compared exactly for
-            the first two. A DataFrame cannot hold some of them, so there a column counts as being of the expected type
-            if it casts to that type without loss.
+        table: the synthetic table: a Parquet file, an Arrow table or a DataFrame. Storage types are compared exactly
+            for the first two. A DataFrame cannot hold some of them, so there a column counts as being of the expected
+            type if it casts to that type without loss.
         checks: as `suite_for` returns them.
 
     Raises:
@@ -209,7 +209,8 @@ def _observed(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> dict
     nulls = {"nulls": column.null_count, "null_rate": round(column.null_count / max(arrow.num_rows, 1), 6)}
     if check.kind == "null_rate":
         return {**_allowed_rates(check), **nulls}
-    return {"rows": arrow.num_rows, "unexpected": int(figures.get("unexpected_count", 0)), **_allowed_values(check), **nulls}
+    counts = {"rows": arrow.num_rows, "unexpected": int(figures.get("unexpected_count", 0))}
+    return {**counts, **_allowed_values(check), **nulls}
 
 
 def _column_figures(expected: list[str], found: list[str]) -> dict[str, Any]:

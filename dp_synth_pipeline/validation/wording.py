@@ -59,11 +59,11 @@ def scientific(x: float) -> str:
     mantissa, _, power = f"{x:.3g}".partition("e") if "e" in f"{x:.3g}" else f"{x:.2e}".partition("e")
     raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     mantissa = f"{float(mantissa):.3g}"
-    return f"10{raised}" if mantissa == "1" else f"{mantissa} × 10{raised}"
+    return f"10{raised}" if mantissa == "1" else f"{mantissa} \u00d7 10{raised}"
 
 
 def odds_bound(epsilon: float) -> float:
-    """Return e^epsilon, the most that the odds of any one unit's presence can change; infinite if too large to write."""
+    """Return e^epsilon, the most that the odds of any one unit's presence can change; infinite if beyond float64."""
     return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
@@ -74,10 +74,11 @@ def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1) -> str:
     if unit != "row":
         whom = f"the rows of one given {unit}{f' (at most {max_rows})' if max_rows > 1 else ''} were"
     sure = math.ceil(1000 * bound / (1 + bound)) / 10 if math.isfinite(bound) else 100.0
+    certain = f"{sure:.1f} %" if sure < 100 else "fully"
     return (
-        f"{level(epsilon).capitalize()} protection. Whoever reads this table, whatever else they know, can change the odds "
-        f"that {whom} in the source by at most a factor of {at_most(bound, 3)}, except with a probability of about "
-        f"{scientific(delta)}. Someone who was half sure can become at most {f'{sure:.1f} %' if sure < 100 else 'fully'} sure."
+        f"{level(epsilon).capitalize()} protection. Whoever reads this table, whatever else they know, can change the "
+        f"odds that {whom} in the source by at most a factor of {at_most(bound, 3)}, except with a probability of "
+        f"about {scientific(delta)}. Someone who was half sure can become at most {certain} sure."
     )
 
 
@@ -92,7 +93,9 @@ def at_most(x: float, digits: int = 4) -> str:
         return f"{x:g}"
     step = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
     rounded = math.ceil(x / step - 1e-9) * step
-    return scientific(rounded) if rounded >= 1e6 or rounded < 0.001 else f"{rounded:,.{digits}g}" if rounded < 1000 else f"{rounded:,.0f}"
+    if rounded >= 1e6 or rounded < 0.001:
+        return scientific(rounded)
+    return f"{rounded:,.{digits}g}" if rounded < 1000 else f"{rounded:,.0f}"
 
 
 def mechanism(event: dict[str, Any]) -> str:
@@ -111,7 +114,8 @@ def mechanism(event: dict[str, Any]) -> str:
             f"{get('sample_rate'):.4g}, noise multiplier {get('noise_multiplier'):.4g}."
         )
     if kind == "threshold":
-        return f"Rare values withheld by a threshold; one held by a single unit shows with probability {scientific(get('delta', 0))}."
+        chance = scientific(get("delta", 0))
+        return f"Rare values withheld by a threshold; one held by a single unit shows with probability {chance}."
     return f"{kind}."
 
 

@@ -25,6 +25,7 @@ class AxisCodec:
 
     def __init__(self, column: Column, profile: ColumnProfile, *, keep_nulls: bool) -> None:
         self.column, self.decimals = column, profile.decimals
+        self.step = grid.step(column.kind, profile.decimals, profile.resolution)
         weights = np.array(profile.weights)
         values = np.array(profile.values, dtype=float)
         heavy = np.flatnonzero(weights >= HEAVY)
@@ -93,7 +94,7 @@ class AxisCodec:
 
     def _within(self, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw uniformly from the values that lie in [low, high), on the column's own step."""
-        step = grid.step(self.column.kind, self.decimals)
+        step = self.step
         u = rng.random(len(low))
         if step == 0:
             return np.where(high > low, low + u * (high - low), low)

@@ -34,11 +34,23 @@
       ticktext: shown.map((i) => (panel.horizontal ? short(panel.labels[i], 20) : clean(panel.labels[i]).replace("<", "&lt;"))),
       tickfont: { color: css("--ink"), size: 11 }, tickangle: 0, automargin: true,
     };
+    // One towering bar would hide the rest of a number line: cut it, and write its shares beside it.
+    const heights = at.map((i) => Math.max(panel.real[i], panel.synthetic[i]));
+    const tower = heights.indexOf(Math.max(...heights));
+    const next = Math.max(0, ...heights.filter((_, i) => i !== tower));
+    const cut = !panel.horizontal && next > 0 && heights[tower] > 5 * next;
+    const side = tower < count / 2 ? "left" : "right";
+    const note = cut && {
+      x: tower, y: 1, yref: "paper", yanchor: "top", xanchor: side, xshift: side === "left" ? 12 : -12, showarrow: false, align: side,
+      text: `↑ ${(100 * panel.real[tower]).toFixed(1)} % real<br>↑ ${(100 * panel.synthetic[tower]).toFixed(1)} % synthetic`,
+      font: { color: css("--ink"), size: 11 },
+    };
+    if (cut) Object.assign(share, { range: [0, 2 * next], rangemode: "normal" });
     const fewest = Math.max(count, 4) - 0.5; // so that two bars do not fill the panel
     return {
       traces: [trace("real", panel.real, css("--real"), 0.9), trace("synthetic", panel.synthetic, css("--synthetic"), 0.42)],
       layout: layout({
-        barmode: "overlay", height: 236, margin: { l: panel.horizontal ? 8 : 36, r: 10, t: 6, b: 24 },
+        barmode: "overlay", height: 236, annotations: note ? [note] : [], margin: { l: panel.horizontal ? 8 : 36, r: 10, t: 6, b: 24 },
         xaxis: panel.horizontal ? share : label,
         yaxis: panel.horizontal ? { ...label, range: [fewest, -0.5], ticklabelstandoff: 4 } : share,
       }),

@@ -6,10 +6,10 @@ import json
 from datetime import date
 
 import pytest
-from tests.unit.validation.tables import ROWS, profile, schema
 
 from dp_synth_pipeline.validation.checks import check_names
 from dp_synth_pipeline.validation.expectations import suite_for, suite_from_json, suite_json
+from tests.unit.validation.tables import ROWS, profile, schema
 
 
 def by_name(**declared):
@@ -70,7 +70,8 @@ def test_ranges_leave_room_for_rounding_to_the_written_digits() -> None:
 @pytest.mark.parametrize("policy", ["drop", "mean"])
 def test_no_null_is_allowed_where_the_policy_removes_them(policy: str) -> None:
     check = by_name(age={"nulls": policy})["age__nulls"]
-    assert check.blocking and check.expectation == "expect_column_values_to_not_be_null"
+    assert check.blocking
+    assert check.expectation == "expect_column_values_to_not_be_null"
 
 
 def test_a_kept_null_rate_is_a_warning_with_a_tolerance_that_shrinks_with_rows() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.unit.validation.tables import good, schema
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.validation import fidelity as module
 from dp_synth_pipeline.validation.fidelity import compare
+from tests.unit.validation.tables import good, schema
 
 LETTERS = build({"a": pa.string(), "b": pa.string(), "x": pa.float64()})
 
@@ -54,7 +54,8 @@ def test_the_distance_is_half_the_sum_of_differences_of_shares() -> None:
     assert found.columns[0].widest == "p"
     assert (found.columns[0].share_real, found.columns[0].share_synthetic) == (0.6, 0.3)
     assert found.columns[0].null_rate_synthetic == pytest.approx(0.1)
-    assert found.pairs == () and found.distance2 == found.distance1
+    assert found.pairs == ()
+    assert found.distance2 == found.distance1
 
 
 def test_a_fresh_sample_is_about_at_the_baseline_and_excellent() -> None:
@@ -68,9 +69,12 @@ def test_a_lost_relation_is_seen_in_the_pair_and_not_in_the_columns() -> None:
     synthetic["b"] = synthetic["b"].sample(frac=1, random_state=0).to_numpy()
     found = compare(real, synthetic, LETTERS)
     worst = found.worst_pairs[0]
-    assert {worst.left, worst.right} == {"a", "b"} and worst.distance > 0.3
-    assert worst.relation_real > 0.7 and worst.relation_synthetic < 0.1
-    assert found.distance1 < 0.05 and found.verdict in ("fair", "poor")
+    assert {worst.left, worst.right} == {"a", "b"}
+    assert worst.distance > 0.3
+    assert worst.relation_real > 0.7
+    assert worst.relation_synthetic < 0.1
+    assert found.distance1 < 0.05
+    assert found.verdict in ("fair", "poor")
 
 
 def test_a_spoiled_column_ranks_first() -> None:

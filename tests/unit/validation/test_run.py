@@ -11,7 +11,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.validation.tables import ROWS, good, profile, schema, spoiled
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
@@ -19,6 +18,7 @@ from dp_synth_pipeline.tabular.schema import Kind, build
 from dp_synth_pipeline.validation.checks import Check, CheckResult
 from dp_synth_pipeline.validation.expectations import suite_for
 from dp_synth_pipeline.validation.run import validate
+from tests.unit.validation.tables import ROWS, good, profile, schema, spoiled
 
 SUITE = suite_for(schema(), profile(), ROWS)
 
@@ -64,7 +64,8 @@ def test_another_storage_type_fails_the_type_check_and_blocks() -> None:
     table = good()
     wide = table.set_column(1, "age", table["age"].cast(pa.int64()))
     failed = failures(wide)
-    assert set(failed) == {"age__type"} and failed["age__type"].blocks
+    assert set(failed) == {"age__type"}
+    assert failed["age__type"].blocks
     assert failed["age__type"].observed == {"expected": "int32", "found": "int64"}
 
 
@@ -76,7 +77,8 @@ def test_text_where_a_dataframe_should_hold_numbers_fails_the_type_check() -> No
 
 def test_too_many_nulls_are_a_warning() -> None:
     failed = failures(spoiled("age", None, rows=120))
-    assert set(failed) == {"age__nulls"} and not failed["age__nulls"].blocks
+    assert set(failed) == {"age__nulls"}
+    assert not failed["age__nulls"].blocks
     assert failed["age__nulls"].observed["null_rate"] > 0.3
 
 
@@ -109,7 +111,9 @@ def test_a_column_that_occurs_twice_fails_without_an_exception() -> None:
 
 
 def test_an_expectation_that_cannot_be_evaluated_has_failed_and_quotes_no_cell() -> None:
-    check = Check("odd", "sector", "range", True, "?", "expect_column_values_to_be_between", {"column": "sector", "min_value": 3})
+    check = Check(
+        "odd", "sector", "range", True, "?", "expect_column_values_to_be_between", {"column": "sector", "min_value": 3}
+    )
     failed = failures(good(), [check])["odd"]
     assert failed.observed["problem"].startswith("could not be evaluated")
     assert "north" not in json.dumps(failed.observed)
@@ -139,5 +143,6 @@ def test_sixty_expectations_on_50000_rows_take_less_than_ten_seconds() -> None:
     columns = tuple(ColumnProfile(n, Kind.INTEGER, (), (), ((0.0, 100.0),), (1.0,)) for n in names)
     suite = suite_for(build(dict.fromkeys(names, pa.int64())), TableProfile(rows, rows, "row", columns), rows)
     started = time.perf_counter()
-    assert len(suite) > 60 and all(r.passed for r in validate(frame, suite))
+    assert len(suite) > 60
+    assert all(r.passed for r in validate(frame, suite))
     assert time.perf_counter() - started < 10

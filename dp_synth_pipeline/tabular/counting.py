@@ -1,0 +1,92 @@
+"""Exact counts of a restricted snapshot, out of core. Nothing here may leave without noise; only `measure` calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular.schema import Column, Kind
+from dp_synth_pipeline.tabular.source import quoted
+
+MAX_DECIMALS = 6
+"""Digits after the point that are told apart; more means full precision."""
+
+RESOLUTIONS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
+"""Microseconds of a day, hour, minute, second, millisecond and microsecond."""
+
+BATCH = 1 << 18
+
+
+class Counts:
+    """Counts over one snapshot; every method looks at each row once."""
+
+    def __init__(self, snapshot: Path) -> None:
+        self.snapshot = snapshot
+
+    def rows(self, without_nulls_in: list[str]) -> tuple[int, int]:
+        """Count the rows without a null in the named columns, and the others."""
+        kept = " AND ".join(f"{quoted(n)} IS NOT NULL" for n in without_nulls_in) or "true"
+        left, everything = self._sql(f"SELECT count(*) FILTER (WHERE {kept}), count(*) FROM snapshot")[0]
+        return left, everything - left
+
+    def nulls(self, column: Column) -> int:
+        """Count the nulls of a column."""
+        return self._sql(f"SELECT count(*) FROM snapshot WHERE {quoted(column.name)} IS NULL")[0][0]
+
+    def values(self, column: Column, floor: int) -> list[tuple[Any, int]]:
+        """Count the values of a column that occur at least `floor` times; numbers as they lie on their axis."""
+        name = quoted(column.name)
+        key = {
+            Kind.BOOLEAN: f"CASE WHEN {name} THEN 'true' ELSE 'false' END",
+            Kind.CATEGORY: f"CAST({name} AS VARCHAR)",
+            Kind.DATE: f"CAST(date_diff('day', DATE '1970-01-01', CAST({name} AS DATE)) AS DOUBLE)",
+            Kind.DATETIME: f"CAST(epoch_us({name}) AS DOUBLE)",
+        }.get(column.kind, f"CAST({name} AS DOUBLE)")
+        return self._sql(
+            f"SELECT {key} AS k, count(*) AS n FROM snapshot WHERE {name} IS NOT NULL "
+            f"GROUP BY 1 HAVING count(*) >= {floor} ORDER BY 1"
+        )
+
+    def cells(self, column: Column, edges: np.ndarray, without: np.ndarray) -> np.ndarray:
+        """Count the values of a column in the cells of a grid, leaving out the named values."""
+        total = np.zeros(max(len(edges) - 1, 0), dtype=np.int64)
+        for x in self._axis(column):
+            total += grid.count_cells(x[~np.isin(x, without)] if len(without) else x, edges)
+        return total
+
+    def precision(self, column: Column) -> np.ndarray:
+        """Count values by the precision they need: decimals by digits after the point, datetimes by resolution."""
+        of = _digits if column.kind is Kind.DECIMAL else _resolutions
+        return sum((of(x) for x in self._axis(column)), start=of(np.zeros(0)))
+
+    def _axis(self, column: Column) -> Iterator[np.ndarray]:
+        for batch in pq.ParquetFile(self.snapshot).iter_batches(BATCH, columns=[column.name]):
+            x, null = grid.to_axis(batch.column(0), column.kind)
+            yield x[~null]
+
+    def _sql(self, query: str) -> list[tuple]:
+        with duckdb.connect() as con:
+            con.execute("SET threads = 2")
+            con.execute("SET memory_limit = '768MB'")
+            con.from_parquet(str(self.snapshot)).create_view("snapshot")
+            return con.execute(query).fetchall()
+
+
+def _digits(x: np.ndarray) -> np.ndarray:
+    needed = np.full(len(x), MAX_DECIMALS + 1)
+    for d in range(MAX_DECIMALS, -1, -1):
+        needed[np.isclose(np.round(x, d), x, rtol=1e-12, atol=1e-12)] = d
+    return np.bincount(needed, minlength=MAX_DECIMALS + 2).astype(np.int64)
+
+
+def _resolutions(x: np.ndarray) -> np.ndarray:
+    needed = np.full(len(x), len(RESOLUTIONS) - 1)
+    for i in range(len(RESOLUTIONS) - 1, -1, -1):
+        needed[x % RESOLUTIONS[i] == 0] = i
+    return np.bincount(needed, minlength=len(RESOLUTIONS)).astype(np.int64)

@@ -1,0 +1,7 @@
+"""Makes the stores available to the tests of this folder."""
+
+from __future__ import annotations
+
+from tests.unit.ledger.stores import ledger, url
+
+__all__ = ["ledger", "url"]

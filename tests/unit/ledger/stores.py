@@ -1,0 +1,87 @@
+"""Fixtures shared by every test of the ledger: a fresh store of each kind, and requests that fit it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from dp_synth_pipeline.ledger import Ledger, Release
+from dp_synth_pipeline.privacy.events import Gaussian
+
+SERVER = os.environ.get("DP_SYNTH_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1:5432/test")
+SMALL = (Gaussian(60.0),)
+"""A mechanism of about epsilon 0.05, cheap to price."""
+
+processes = multiprocessing.get_context("fork")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a store that does not exist yet, gone after the test."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/ledger.db"
+        return
+    schema = f"ledger_{uuid.uuid4().hex}"
+    try:
+        server = psycopg.connect(SERVER, autocommit=True, connect_timeout=3)
+    except psycopg.OperationalError:
+        pytest.skip("no PostgreSQL server answers")
+    with server:
+        server.execute(f"CREATE SCHEMA {schema}")
+        try:
+            yield f"{SERVER}?options=-csearch_path%3D{schema}"
+        finally:
+            server.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def ledger(url: str) -> Ledger:
+    """A ledger with a Rule F account 'f' and a Rule P account 'p', epsilon 3 and delta 1e-5 each."""
+    opened = Ledger.open(url)
+    opened.open_account("f", epsilon=3.0, delta=1e-5)
+    opened.open_account("p", epsilon=3.0, delta=1e-5, rule="plan")
+    return opened
+
+
+def ask(ledger: Ledger, account: str, key: str, **changes: Any) -> Release:
+    """Reserve epsilon 0.5 at delta 1e-6, or what `changes` say."""
+    request: dict[str, Any] = {
+        "key": key,
+        "epsilon": 0.5,
+        "delta": 1e-6,
+        "own_delta": 0.0,
+        "unit": "row",
+        "table": "adult",
+        "run_id": "run-1",
+        "code_version": "v1",
+    }
+    return ledger.reserve(account, **{**request, **changes})
+
+
+def in_processes(count: int, work: Callable[..., None], *arguments: Any) -> list[int | None]:
+    """Run `work` in processes that start together; return their exit codes, negative if a signal ended one."""
+    together = processes.Barrier(count)
+
+    def child() -> None:
+        together.wait(30)
+        work(*arguments)
+
+    children = [processes.Process(target=child) for _ in range(count)]
+    for one in children:
+        one.start()
+    for one in children:
+        one.join(60)
+    return [one.exitcode for one in children]
+
+
+def sealed(ledger: Ledger) -> tuple[object, ...]:
+    """Return all that a refusal must leave as it was."""
+    names = [a.name for a in ledger.accounts()]
+    return ledger.head(), ledger.releases(), ledger.entries(), [ledger.balance(n) for n in names]

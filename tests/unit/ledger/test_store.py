@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from dp_synth_pipeline.errors import InvalidInput, UnexpectedFailure
+from dp_synth_pipeline.ledger import Ledger, tables
+from dp_synth_pipeline.ledger.store import Store
+from tests.unit.ledger.stores import ask, in_processes
+
+
+def test_a_bare_path_is_a_sqlite_ledger_with_its_folders_made_and_closed_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "down" / "ledger.db"
+    Ledger.open(str(path)).open_account("a", epsilon=1.0, delta=1e-5)
+    assert Ledger.open(f"sqlite:///{path}").accounts()[0].name == "a"
+    for kept in (path, path.with_name("ledger.db.key")):
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "sqlite://", "sqlite:///:memory:", ":memory:", "duckdb:///l.db", "mysql://h/d", "://"]
+)
+def test_what_cannot_hold_a_ledger_is_refused(wrong: str) -> None:
+    with pytest.raises(InvalidInput):
+        Ledger.open(wrong)
+
+
+def test_a_file_that_is_no_database_is_named_without_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_text("name,age\nsecret,42\n" * 100)
+    with pytest.raises(UnexpectedFailure, match="store") as caught:
+        Ledger.open(str(path))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_does_not_answer_is_a_named_failure() -> None:
+    with pytest.raises(UnexpectedFailure, match="store"):
+        Ledger.open("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1")
+
+
+def test_a_ledger_of_another_version_is_refused(url: str) -> None:
+    Ledger.open(url)
+    with Store.open(url).write() as conn:
+        conn.execute(sa.update(tables.store).values(schema_version=99))
+    with pytest.raises(InvalidInput, match="version"):
+        Ledger.open(url)
+
+
+def test_the_representation_hides_a_password(tmp_path: Path) -> None:
+    ledger = Ledger.open(str(tmp_path / "l.db"))
+    ledger._store.engine = sa.create_engine("postgresql+psycopg://u:hunter2@127.0.0.1/x")
+    assert "hunter2" not in repr(ledger)
+
+
+def test_commits_reach_the_disk(tmp_path: Path) -> None:
+    store = Store.open(str(tmp_path / "l.db"))
+    with store.write() as conn:
+        assert conn.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert conn.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert conn.exec_driver_sql("PRAGMA busy_timeout").scalar() >= 10_000
+
+
+def test_a_failed_decision_leaves_no_trace(ledger: Ledger) -> None:
+    before = ledger.accounts()
+
+    def fail() -> None:
+        with ledger._store.write() as conn:
+            conn.execute(sa.delete(tables.account))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert ledger.accounts() == before
+
+
+def test_a_ledger_may_be_created_by_several_processes_at_once(url: str) -> None:
+    def create() -> None:
+        Ledger.open(url).fingerprint("x")
+
+    assert in_processes(4, create) == [0] * 4
+    assert Ledger.open(url).verify().accounts == 0
+
+
+def test_one_ledger_serves_many_threads(ledger: Ledger) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda i: ask(ledger, "p", f"k{i}", epsilon=0.1, delta=1e-7).id, range(12)))
+    assert len(set(made)) == 12
+    assert ledger.verify().releases == 12
+
+
+def test_an_open_ledger_survives_a_fork(ledger: Ledger) -> None:
+    ask(ledger, "p", "before")
+
+    def work() -> None:
+        ask(ledger, "p", f"child-{os.getpid()}")
+
+    assert in_processes(1, work) == [0]
+    ask(ledger, "p", "after")
+    assert ledger.verify().releases == 3

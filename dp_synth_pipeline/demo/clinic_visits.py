@@ -19,7 +19,7 @@ import pyarrow as pa
 
 PATIENTS = 6_000
 FLAT_FEE = 35.00
-DIAGNOSES = tuple("I10 E11 J06 M54 F41 K21 N39 H52 L30 R07 Q21 G35 C81 T63".split())
+DIAGNOSES = ("I10", "E11", "J06", "M54", "F41", "K21", "N39", "H52", "L30", "R07", "Q21", "G35", "C81", "T63")
 REGIONS = ("north", "south", "east", "west", "islands")
 _STREAM = 20_190
 

@@ -76,15 +76,21 @@ def terms(rule: Rule, epsilon: float, delta: float, own_delta_share: float) -> T
     check_epsilon(epsilon)
     check_delta(delta)
     if rule == PLAN:
-        return Terms(None, _storable(limit_units(epsilon, NANO)), limit_units(delta, ATTO))
+        return fixed(rule, epsilon, delta, limit_units(delta, ATTO))
     if rule != FILTER:
         raise InvalidInput(f"rule must be {FILTER!r} or {PLAN!r}, got {rule!r}.")
     if not 0 <= own_delta_share < 1:
         raise InvalidInput(f"own_delta_share must lie in [0, 1), got {own_delta_share}. Typical value: 0.05.")
-    own = math.floor(_written(delta) * ATTO * _written(own_delta_share))
-    converted = conversion_delta(delta, own)
+    return fixed(rule, epsilon, delta, math.floor(_written(delta) * ATTO * _written(own_delta_share)))
+
+
+def fixed(rule: Rule, epsilon: float, delta: float, delta_limit: int) -> Terms:
+    """Return the terms of an account whose shared delta is known: what opening it gave, and verifying it must give."""
+    if rule == PLAN:
+        return Terms(None, _storable(limit_units(epsilon, NANO)), limit_units(delta, ATTO))
+    converted = conversion_delta(delta, delta_limit)
     order = float(filter.best_order(epsilon, converted))
-    return Terms(order, _storable(filter.budget_units(filter.limit(epsilon, converted, order))), own)
+    return Terms(order, filter.budget_units(filter.limit(epsilon, converted, order)), delta_limit)
 
 
 def conversion_delta(delta: float, own_units: int) -> float:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from dp_synth_pipeline.errors import DpSynthError, LedgerCorrupted
 from dp_synth_pipeline.ledger import costs, journal, rows, tables
 from dp_synth_pipeline.ledger.entry import (
+    FILTER,
     RESERVED,
     SETTLED,
     STARTED,
@@ -23,6 +24,7 @@ from dp_synth_pipeline.ledger.entry import (
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.store import Store
 from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.privacy.filter import ATTO
 
 UNITS, RELATIVE = 2, 1e-9
 """How far a recomputed cost may lie from the stored one: the last digits of a float differ between machines."""
@@ -46,6 +48,7 @@ def verify(store: Store, since: str | None = None) -> Verification:
     for release in releases.values():
         _check_release(release, by_account[release.account], [e for e in entries if e.release_id == release.id])
     for account, tally in accounts:
+        _check_account(account)
         _check_balance(account, tally, [r for r in releases.values() if r.account == account.name])
     return Verification(len(accounts), len(releases), len(entries), state["head"])
 
@@ -90,6 +93,16 @@ def _check_records(chain: Sequence[JournalRow], accounts: Any, releases: Any, en
             differing = [f for f, value in said[identity].items() if stored[identity].get(f) != value]
             if differing:
                 _bad(f"{kind} {identity}", "what the journal says", f"another {', '.join(differing)}")
+
+
+def _check_account(account: Account) -> None:
+    where = f"account {account.name}"
+    if account.rule == FILTER and not 0 <= account.delta_limit < costs.limit_units(account.delta, ATTO):
+        _bad(where, "a part of its delta set aside", account.delta_limit)
+    told = costs.fixed(account.rule, account.epsilon, account.delta, account.delta_limit)
+    kept = costs.Terms(account.order, account.cost_limit, account.delta_limit)
+    if told.order != kept.order or told.delta_limit != kept.delta_limit or not _close(told.cost_limit, kept.cost_limit):
+        _bad(where, told, kept)
 
 
 def _check_entry(entry: Entry, release: Release) -> None:

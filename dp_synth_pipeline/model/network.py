@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -91,8 +92,8 @@ class AutoregressiveNetwork(nn.Module):
         return flat.unflatten(0, codes.shape).sum(-1)
 
     @torch.no_grad()
-    def start_from(self, marginals: Sequence[Sequence[float]]) -> None:
+    def start_from(self, marginals: Sequence[np.ndarray]) -> None:
         """Start as the product of released 1-way marginals: free, and better than chance from the first step."""
         for i, share in enumerate(marginals):
-            p = torch.tensor(list(share), dtype=torch.float32).clamp(min=1e-4)
+            p = torch.as_tensor(share, dtype=torch.float32).clamp(min=1e-4)
             self.heads.bias[i, : len(p)] = (p / p.sum()).log()

@@ -42,7 +42,7 @@ def train(
     spec: GeneratorSpec,
     *,
     units: np.ndarray | None = None,
-    marginals: Sequence[Sequence[float]] | None = None,
+    marginals: Sequence[np.ndarray] | None = None,
     mark: Callable[[int], None] = lambda steps: None,
     progress: Callable[[int, int], None] = lambda done, steps: None,
     device: str | None = None,
@@ -125,7 +125,9 @@ class UnitRows:
         self.codes = codes
         self.starts: np.ndarray | None = None
         if units is not None:
-            self.starts = np.append(np.flatnonzero(np.append(True, units[1:] != units[:-1])), len(units))[: _n(units) + 1]
+            self.starts = np.append(np.flatnonzero(np.append(True, units[1:] != units[:-1])), len(units))[
+                : _n(units) + 1
+            ]
             self.longest = int(np.diff(self.starts).max()) if len(units) else 1
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ Belongs here: assembly. Does not belong here: any decision about privacy, tables
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -12,7 +13,8 @@ import dagster as dg
 from dp_synth_pipeline.orchestration.assets.card import release_card
 from dp_synth_pipeline.orchestration.assets.completed import completed
 from dp_synth_pipeline.orchestration.assets.generator import generator
-from dp_synth_pipeline.orchestration.assets.ingested import ingested, source_key
+from dp_synth_pipeline.orchestration.assets.ingested import ingested
+from dp_synth_pipeline.orchestration.assets.link import HANDLES, key
 from dp_synth_pipeline.orchestration.assets.profile import profile
 from dp_synth_pipeline.orchestration.assets.published import published
 from dp_synth_pipeline.orchestration.assets.report import quality_report
@@ -21,9 +23,6 @@ from dp_synth_pipeline.orchestration.checks import checks
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.io_managers import HandleIOManager
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
-
-HANDLES = "dp_synth_handles"
-"""Key of the IO manager, so that it can live beside a project's own."""
 
 LINKS = (ingested, profile, completed, generator, synthetic, published, quality_report, release_card)
 
@@ -34,20 +33,14 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
     Example:
         `build_synthetic_table(TableSettings(table="visits", source="visits.parquet", account="clinic", epsilon=2))`
     """
-    common: dict[str, Any] = {
-        "group_name": settings.group or settings.name,
-        "owners": settings.owners or None,
-        "code_version": settings.code_version(),
-        "io_manager_key": HANDLES,
-    }
     upstream = dg.AssetSpec(
-        source_key(settings),
+        key(settings, "source"),
         description=f"The source itself: {_shown(settings.source)}. Person-level data; never copied into the event log.",
         group_name=settings.group or settings.name,
         kinds={"source"},
         tags={"dp_synth/visibility": "restricted"},
     )
-    links = [link(settings, common) for link in LINKS]
+    links = [build(settings) for build in LINKS]
     job = dg.define_asset_job(
         f"{settings.name}_refresh",
         dg.AssetSelection.assets(*links),
@@ -67,6 +60,12 @@ def build_defs(tables: list[TableSettings], ledger: str = "", store: str = "") -
     """Return complete definitions for some tables."""
     parts = [build_synthetic_table(t) for t in tables]
     return dg.Definitions.merge(*parts, dg.Definitions(resources=resources(ledger, store)))
+
+
+def project_definitions() -> dg.Definitions:
+    """Return the definitions of every table described under this project's `defs/`."""
+    tables = dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
+    return dg.Definitions.merge(tables, dg.Definitions(resources=resources()))
 
 
 def _shown(uri: str) -> str:

@@ -39,7 +39,7 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
             if shown is not None:
                 shown(f"{settings.name}: checks", 0, 1)
             profile = TableProfile.from_json(refresh.path("profile").read_text())
-            suite = suite_for(refresh.table_schema(), profile, int((refresh.facts or {})["synthetic_rows"]))
+            suite = suite_for(refresh.table_schema(), profile, int((refresh.facts or {})["asked_rows"]))
             results = validate(refresh.path("synthetic"), suite)
             sink.write_text(
                 json.dumps([asdict(r) for r in results], indent=1, default=str),

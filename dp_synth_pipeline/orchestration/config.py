@@ -47,7 +47,9 @@ class TableSettings(dg.Model, dg.Resolvable):
     account: str = Field(description="The privacy account to charge; open it first: dp-synth ledger open.")
     epsilon: float = Field(description="The most that one refresh may cost.")
     delta: float | Literal["auto"] = Field(default="auto", description="auto = 1 / N^1.2, capped at the account's.")
-    unit: Literal["row"] | UnitSettings | str = Field(default="row", description="row, a column, or {column, max_rows}.")
+    unit: Literal["row"] | UnitSettings | str = Field(
+        default="row", description="row, a column, or {column, max_rows}."
+    )
     nulls: Literal["keep", "mean", "drop"] = Field(default="keep", description="For columns that declare no policy.")
     columns: dict[str, Any] = Field(default_factory=dict, description="Declared facts per column: public, and free.")
     columns_complete: bool = Field(default=False, description="`columns` lists every column: one asset check each.")

@@ -24,9 +24,7 @@ def tags(visibility: str, extra: dict[str, str]) -> dict[str, str]:
 def column_schema(schema: TableSchema) -> dg.TableSchema:
     """The synthetic table's columns for the UI."""
     return dg.TableSchema(
-        columns=[
-            dg.TableColumn(c.name, c.storage, tags={"dp_synth/kind": str(c.kind)}) for c in schema.published
-        ]
+        columns=[dg.TableColumn(c.name, c.storage, tags={"dp_synth/kind": str(c.kind)}) for c in schema.published]
     )
 
 
@@ -34,10 +32,7 @@ def column_lineage(schema: TableSchema, upstream: dg.AssetKey) -> dg.TableColumn
     """Each learned column comes from its namesake upstream; identifiers come from nothing."""
     learned = {c.name for c in schema.learned}
     return dg.TableColumnLineage(
-        {
-            c.name: [dg.TableColumnDep(upstream, c.name)] if c.name in learned else []
-            for c in schema.published
-        }
+        {c.name: [dg.TableColumnDep(upstream, c.name)] if c.name in learned else [] for c in schema.published}
     )
 
 

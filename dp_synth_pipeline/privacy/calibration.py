@@ -87,4 +87,4 @@ def gaussian_noise(epsilon: float, delta: float) -> float:
 def _gaussian_delta(epsilon: float, noise: float) -> float:
     above = float(log_ndtr(0.5 / noise - epsilon * noise))
     below = epsilon + float(log_ndtr(-0.5 / noise - epsilon * noise))
-    return -math.exp(above) * math.expm1(below - above)
+    return -math.exp(above) * math.expm1(min(below - above, 0.0))

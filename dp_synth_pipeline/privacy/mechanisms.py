@@ -16,19 +16,26 @@ from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace
 
 
 @cache
-def _opendp():  # imported when used: it loads a shared library
-    import opendp.prelude as dp
+def _count_release(scale: float):  # OpenDP is imported when used: it loads a shared library
+    from opendp import domains, measurements, metrics, mod
 
-    dp.enable_features("contrib")
-    return dp
+    mod.enable_features("contrib")
+    return measurements.make_laplace(domains.atom_domain(T="i64"), metrics.absolute_distance(T="i64"), scale=scale)
+
+
+@cache
+def _histogram_release(scale: float):
+    from opendp import domains, measurements, metrics, mod
+
+    mod.enable_features("contrib")
+    cells = domains.vector_domain(domains.atom_domain(T="i64"))
+    return measurements.make_gaussian(cells, metrics.l2_distance(T="f64"), scale=scale)
 
 
 def noisy_count(count: int, *, epsilon: float, sensitivity: int = 1) -> tuple[int, DiscreteLaplace]:
     """Release one integer with two-sided geometric noise; the event's pure epsilon is at most `epsilon`."""
-    dp = _opendp()
     event = DiscreteLaplace(scale=sensitivity / epsilon, sensitivity=sensitivity)
-    release = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=event.scale)
-    return int(release(int(count))), event
+    return int(_count_release(event.scale)(int(count))), event
 
 
 def noisy_histograms(
@@ -43,11 +50,8 @@ def noisy_histograms(
     Returns:
         The noisy arrays (int64, may be negative), in order, and the one event that covers all of them.
     """
-    dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    release = dp.m.make_gaussian(*space, scale=float(scale))
     flat = np.concatenate([np.asarray(h, dtype=np.int64) for h in histograms])
-    noisy = np.asarray(release(flat.tolist()), dtype=np.int64)
+    noisy = np.asarray(_histogram_release(float(scale))(flat.tolist()), dtype=np.int64)
     cuts = np.cumsum([len(h) for h in histograms])[:-1]
     return np.split(noisy, cuts), DiscreteGaussian(scale, sensitivity, count=len(histograms))
 

@@ -88,7 +88,11 @@ class TableCodec:
 def _codec(column: Column, profile: TableProfile) -> CategoricalCodec | AxisCodec:
     keep = column.nulls is NullPolicy.KEEP
     facts = profile[column.name]
-    return AxisCodec(column, facts, keep_nulls=keep) if column.kind.numeric else CategoricalCodec(column, facts, keep_nulls=keep)
+    return (
+        AxisCodec(column, facts, keep_nulls=keep)
+        if column.kind.numeric
+        else CategoricalCodec(column, facts, keep_nulls=keep)
+    )
 
 
 def _identifiers(column: Column, first: int, rows: int) -> pa.Array:

@@ -116,7 +116,12 @@ def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, 
 
 
 def reconcile(
-    parent_edges: np.ndarray, parents: np.ndarray, parent_scale: float, edges: np.ndarray, cells: np.ndarray, scale: float
+    parent_edges: np.ndarray,
+    parents: np.ndarray,
+    parent_scale: float,
+    edges: np.ndarray,
+    cells: np.ndarray,
+    scale: float,
 ) -> np.ndarray:
     """Return cell counts moved so that each parent's sum is the best blend of its own count and its cells'.
 

@@ -125,13 +125,17 @@ class _Pass:
         # starts at floor - 1 + sensitivity. This keeps near-unique columns cheap and costs a quarter of a deviation.
         self.floor = max(1, round(plan.scale / 4))
         keys = sum(_thresholded(c) for c in schema.learned) * self.sensitivity
-        self.threshold = self.floor - 1 + mechanisms.threshold(
-            plan.scale, plan.threshold_delta, keys=max(keys, 1), sensitivity=self.sensitivity
+        self.threshold = (
+            self.floor
+            - 1
+            + mechanisms.threshold(plan.scale, plan.threshold_delta, keys=max(keys, 1), sensitivity=self.sensitivity)
         )
 
     def rows(self) -> int:
         """Measure how many rows training will see, and how many there are."""
-        noisy = self._noisy(np.array(self.counts.rows([c.name for c in self.schema.learned if c.nulls is NullPolicy.DROP])))
+        noisy = self._noisy(
+            np.array(self.counts.rows([c.name for c in self.schema.learned if c.nulls is NullPolicy.DROP]))
+        )
         self.total = float(max(1, noisy.sum()))
         return int(max(1, noisy[0]))
 

@@ -37,7 +37,11 @@ def fill_value(column: Column, profile: ColumnProfile) -> Any:
         return date(1970, 1, 1) + timedelta(days=round(mean))
     if column.kind is Kind.DATETIME:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(mean))
-    return round(mean) if column.kind is Kind.INTEGER else round(mean, profile.decimals if profile.decimals is not None else 9)
+    return (
+        round(mean)
+        if column.kind is Kind.INTEGER
+        else round(mean, profile.decimals if profile.decimals is not None else 9)
+    )
 
 
 def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Path) -> Path:

@@ -164,7 +164,9 @@ def build(
         raise InvalidInput(f"unit column {unit_column!r} is not in the source, which has: {', '.join(storage)}.")
     left = sorted(set(storage) - set(declared))
     if complete and left:
-        raise InvalidInput(f"the source has a column {left[0]!r} that is not declared, though columns_complete is true.")
+        raise InvalidInput(
+            f"the source has a column {left[0]!r} that is not declared, though columns_complete is true."
+        )
     columns = []
     for name, arrow_type in storage.items():
         facts = dict(declared.get(name) or {})

@@ -76,7 +76,9 @@ def publish(parquet: Path, target: str) -> str:
             source.write_csv(str(partial), header=True)
         return str(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
-        raise InvalidInput(f"{target}: unknown kind of target. Give .parquet, .csv or duckdb:///file.duckdb?table=name.")
+        raise InvalidInput(
+            f"{target}: unknown kind of target. Give .parquet, .csv or duckdb:///file.duckdb?table=name."
+        )
     with replacing(path) as partial:
         shutil.copyfile(parquet, partial)
     return str(path)
@@ -95,14 +97,15 @@ def duckdb_target(uri: str) -> tuple[Path, tuple[str, ...]]:
 def _publish_duckdb(parquet: Path, uri: str) -> str:
     path, name = duckdb_target(uri)
     path.parent.mkdir(parents=True, exist_ok=True)
-    table, staging = ".".join(map(quoted, name)), ".".join(map(quoted, (*name[:-1], f"__next_{name[-1]}")))
+    *where, last = name
+    table, staging = ".".join(map(quoted, name)), ".".join(map(quoted, (*where, f"__next_{last}")))
     with _duckdb_errors(path), duckdb.connect(str(path)) as con:
-        if len(name) > 1:
-            con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name[-2])}")
+        if where:
+            con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(where[-1])}")
         con.execute("BEGIN")
         con.execute(f"CREATE OR REPLACE TABLE {staging} AS SELECT * FROM read_parquet(?)", [str(parquet)])
         con.execute(f"DROP TABLE IF EXISTS {table}")
-        con.execute(f"ALTER TABLE {staging} RENAME TO {quoted(name[-1])}")
+        con.execute(f"ALTER TABLE {staging} RENAME TO {quoted(last)}")
         con.execute("COMMIT")
     return uri
 
@@ -113,7 +116,11 @@ def _duckdb_errors(path: Path):
         yield
     except duckdb.Error as error:
         full = "No space left" in str(error)
-        why = "the disk is full" if full else f"DuckDB refused ({type(error).__name__}); is another program writing to it?"
+        why = (
+            "the disk is full"
+            if full
+            else f"DuckDB refused ({type(error).__name__}); is another program writing to it?"
+        )
         raise InvalidInput(f"{path} cannot be written: {why}. What was there is intact.") from None
 
 

@@ -210,9 +210,7 @@ def _count_units(con: duckdb.DuckDBPyConnection, path: Path, unit: PrivacyUnit) 
 
 def _digest(con: duckdb.DuckDBPyConnection, schema: TableSchema) -> str:
     row = ", ".join(quoted(c.name) for c in schema.learned)
-    facts = con.execute(
-        f"SELECT count(*), sum(hash({row})::HUGEINT), bit_xor(hash({row}, 1)) FROM source"
-    ).fetchall()
+    facts = con.execute(f"SELECT count(*), sum(hash({row})::HUGEINT), bit_xor(hash({row}, 1)) FROM source").fetchall()
     names = [(c.name, c.storage) for c in schema.learned]
     return hashlib.sha256(repr((names, facts)).encode()).hexdigest()
 

@@ -19,8 +19,6 @@ def read_frame(path: Path, columns: list[str]) -> pd.DataFrame:
         table = pq.read_table(path, columns=columns)
     else:
         with duckdb.connect() as con:
-            source = con.from_parquet(str(path)).select(*columns)
-            table = source.query("source", f"SELECT * FROM source USING SAMPLE {LARGEST} ROWS").to_arrow_table()
+            con.from_parquet(str(path)).select(*columns).create_view("everything")
+            table = con.sql(f"SELECT * FROM everything USING SAMPLE {LARGEST} ROWS").to_arrow_table()
     return table.replace_schema_metadata(None).to_pandas(types_mapper=pd.ArrowDtype)
-
-

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
+from pathlib import Path
 
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as google
 from opacus.accountants.analysis.rdp import compute_rdp
 
+from dp_synth_pipeline.errors import BudgetExceeded
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.ledger.costs import terms
 from dp_synth_pipeline.privacy import accountant, filter
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
-
-pytest_plugins = ("tests.unit.ledger.stores",)
 
 DELTA = 1e-5
 RUN = SubsampledGaussian(2.0, 512 / 44_000, 860)
@@ -46,17 +45,23 @@ def test_a_declared_plan_admits_as_many_runs_as_published(epsilon: float, runs: 
     assert accountant.epsilon(SubsampledGaussian(2.0, 512 / 44_000, 860 * (runs + 1)), DELTA) > epsilon
 
 
-def test_the_ledger_admits_twelve_such_runs_one_after_the_other(ledger: Ledger) -> None:
+def test_the_ledger_admits_twelve_such_runs_one_after_the_other(tmp_path: Path) -> None:
+    ledger = Ledger.open(str(tmp_path / "ledger.db"))
     ledger.open_account("runs", epsilon=3.0, delta=DELTA, own_delta_share=0.0)
-    asked = math.ceil(accountant.epsilon(RUN, DELTA) * 1e3) / 1e3
     admitted = 0
-    while ledger.balance("runs").left >= accountant.rdp(RUN, 10.0):
-        release = ledger.reserve(
-            "runs", key=str(admitted), epsilon=asked, delta=DELTA, table="t", run_id="r", code_version="v"
-        )
-        ledger.start(release.id, "training", [RUN])
-        ledger.settle(release.id)
-        admitted += 1
+
+    def run_for_ever() -> None:
+        nonlocal admitted
+        while True:
+            release = ledger.reserve(
+                "runs", key=str(admitted), epsilon=0.69, delta=DELTA, table="t", run_id="r", code_version="v"
+            )
+            ledger.start(release.id, "training", [RUN])
+            ledger.settle(release.id)
+            admitted += 1
+
+    with pytest.raises(BudgetExceeded):
+        run_for_ever()
     assert admitted == 12
 
 

@@ -10,6 +10,7 @@ import dagster as dg
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import metadata
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, load
+from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
@@ -19,16 +20,16 @@ from dp_synth_pipeline.validation import card as cards
 RULES = {"filter": "Renyi filter at a fixed order (Rule F)", "plan": "declared plan (Rule P)"}
 
 
-def release_card(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+def release_card(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table."""
 
-    @dg.asset(
-        key=[settings.name, "release_card"],
-        ins={"published": dg.AssetIn(key=[settings.name, "published"])},
+    @link(
+        settings,
+        "release_card",
+        visibility=metadata.RELEASABLE,
         description="What was released, at what cost, under which assumptions, with the entries that prove it.",
         kinds={"html", "json"},
-        tags=metadata.tags(metadata.RELEASABLE, settings.tags),
-        **common,
+        after=("published",),
     )
     def _release_card(published: dict, ledger: LedgerResource, store: StoreResource):
         with reported("release_card"):

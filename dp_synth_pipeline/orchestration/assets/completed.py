@@ -1,27 +1,26 @@
 """`completed`: the snapshot with its nulls handled by released numbers; as restricted as the snapshot."""
 
-from typing import Any
-
 import dagster as dg
 
 from dp_synth_pipeline.orchestration import metadata
 from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.tabular import nulls
 from dp_synth_pipeline.tabular.profile import TableProfile
 
 
-def completed(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+def completed(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table."""
 
-    @dg.asset(
-        key=[settings.name, "completed"],
-        ins={"profile": dg.AssetIn(key=[settings.name, "profile"])},
+    @link(
+        settings,
+        "completed",
+        visibility=metadata.RESTRICTED,
         description="The snapshot with nulls kept, filled with the private mean, or their rows left out.",
         kinds={"duckdb", "parquet"},
-        tags=metadata.tags(metadata.RESTRICTED, settings.tags),
-        **common,
+        after=("profile",),
     )
     def _completed(profile: dict):
         with reported("completed"):

@@ -1,13 +1,12 @@
 """`generator`: DP-SGD with the least noise at which the whole release fits what was reserved, then the settlement."""
 
-from typing import Any
-
 import dagster as dg
 
 from dp_synth_pipeline.ledger import Ledger, Release
 from dp_synth_pipeline.model.spec import TrainingPlan
 from dp_synth_pipeline.orchestration import metadata, planning, progress
 from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
@@ -16,20 +15,18 @@ from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 
 
-def generator(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+def generator(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table."""
 
-    @dg.asset(
-        key=[settings.name, "generator"],
-        ins={"completed": dg.AssetIn(key=[settings.name, "completed"])},
+    @link(
+        settings,
+        "generator",
+        visibility=metadata.RELEASABLE,
         description="An autoregressive network trained by DP-SGD; its weights are released, its training was charged.",
         kinds={"pytorch"},
-        tags=metadata.tags(metadata.RELEASABLE, settings.tags),
-        **common,
+        after=("completed",),
     )
-    def _generator(
-        context: dg.AssetExecutionContext, completed: dict, ledger: LedgerResource, store: StoreResource
-    ):
+    def _generator(context: dg.AssetExecutionContext, completed: dict, ledger: LedgerResource, store: StoreResource):
         from dp_synth_pipeline.model import artifact, training
 
         with reported("generator"):
@@ -72,9 +69,7 @@ def generator(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefin
     return _generator
 
 
-def _plan(
-    ledger: Ledger, release: Release, settings: TableSettings, population: int
-) -> tuple[TrainingPlan, float]:
+def _plan(ledger: Ledger, release: Release, settings: TableSettings, population: int) -> tuple[TrainingPlan, float]:
     """Calibrate training to what the release has left after its count and profile."""
     asked = planning.Asked(release.epsilon, release.delta, release.own_delta)
     delta = planning.final_delta(settings, asked, population)

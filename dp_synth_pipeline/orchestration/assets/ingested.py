@@ -1,7 +1,6 @@
 """`ingested`: reserve the whole release, then, and only then, open the source and copy it into a restricted snapshot."""
 
 import shutil
-from typing import Any
 
 import dagster as dg
 
@@ -9,22 +8,23 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, Release
 from dp_synth_pipeline.orchestration import metadata, planning, progress
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, dump_schema
+from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
 from dp_synth_pipeline.tabular import source
 
 
-def ingested(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+def ingested(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table."""
 
-    @dg.asset(
-        key=[settings.name, "ingested"],
-        deps=[source_key(settings)],
+    @link(
+        settings,
+        "ingested",
+        visibility=metadata.RESTRICTED,
         description="An immutable snapshot of the source. The release was reserved in the ledger before it was opened.",
         kinds={"duckdb", "parquet"},
-        tags=metadata.tags(metadata.RESTRICTED, settings.tags),
-        **common,
+        deps=("source",),
     )
     def _ingested(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource):
         with reported("ingested"):
@@ -60,11 +60,6 @@ def ingested(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefini
         )
 
     return _ingested
-
-
-def source_key(settings: TableSettings) -> dg.AssetKey:
-    """The upstream asset that stands for the source itself."""
-    return dg.AssetKey([settings.name, "source"])
 
 
 def reserve(context: dg.AssetExecutionContext, ledger: Ledger, settings: TableSettings) -> Release:

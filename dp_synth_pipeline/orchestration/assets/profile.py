@@ -1,11 +1,10 @@
 """`profile`: one private pass, charged: row count, bounds, categories, null rates, means and fine histograms."""
 
-from typing import Any
-
 import dagster as dg
 
 from dp_synth_pipeline.orchestration import metadata, planning, progress
 from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
@@ -13,20 +12,18 @@ from dp_synth_pipeline.tabular import measure, sink
 from dp_synth_pipeline.tabular.profile import TableProfile
 
 
-def profile(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+def profile(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table."""
 
-    @dg.asset(
-        key=[settings.name, "profile"],
-        ins={"ingested": dg.AssetIn(key=[settings.name, "ingested"])},
+    @link(
+        settings,
+        "profile",
+        visibility=metadata.RELEASABLE,
         description="Noisy row count and 1-way histograms, charged to the account; all that is known of the columns.",
         kinds={"opendp"},
-        tags=metadata.tags(metadata.RELEASABLE, settings.tags),
-        **common,
+        after=("ingested",),
     )
-    def _profile(
-        context: dg.AssetExecutionContext, ingested: dict, ledger: LedgerResource, store: StoreResource
-    ):
+    def _profile(context: dg.AssetExecutionContext, ingested: dict, ledger: LedgerResource, store: StoreResource):
         with reported("profile"):
             refresh, book = load(ingested), ledger.get()
             release, schema = book.release(refresh.release), refresh.table_schema()
@@ -59,5 +56,7 @@ def _table(profile: TableProfile) -> str:
     rows = ["| column | kind | values | cells | null rate | lower | upper |", "|---|---|---|---|---|---|---|"]
     for c in profile.columns:
         ends = [f"{v:.6g}" if v is not None else "" for v in (c.lower, c.upper)]
-        rows.append(f"| {c.name} | {c.kind} | {len(c.values)} | {len(c.bins)} | {c.null_rate:.3f} | {' | '.join(ends)} |")
+        rows.append(
+            f"| {c.name} | {c.kind} | {len(c.values)} | {len(c.bins)} | {c.null_rate:.3f} | {' | '.join(ends)} |"
+        )
     return "\n".join(rows)

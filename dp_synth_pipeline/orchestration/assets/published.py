@@ -1,30 +1,29 @@
 """`published`: the checked table replaces the one that analysts read, atomically, if the ledger settled its release."""
 
-from typing import Any
-
 import dagster as dg
 
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import metadata
 from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, home
 from dp_synth_pipeline.tabular import sink
 
 
-def published(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+def published(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table; it runs only after every blocking check passed."""
 
-    @dg.asset(
-        key=[settings.name, "published"],
-        ins={"synthetic": dg.AssetIn(key=[settings.name, "synthetic"])},
+    @link(
+        settings,
+        "published",
+        visibility=metadata.RELEASABLE,
         description="The synthetic table where analysts read it: replaced atomically, old or new, never half.",
         kinds={"duckdb", "table"},
-        tags=metadata.tags(metadata.RELEASABLE, settings.tags),
+        after=("synthetic",),
         pool="warehouse_writer",
-        **common,
     )
     def _published(synthetic: dict, ledger: LedgerResource):
         with reported("published"):

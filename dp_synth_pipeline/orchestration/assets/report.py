@@ -1,30 +1,26 @@
 """`quality_report`: real against synthetic, for the data's owner only; it looks at real rows, so it is restricted."""
 
-from typing import Any
-
 import dagster as dg
 
 from dp_synth_pipeline.orchestration import metadata
 from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.tabular import sink
 
 
-def quality_report(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+def quality_report(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table."""
 
-    @dg.asset(
-        key=[settings.name, "quality_report"],
-        ins={
-            "synthetic": dg.AssetIn(key=[settings.name, "synthetic"]),
-            "completed": dg.AssetIn(key=[settings.name, "completed"]),
-        },
+    @link(
+        settings,
+        "quality_report",
+        visibility=metadata.RESTRICTED,
         description="How near the synthetic table is to the real one. Restricted: it is computed from real rows.",
         kinds={"plotly"},
-        tags=metadata.tags(metadata.RESTRICTED, settings.tags),
-        **common,
+        after=("synthetic", "completed"),
     )
     def _quality_report(
         context: dg.AssetExecutionContext,
@@ -46,8 +42,11 @@ def quality_report(settings: TableSettings, common: dict[str, Any]) -> dg.Assets
                 table=settings.name,
                 epsilon=release.final_epsilon,
                 delta=release.final_delta,
+                unit=settings.privacy_unit.column or "row",
                 account=release.account,
                 run_id=context.run_id,
+                code_version=release.code_version,
+                created=release.ended_at,
             )
             page = report.render_report(found, real, drawn, schema, meta)
             path = store.get().restricted(settings.name) / "quality_report.html"

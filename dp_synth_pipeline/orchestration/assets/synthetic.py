@@ -1,13 +1,13 @@
 """`synthetic`: rows drawn from released weights: post-processing, free, as many as asked."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import dagster as dg
 import numpy as np
 
 from dp_synth_pipeline.orchestration import metadata, progress
 from dp_synth_pipeline.orchestration.assets.handles import load, load_schema
+from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
@@ -16,21 +16,19 @@ from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 
 
-def synthetic(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefinition:
+def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table."""
     source = dg.AssetKey([settings.name, "source"])
 
-    @dg.asset(
-        key=[settings.name, "synthetic"],
-        ins={"generator": dg.AssetIn(key=[settings.name, "generator"])},
+    @link(
+        settings,
+        "synthetic",
+        visibility=metadata.RELEASABLE,
         description="Synthetic rows with the source's columns, types, precision and null rates.",
         kinds={"parquet"},
-        tags=metadata.tags(metadata.RELEASABLE, settings.tags),
-        **common,
+        after=("generator",),
     )
-    def _synthetic(
-        context: dg.AssetExecutionContext, generator: dict, ledger: LedgerResource, store: StoreResource
-    ):
+    def _synthetic(context: dg.AssetExecutionContext, generator: dict, ledger: LedgerResource, store: StoreResource):
         from dp_synth_pipeline.model import artifact, generation
 
         with reported("synthetic"):
@@ -42,11 +40,9 @@ def synthetic(settings: TableSettings, common: dict[str, Any]) -> dg.AssetsDefin
             drawn = generation.draw(network, wanted, forbidden=codec.forbidden)
             report = progress.reporter(context, f"{settings.name}: generation")
             path = store.get().releasable(settings.name) / "synthetic.parquet"
-            rows = sink.write_parquet(
-                codec.decode_stream(_counted(drawn, wanted, report)), schema.arrow_schema(), path
-            )
+            rows = sink.write_parquet(codec.decode_stream(_counted(drawn, wanted, report)), schema.arrow_schema(), path)
         return dg.MaterializeResult(
-            value=refresh.with_({"synthetic": path}, synthetic_rows=rows),
+            value=refresh.with_({"synthetic": path}, synthetic_rows=rows, asked_rows=wanted),
             metadata={
                 **metadata.cost(ledger.get().release(refresh.release)),
                 "visibility": metadata.RELEASABLE,

@@ -25,7 +25,7 @@ def demo(
     table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated.")] = None,
 ) -> None:
     """Synthesize the demo's two tables; run it again and it spends again, until the ledger refuses (exit code 3)."""
-    from dp_synth_pipeline.definitions import defs
+    from dp_synth_pipeline.orchestration.build import project_definitions
 
     console, book = Console(stderr=True), Ledger.open(ledger_url())
     open_accounts = {a.name for a in book.accounts()}
@@ -33,7 +33,7 @@ def demo(
         if name not in open_accounts:
             book.open_account(name, **facts, why="opened by dp-synth demo")  # type: ignore[arg-type]
             console.print(f"Opened the demo's account [bold]{name}[/]: epsilon {facts['epsilon']:g}.", highlight=False)
-    definitions, done, code = defs(), [], 0
+    definitions, done, code = project_definitions(), [], 0
     for name in table or NAMES:
         outcome = running.refresh(definitions, name, console)
         if outcome.exit_code:

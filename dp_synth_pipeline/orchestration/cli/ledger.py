@@ -20,7 +20,9 @@ Url = Annotated[str, typer.Option("--ledger", help="SQLite path or PostgreSQL UR
 def open_account(
     account: Annotated[str, typer.Argument(help="A name for the protected data set.")],
     epsilon: Annotated[float, typer.Option(help="The most that all releases together may ever cost.")],
-    delta: Annotated[float, typer.Option(help="The delta of that guarantee; below one over the number of people.")] = 1e-5,
+    delta: Annotated[
+        float, typer.Option(help="The delta of that guarantee; below one over the number of people.")
+    ] = 1e-5,
     unit: Annotated[str, typer.Option(help="Whose presence is hidden: row, or a column such as patient_id.")] = "row",
     max_rows: Annotated[int, typer.Option(help="Rows kept per unit; 1 when the unit is a row.")] = 0,
     why: Annotated[str, typer.Option(help="Who decided this, and for what.")] = "",
@@ -47,11 +49,18 @@ def show(
     if not accounts:
         console.print("No account yet. Open one: dp-synth ledger open NAME --epsilon E --delta D.")
         return
-    table = Table("account", "unit", "epsilon", "delta", "epsilon spent", "one more release up to", title="Privacy accounts")
+    table = Table(
+        "account", "unit", "epsilon", "delta", "epsilon spent", "one more release up to", title="Privacy accounts"
+    )
     for a in accounts:
         b = book.balance(a.name)
         table.add_row(
-            a.name, a.unit, f"{a.epsilon:g}", f"{a.delta:.1e}", f"{b.epsilon_spent:.3f}", f"epsilon {b.epsilon_left:.3f}"
+            a.name,
+            a.unit,
+            f"{a.epsilon:g}",
+            f"{a.delta:.1e}",
+            f"{b.epsilon_spent:.3f}",
+            f"epsilon {b.epsilon_left:.3f}",
         )
     console.print(table)
     if account:

@@ -70,8 +70,8 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
 def show(summaries: list[Summary], console: Console) -> None:
     """Print what was released, and where it is."""
     table = Table(title="Released", title_justify="left")
-    for name in ("table", "rows", "columns", "epsilon", "delta", "one more up to", "checks", "seconds"):
-        table.add_column(name, justify="left" if name == "table" else "right")
+    for name in ("table", "rows", "cols", "ε", "δ", "ε left", "checks", "s"):
+        table.add_column(name, justify="left" if name == "table" else "right", no_wrap=True)
     for s in summaries:
         failed = f", [yellow]{s.checks['failed']} warned[/]" if s.checks["failed"] else ""
         table.add_row(
@@ -80,14 +80,20 @@ def show(summaries: list[Summary], console: Console) -> None:
             str(s.columns),
             f"{s.epsilon:.3f}",
             f"{s.delta:.1e}",
-            f"ε {s.epsilon_left:.2f}",
+            f"{s.epsilon_left:.3f}",
             f"[green]{s.checks['passed']} passed[/]{failed}",
             f"{sum(s.seconds.values()):.0f}",
         )
     console.print(table)
+    console.print("ε left: the most that one more release of this account may cost.", style="dim", highlight=False)
     for s in summaries:
         console.print(f"[bold]{s.table}[/]", highlight=False)
-        labels = {"published": "published", "synthetic": "Parquet", "release_card": "card", "report": "report [red](restricted)[/]"}
+        labels = {
+            "published": "published",
+            "synthetic": "Parquet",
+            "release_card": "card",
+            "report": "report [red](restricted)[/]",
+        }
         for key, label in labels.items():
             console.print(f"  {label}: {_short(s.outputs[key])}", highlight=False, soft_wrap=True)
 

@@ -27,7 +27,8 @@ def synthesize(
     delta: Annotated[float | None, typer.Option(help="Default: 1 / N^1.2, at most 1e-5.")] = None,
     account: Annotated[str | None, typer.Option(help="The account to charge; default: the file's name.")] = None,
     open_account: Annotated[
-        bool, typer.Option("--open-account", help="Open the account for exactly this one release, if it does not exist.")
+        bool,
+        typer.Option("--open-account", help="Open the account for exactly this one release, if it does not exist."),
     ] = False,
     ledger: Annotated[str, typer.Option(help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")] = "",
     rows: Annotated[int | None, typer.Option(help="Rows to draw; default: the noisy count.", min=1)] = None,
@@ -35,8 +36,12 @@ def synthesize(
     unit: Annotated[str | None, typer.Option(help="Column that names a person, if one has several rows.")] = None,
     max_rows: Annotated[int, typer.Option(help="With --unit: rows kept per person.", min=1)] = 4,
     exclude: Annotated[list[str] | None, typer.Option(help="Leave this column out; may be repeated.")] = None,
-    purpose: Annotated[str, typer.Option(help="testing, analytics or machine_learning: how long it trains.")] = "analytics",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, on standard output.")] = False,
+    purpose: Annotated[
+        str, typer.Option(help="testing, analytics or machine_learning: how long it trains.")
+    ] = "analytics",
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, and nothing else, on standard output.")
+    ] = False,
 ) -> None:
     """Make a differentially private synthetic copy of one table.
 

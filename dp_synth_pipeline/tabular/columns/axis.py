@@ -47,7 +47,9 @@ class AxisCodec:
         self.cardinality = n + (self.null is not None)
         own = weights[heavy][np.argsort(values[heavy])]
         nulls = [] if self.null is None else [profile.null_rate]
-        self.marginal = np.concatenate([own, np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls])
+        self.marginal = np.concatenate(
+            [own, np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls]
+        )
 
     forbidden: tuple[int, ...] = ()
 

@@ -30,7 +30,11 @@ class CategoricalCodec:
         self.cardinality = n + (self.null is not None)
         self.marginal = np.zeros(self.cardinality)
         self.marginal[: self.own] = profile.weights[: self.own]
-        for code, share in ((self.rare, self.rare_weights.sum()), (self.other, profile.other), (self.null, profile.null_rate)):
+        for code, share in (
+            (self.rare, self.rare_weights.sum()),
+            (self.other, profile.other),
+            (self.null, profile.null_rate),
+        ):
             if code is not None:
                 self.marginal[code] = share
 
@@ -43,7 +47,7 @@ class CategoricalCodec:
         """Return codes, int64 (rows,). A value without a code takes the last code it may: other, rare, or code 0."""
         text = values if pa.types.is_boolean(values.type) else pc.cast(values, pa.string())
         known = pa.array(self.values, type=pa.bool_() if self.column.kind is Kind.BOOLEAN else pa.string())
-        found = pc.index_in(text, value_set=known)
+        found = pc.index_in(text, value_set=known)  # type: ignore[attr-defined]
         missing = self.other if self.other is not None else self.rare if self.rare is not None else 0
         codes = np.asarray(found.fill_null(-1)).astype(np.int64)
         if self.rare is not None:

@@ -22,7 +22,7 @@
       customdata: panel.labels, marker: { color: colour },
       hovertemplate: `%{customdata}<br>${name}: <b>%{${panel.horizontal ? "x" : "y"}:.2%}</b><extra></extra>`,
     });
-    const share = { tickformat: ".0%", nticks: 4, gridcolor: css("--line"), zeroline: false, fixedrange: true, rangemode: "tozero" };
+    const share = { tickformat: ".1~%", nticks: 4, gridcolor: css("--line"), zeroline: false, fixedrange: true, rangemode: "tozero" };
     const count = panel.labels.length;
     const clean = (text) => text.replace(/ to .*$/, "").replace(/^under /, "<").replace(/ and over$/, "+").replace(/^(<?\d{4}-\d\d)-\d\d.*$/, "$1");
     const longest = Math.max(...panel.labels.filter((v) => v !== "missing").map((v) => clean(v).length), 1);
@@ -50,7 +50,7 @@
     return {
       traces: [trace("real", panel.real, css("--real"), 0.9), trace("synthetic", panel.synthetic, css("--synthetic"), 0.42)],
       layout: layout({
-        barmode: "overlay", height: 236, annotations: note ? [note] : [], margin: { l: panel.horizontal ? 8 : 36, r: 10, t: 6, b: 24 },
+        barmode: "overlay", height: 236, annotations: note ? [note] : [], margin: { l: panel.horizontal ? 8 : 36, r: missing ? 26 : 10, t: 6, b: 24 },
         xaxis: panel.horizontal ? share : label,
         yaxis: panel.horizontal ? { ...label, range: [fewest, -0.5], ticklabelstandoff: 4 } : share,
       }),

@@ -1,0 +1,42 @@
+# Two commands: `make demo` and `make test`. Each is complete on a fresh machine with Python 3.11+.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export DAGSTER_HOME := $(CURDIR)/dagster_home
+export DAGSTER_DISABLE_TELEMETRY := yes
+
+.PHONY: help demo test lint ui install clean
+.DEFAULT_GOAL := help
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+install: $(STAMP)  ## Create .venv with pinned versions
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, this is $$($(PYTHON) -V): make PYTHON=python3.11"; exit 2; }
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt 'torch>=2.6'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## Synthesize two tables end to end; spends, until the ledger refuses
+	@$(BIN)/dp-synth demo
+
+test: $(STAMP)  ## Run every test
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(STAMP)  ## ruff, pyright and the walls (import-linter)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+ui: $(STAMP)  ## Open the Dagster UI on http://localhost:3000
+	$(BIN)/dagster dev -w workspace.yaml
+
+clean:  ## Remove .venv and everything that was generated; privacy ledgers are kept
+	rm -rf $(VENV) build *.egg-info .ruff_cache .hypothesis .import_linter_cache
+	find dagster_home -mindepth 1 -maxdepth 1 ! -name 'dagster*.yaml' ! -name 'ledger.db*' -exec rm -rf {} +

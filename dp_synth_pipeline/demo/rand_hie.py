@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -15,6 +16,6 @@ def rand_hie() -> pa.Table:
         raise InvalidInput(
             "the demo's real table is in the statsmodels package; install it: pip install dp-synth-pipeline[demo]."
         ) from None
-    frame = randhie.load_pandas().data
+    frame: pd.DataFrame = randhie.load_pandas().data  # type: ignore[assignment]
     whole = [c for c in frame.columns if (frame[c] == frame[c].round()).all()]
     return pa.Table.from_pandas(frame.astype(dict.fromkeys(whole, "int64")), preserve_index=False)

@@ -24,6 +24,8 @@ ABSENT = -1e9
 class ColumnEmbedding(nn.Module):
     """Looks up one row of `weight` per column; column i owns rows offsets[i] to offsets[i+1]."""
 
+    offsets: torch.Tensor
+
     def __init__(self, cardinalities: Sequence[int], size: int) -> None:
         super().__init__()
         offsets = torch.tensor([0, *cardinalities]).cumsum(0)[:-1]
@@ -36,6 +38,8 @@ class ColumnEmbedding(nn.Module):
 
 class CausalLinear(nn.Module):
     """A linear map whose output block j sees input blocks before j only."""
+
+    mask: torch.Tensor
 
     def __init__(self, columns: int, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -54,6 +58,8 @@ class CausalLinear(nn.Module):
 
 class ColumnHeads(nn.Module):
     """One linear classifier per column, padded to the largest cardinality."""
+
+    absent: torch.Tensor
 
     def __init__(self, cardinalities: Sequence[int], hidden: int) -> None:
         super().__init__()

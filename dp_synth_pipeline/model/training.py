@@ -158,7 +158,8 @@ class _Average:
     @torch.no_grad()
     def update(self, step: int) -> None:
         decay = min(self.decay, step / (step + 10))
-        torch._foreach_lerp_(self.weights, [p.detach() for p in self.network.parameters()], 1 - decay)
+        for average, p in zip(self.weights, self.network.parameters(), strict=True):
+            average.lerp_(p, 1 - decay)
 
     @torch.no_grad()
     def copy_to(self, network: AutoregressiveNetwork) -> None:

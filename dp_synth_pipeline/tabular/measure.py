@@ -11,7 +11,7 @@ that only steer (where values lie, how precise they are) get twice the noise, at
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class ProfilePlan:
     count_epsilon: float | None
     scale: float
     threshold_delta: float
-    unit: PrivacyUnit = PrivacyUnit()
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
     population: int | None = None
 
     def count_events(self) -> tuple[Event, ...]:

@@ -17,5 +17,5 @@ def rand_hie() -> pa.Table:
             "the demo's real table is in the statsmodels package; install it: pip install dp-synth-pipeline[demo]."
         ) from None
     frame: pd.DataFrame = randhie.load_pandas().data  # type: ignore[assignment]
-    whole = [c for c in frame.columns if (frame[c] == frame[c].round()).all()]
+    whole = [c for c in frame.columns if bool((frame[c] == frame[c].round()).all())]
     return pa.Table.from_pandas(frame.astype(dict.fromkeys(whole, "int64")), preserve_index=False)

@@ -127,6 +127,8 @@ def _check_release(release: Release, account: Account, entries: Sequence[Entry])
         return
     if release.state not in (STARTED, SETTLED) or not entries:
         _bad(where, "a known state, and entries if it started", f"{release.state}, {len(entries)} entries")
+    if release.order is not None and sum(e.cost for e in entries) > release.reserved_cost:
+        _bad(where, f"entries within the {release.reserved_cost} reserved", "more")
     if release.state == SETTLED:
         _check_charge(release, entries)
 

@@ -30,10 +30,11 @@ def load(folder: Path) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
 
     try:
         described = json.loads((folder / "generator.json").read_text(encoding="utf-8"))
+        weights = load_file(folder / "generator.safetensors")
     except FileNotFoundError:
         raise InvalidInput("the generator's files are gone; materialize `generator` again (a new charge).") from None
     if described["format"] != FORMAT:
         raise InvalidInput("this generator was written by another version; train it again (a new charge).")
     network = AutoregressiveNetwork(described["cardinalities"], GeneratorSpec(**described["spec"]))
-    network.load_state_dict(load_file(folder / "generator.safetensors"))
+    network.load_state_dict(weights)
     return network.eval(), described["facts"]

@@ -125,6 +125,10 @@ class UnitRows:
         self.codes = codes
         self.starts: np.ndarray | None = None
         if units is not None:
+            if len(units) != len(codes) or (units[1:] < units[:-1]).any():
+                raise TrainingError(
+                    "unit numbers must ascend, one for each row, so that all rows of a unit are clipped as one."
+                )
             self.starts = np.append(np.flatnonzero(np.append(True, units[1:] != units[:-1])), len(units))[
                 : _n(units) + 1
             ]

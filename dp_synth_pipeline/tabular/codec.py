@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.tabular import nulls
 from dp_synth_pipeline.tabular.columns.axis import AxisCodec
 from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
@@ -87,7 +88,7 @@ class TableCodec:
 
 def _codec(column: Column, profile: TableProfile) -> CategoricalCodec | AxisCodec:
     keep = column.nulls is NullPolicy.KEEP
-    facts = profile[column.name]
+    facts = nulls.filled(column, profile[column.name])
     return (
         AxisCodec(column, facts, keep_nulls=keep)
         if column.kind.numeric

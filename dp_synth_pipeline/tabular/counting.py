@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.tabular import grid
 from dp_synth_pipeline.tabular.schema import Column, Kind
-from dp_synth_pipeline.tabular.source import quoted
+from dp_synth_pipeline.tabular.sql import quoted
 
 MAX_DECIMALS = 6
 """Digits after the point that are told apart; more means full precision."""

@@ -94,6 +94,11 @@ def _thresholded(column: Column) -> bool:
     return column.kind.numeric or (column.kind is Kind.CATEGORY and column.categories is None)
 
 
+def _bounds(column: Column) -> tuple[float, float]:
+    low = -math.inf if column.lower is None else grid.axis_value(column.lower)
+    return low, math.inf if column.upper is None else grid.axis_value(column.upper)
+
+
 def measure_population(units: int, plan: ProfilePlan) -> int:
     """Return the declared population, or the noisy count of units; at least 1."""
     if plan.count_epsilon is None:
@@ -195,8 +200,9 @@ class _Pass:
         )
 
     def _heavy(self, column: Column) -> dict[Any, float]:
-        """Name the values whose noisy count passes the threshold. One full histogram."""
-        found = self.counts.values(column, self.floor)
+        """Name the values within declared bounds whose noisy count passes the threshold. One full histogram."""
+        low, high = _bounds(column)
+        found = [(v, n) for v, n in self.counts.values(column, self.floor) if low <= v <= high]
         noisy = self._noisy(np.array([n for _, n in found], dtype=np.int64))
         return {v: float(n) for (v, _), n in zip(found, noisy, strict=True) if n >= self.threshold}
 
@@ -235,12 +241,12 @@ class _Pass:
 
     def _within(self, edges: np.ndarray, column: Column) -> np.ndarray:
         """Cut a grid to the bounds that a person declared."""
-        low = -math.inf if column.lower is None else grid.axis_value(column.lower)
-        high = math.inf if column.upper is None else grid.axis_value(column.upper)
+        low, high = _bounds(column)
         width = grid.step(column.kind, column.decimals)
         inside = edges[(edges > low) & (edges < high + width)]
         ends = [[v] if math.isfinite(v) else [] for v in (low, high + width)]
-        return np.unique(np.concatenate([ends[0], inside, ends[1]]))
+        cut = np.unique(np.concatenate([ends[0], inside, ends[1]]))
+        return cut if len(cut) > 1 else np.append(cut, np.nextafter(cut, np.inf))  # one point, or beyond the grid
 
     def _rate(self, noisy_nulls: float, scale: float) -> float:
         """A null rate that noise does not explain, else 0; at most 0.999 so that something is left to learn."""

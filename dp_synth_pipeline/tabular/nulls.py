@@ -6,6 +6,7 @@ row out under add/remove is a row-wise transformation: neighbours stay neighbour
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ import duckdb
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import grid
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
-from dp_synth_pipeline.tabular.source import UNIT, quoted
+from dp_synth_pipeline.tabular.source import UNIT
+from dp_synth_pipeline.tabular.sql import literal, quoted
 
 
 def fill_value(column: Column, profile: ColumnProfile) -> Any:
@@ -44,6 +47,30 @@ def fill_value(column: Column, profile: ColumnProfile) -> Any:
     )
 
 
+def filled(column: Column, profile: ColumnProfile) -> ColumnProfile:
+    """Return the profile as it is after `complete`: what fills the nulls takes their share, and so keeps its own code."""
+    value = fill_value(column, profile)
+    if value is None or profile.null_rate == 0:
+        return profile
+    weights = dict(zip(profile.values, profile.weights, strict=True))
+    point = _point(column, value)
+    weights[point] = weights.get(point, 0.0) + profile.null_rate
+    likeliest = sorted(weights, key=lambda v: -weights[v])
+    return replace(profile, values=tuple(likeliest), weights=tuple(weights[v] for v in likeliest), null_rate=0.0)
+
+
+def _point(column: Column, value: Any) -> Any:
+    """Return a fill value as the profile writes it: text, a boolean, or a point of the number line."""
+    if column.kind is Kind.CATEGORY:
+        return str(value)
+    if column.kind is Kind.BOOLEAN:
+        return str(value).lower() == "true"
+    if column.kind in (Kind.DATE, Kind.DATETIME):
+        moment = datetime.fromisoformat(str(value))
+        return grid.axis_value(moment.date() if column.kind is Kind.DATE else moment)
+    return float(value)
+
+
 def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Path) -> Path:
     """Write the snapshot with its nulls handled as the schema says; the result is restricted like the snapshot."""
     columns, values = [], []
@@ -63,18 +90,25 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
     with duckdb.connect() as con:
         con.execute("SET threads = 2")
         con.execute("SET memory_limit = '768MB'")
+        con.execute("SET TimeZone = 'UTC'")
         con.from_parquet(str(snapshot)).create_view("snapshot")
         query = f"SELECT {', '.join(columns)} FROM snapshot{where}"
-        con.execute(f"COPY ({query}) TO '{str(partial).replace(chr(39), chr(39) * 2)}' (FORMAT parquet)", values)
+        con.execute(f"COPY ({query}) TO {literal(partial)} (FORMAT parquet)", values)
     partial.chmod(0o400)
     partial.replace(out)
     return out
 
 
 def _sql_type(column: Column) -> str:
-    kinds = {Kind.BOOLEAN: "BOOLEAN", Kind.INTEGER: "BIGINT", Kind.DATE: "DATE", Kind.DATETIME: "TIMESTAMP"}
+    kinds = {
+        Kind.CATEGORY: "VARCHAR",
+        Kind.BOOLEAN: "BOOLEAN",
+        Kind.INTEGER: "BIGINT",
+        Kind.DATE: "DATE",
+        Kind.DATETIME: "TIMESTAMP",
+    }
     if column.kind is Kind.DATETIME and "tz=" in column.storage:
         return "TIMESTAMPTZ"
     if column.storage.startswith("decimal128("):
         return column.storage.replace("decimal128", "DECIMAL")
-    return kinds.get(column.kind) or ("VARCHAR" if column.storage == "string" else "DOUBLE")
+    return kinds.get(column.kind, "DOUBLE")

@@ -6,6 +6,7 @@ discovered by the profile, at a charge. Column names and storage types are alway
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
@@ -75,10 +76,16 @@ class Column:
     def __post_init__(self) -> None:
         if self.nulls is NullPolicy.CONSTANT and self.constant is None:
             raise InvalidInput(f"column {self.name!r}: nulls: constant needs a value, as in 'constant: unknown'.")
-        if self.lower is not None and self.upper is not None and self.lower > self.upper:  # type: ignore[operator]
+        if self.lower is not None and self.upper is not None and self._crossed():
             raise InvalidInput(f"column {self.name!r}: lower is above upper.")
         if self.categories is not None and len(set(self.categories)) != len(self.categories):
             raise InvalidInput(f"column {self.name!r}: a category is declared twice.")
+
+    def _crossed(self) -> bool:
+        try:
+            return self.lower > self.upper  # type: ignore[operator]
+        except TypeError:
+            raise InvalidInput(f"column {self.name!r}: lower and upper must be of one type.") from None
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -135,6 +142,18 @@ class TableSchema:
 
 _DECLARABLE = {f.name for f in fields(Column)} - {"name", "storage"}
 
+_NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.CATEGORY, Kind.IDENTIFIER)
+
+_READABLE_AS = {
+    Kind.BOOLEAN: (Kind.BOOLEAN, Kind.CATEGORY),
+    Kind.INTEGER: _NUMBERS,
+    Kind.DECIMAL: _NUMBERS,
+    Kind.DATE: (Kind.DATE, Kind.CATEGORY),
+    Kind.DATETIME: (Kind.DATETIME, Kind.DATE, Kind.CATEGORY),
+    Kind.CATEGORY: (Kind.CATEGORY, Kind.IDENTIFIER),
+}
+"""For the kind that a storage type suggests, the kinds that its values can be read as and written back from."""
+
 
 def build(
     storage: Mapping[str, pa.DataType],
@@ -154,7 +173,8 @@ def build(
         complete: whether `declared` must name every column.
 
     Raises:
-        InvalidInput: for an unknown column, fact, kind or policy, or a storage type that no kind can hold.
+        InvalidInput: for an unknown column, fact, kind or policy, a storage type that the kind cannot be read from, or a
+            bound or constant that is no value of the column.
     """
     declared = declared or {}
     unknown = sorted(set(declared) - set(storage))
@@ -179,8 +199,17 @@ def build(
         policy = _member(NullPolicy, facts.pop("nulls", None) or nulls, f"column {name!r}: nulls")
         if policy is NullPolicy.CONSTANT and facts.get("constant") is None:
             raise InvalidInput(f"column {name!r}: nulls: constant needs a value, as in 'constant: unknown'.")
+        if kind is not Kind.EXCLUDED and kind not in _READABLE_AS[kind_of(name, arrow_type)]:
+            raise InvalidInput(
+                f"column {name!r} has storage type {arrow_type}, which is not read as {kind}; cast it in the source, or "
+                f"declare another kind, such as category or excluded."
+            )
         if facts.get("categories") is not None:
             facts["categories"] = tuple(str(v) for v in facts["categories"])
+        for end in ("lower", "upper"):
+            facts[end] = _bound(kind, facts.get(end), f"column {name!r}: {end}")
+        if facts.get("constant") is not None and kind.learned:
+            _check_constant(facts["constant"], arrow_type, name)
         columns.append(Column(name, kind, format_storage(arrow_type, kind), policy, **facts))
     schema = TableSchema(tuple(columns))
     if not schema.learned:
@@ -201,7 +230,7 @@ def kind_of(name: str, arrow_type: pa.DataType) -> Kind:
         return Kind.DATE
     if t.is_timestamp(arrow_type):
         return Kind.DATETIME
-    if t.is_string(arrow_type) or t.is_large_string(arrow_type) or t.is_dictionary(arrow_type) or t.is_null(arrow_type):
+    if _is_text(arrow_type):
         return Kind.CATEGORY
     raise InvalidInput(
         f"column {name!r} has storage type {arrow_type}, which cannot be synthesized; "
@@ -210,11 +239,15 @@ def kind_of(name: str, arrow_type: pa.DataType) -> Kind:
 
 
 def format_storage(arrow_type: pa.DataType, kind: Kind) -> str:
-    """Name the storage type of the synthetic column; text of every width becomes `string`."""
-    if kind is Kind.CATEGORY and (pa.types.is_dictionary(arrow_type) or pa.types.is_null(arrow_type)):
-        return "string"
-    if pa.types.is_large_string(arrow_type):
-        return "string"
+    """Name the storage type of the synthetic column; text of every width becomes `string`.
+
+    Identifiers number the synthetic rows, of which there may be more than a narrow integer can count.
+    """
+    if kind.learned or kind is Kind.IDENTIFIER:
+        if _is_text(arrow_type):
+            return "string"
+        if kind is Kind.IDENTIFIER and pa.types.is_integer(arrow_type) and arrow_type.bit_width < 32:
+            return "int64"
     return str(arrow_type)
 
 
@@ -236,6 +269,44 @@ def parse_storage(storage: str) -> pa.DataType:
 def with_nulls(schema: TableSchema, policy: NullPolicy) -> TableSchema:
     """Return the schema with one null policy for every column."""
     return TableSchema(tuple(replace(c, nulls=policy) for c in schema))
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    t = pa.types
+    return (
+        t.is_string(arrow_type) or t.is_large_string(arrow_type) or t.is_dictionary(arrow_type) or t.is_null(arrow_type)
+    )
+
+
+def _bound(kind: Kind, value: Any, what: str) -> Any:
+    """Return a declared bound as a point of the kind's number line; dates may be written as ISO text."""
+    if value is None:
+        return None
+    wanted = {Kind.DATE: date, Kind.DATETIME: datetime}.get(kind)
+    if wanted is not None:
+        try:
+            parsed = wanted.fromisoformat(value) if isinstance(value, str) else value
+        except ValueError:
+            parsed = None
+        if isinstance(parsed, date):
+            return parsed
+    elif kind.numeric and isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    expected = "a date, as in 2024-01-31" if wanted is not None else "a finite number" if kind.numeric else "no bound"
+    raise InvalidInput(f"{what}: a column of kind {kind} takes {expected}, got {value!r}.")
+
+
+def _check_constant(value: Any, arrow_type: pa.DataType, name: str) -> None:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        if pa.types.is_timestamp(arrow_type) or pa.types.is_date(arrow_type):
+            datetime.fromisoformat(text)
+        elif not _is_text(arrow_type):
+            pa.scalar(text).cast(arrow_type)
+    except (pa.ArrowException, ValueError):
+        raise InvalidInput(
+            f"column {name!r}: constant {value!r} is not a value of storage type {arrow_type}."
+        ) from None
 
 
 def _member(enum: type[StrEnum], value: Any, what: str) -> Any:

@@ -20,7 +20,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.source import quoted
+from dp_synth_pipeline.tabular.sql import quoted
+
+
+def check_writable(target: str, needed: int = 0) -> None:
+    """Refuse a target that cannot be written, before anything is spent on it.
+
+    Args:
+        needed: bytes that should be free where the target lies.
+
+    Raises:
+        InvalidInput: if its folder cannot be made or written, or has too little free space.
+    """
+    path = duckdb_target(target)[0] if target.startswith("duckdb://") else Path(target).expanduser()
+    folder = path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InvalidInput(f"{target} cannot be written: {folder} is not a folder that you may write to.")
+    if path.is_dir():
+        raise InvalidInput(f"{target} is a folder; name a file in it.")
+    if shutil.disk_usage(folder).free < needed:
+        raise InvalidInput(f"{target} cannot be written: the disk is full. Free some space; what was there is intact.")
 
 
 @contextmanager

@@ -22,6 +22,7 @@ EVENTS: list[tuple[Event, ...]] = [
     (Gaussian(30.0),),
     (Gaussian(12.0),),
     (DiscreteLaplace(10.0), Threshold(1e-7)),
+    (DiscreteLaplace(2.5),),
     (SubsampledGaussian(8.0, 0.01, 40),),
     (SubsampledGaussian(3.0, 0.02, 10), Threshold(3e-7)),
 ]

@@ -12,7 +12,7 @@ from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
-from dp_synth_pipeline.tabular import source
+from dp_synth_pipeline.tabular import sink, source
 
 
 def ingested(settings: TableSettings) -> dg.AssetsDefinition:
@@ -34,6 +34,8 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
             report(0, 1)
             forget(shelf, book, settings.name)
             try:
+                for target in settings.targets:
+                    sink.check_writable(target)
                 found = source.parse(settings.source, settings.columns)
                 snapshot = source.snapshot(
                     found,

@@ -30,6 +30,8 @@ def published(settings: TableSettings) -> dg.AssetsDefinition:
             refresh = load(synthetic)
             require_settled(ledger.get(), refresh.release)
             wanted = settings.targets or [default_target(settings.name)]
+            for target in wanted:
+                sink.check_writable(target)
             places = [sink.publish(refresh.path("synthetic"), target) for target in wanted]
             schema = refresh.table_schema()
         return dg.MaterializeResult(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -34,6 +35,7 @@ def version() -> None:
 def main() -> None:
     """Run the command line: exit code 0 done, 1 failed, 2 bad input, 3 refused by the ledger, 4 ledger corrupted."""
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
+    logging.basicConfig(level=logging.WARNING)  # before a library does it at a chattier level
     try:
         app()
     except DpSynthError as error:

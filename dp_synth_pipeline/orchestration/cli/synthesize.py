@@ -17,6 +17,7 @@ from dp_synth_pipeline.orchestration.cli.summary import show, summarise
 from dp_synth_pipeline.orchestration.config import DEFAULT_DELTA, TableSettings, table_name
 from dp_synth_pipeline.orchestration.resources import StoreResource, ledger_url
 from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
+from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular import source as sources
 
 
@@ -65,7 +66,10 @@ def synthesize(
     )
     if out.suffix.lower() not in (".parquet", ".pq", ".csv"):
         raise InvalidInput(f"--out {out}: write a .parquet or .csv file.")
-    sources.parse(source)  # a missing file should not open an account
+    found = sources.parse(source)  # a missing file should not open an account
+    size = found.file.stat().st_size if found.file is not None else 0
+    for place in (str(out), str(StoreResource().get().root / "store")):
+        sink.check_writable(place, needed=size)
     console = Console(stderr=True)
     book = Ledger.open(url)
     if open_account and settings.account not in {a.name for a in book.accounts()}:

@@ -111,21 +111,25 @@ class AxisCodec:
             return pa.array(np.round(x).astype(np.int32), mask=null).cast(pa.date32()).cast(target)
         if kind is Kind.DATETIME:
             zone = getattr(target, "tz", None)
-            micros = pa.array(np.round(x).astype(np.int64), mask=null).cast(pa.timestamp("us"))
+            most = 2**63 // 1000 - 1 if getattr(target, "unit", "us") == "ns" else 2**62
+            micros = pa.array(np.clip(np.round(x), -most, most).astype(np.int64), mask=null).cast(pa.timestamp("us"))
             return micros.cast(pa.timestamp("us", zone)).cast(target, safe=False)
-        if kind is Kind.INTEGER:
+        decimals = 0 if kind is Kind.INTEGER else self.decimals
+        if decimals is not None:
+            x = np.round(x, decimals)
+        if pa.types.is_integer(target):
             return _integers(x, null, target)
-        if self.decimals is not None:
-            x = np.round(x, self.decimals)
-        values = pa.array(x, mask=null)
-        return values.cast(target, safe=False) if pa.types.is_decimal(target) else values.cast(target)
+        if pa.types.is_decimal(target):
+            whole = 10.0 ** (target.precision - target.scale)
+            most = min(whole - 10.0**-target.scale, np.nextafter(whole, 0))
+            return pa.array(np.clip(x, -most, most), mask=null).cast(target, safe=False)
+        return pa.array(x, mask=null).cast(target)
 
 
 def _integers(x: np.ndarray, null: np.ndarray, target: pa.DataType) -> pa.Array:
-    bits = target.bit_width
-    signed = pa.types.is_signed_integer(target)
-    low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    if pa.types.is_floating(target):
-        return pa.array(np.round(x), mask=null).cast(target)
-    inside = np.clip(np.round(x), max(low, -(2**62)), min(high, 2**62))
-    return pa.array(inside.astype(np.int64), mask=null).cast(target)
+    """Write whole numbers, at the nearest end of their type if they lie beyond it."""
+    bits, signed = target.bit_width, pa.types.is_signed_integer(target)
+    low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if signed else (0.0, 2.0**bits)
+    most = high - 1 if bits < 64 else np.nextafter(high, 0)
+    wide = np.int64 if signed else np.uint64
+    return pa.array(np.clip(np.round(x), low, most).astype(wide), mask=null).cast(target)

@@ -15,7 +15,7 @@ from dp_synth_pipeline.errors import (
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy import accountant, calibration, filter
 from dp_synth_pipeline.privacy.budget import Budget
-from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian, Threshold
+from dp_synth_pipeline.privacy.events import DiscreteLaplace, Gaussian, SubsampledGaussian, Threshold
 from tests.unit.ledger.stores import SMALL, ask, sealed
 
 TRAINING = (SubsampledGaussian(4.0, 0.01, 200),)
@@ -192,6 +192,14 @@ def test_a_mechanism_that_was_not_reserved_never_starts(ledger: Ledger, account:
     with pytest.raises((BudgetExceeded, InvalidInput)):
         ledger.start(release.id, "training", events)
     assert sealed(ledger) == before
+
+
+def test_a_mechanism_within_its_epsilon_but_over_its_renyi_divergence_never_starts_under_rule_f(ledger: Ledger) -> None:
+    flat = (DiscreteLaplace(1 / 0.45),)  # epsilon 0.45 of 0.5, and four times the divergence of a Gaussian of 0.5
+    filtered, planned = ask(ledger, "f", "k"), ask(ledger, "p", "l")
+    with pytest.raises(BudgetExceeded, match="Renyi units"):
+        ledger.start(filtered.id, "count", flat)
+    assert ledger.start(planned.id, "count", flat).state == "started"
 
 
 @pytest.mark.parametrize("account", ["f", "p"])

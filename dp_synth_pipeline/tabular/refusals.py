@@ -1,0 +1,165 @@
+"""What makes a source unusable, told without quoting a value.
+
+The checks here look at real rows. They release nothing: a table that fails one is never trained on, and the message goes
+to the person who pointed at it, without a value and without a count.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
+from dp_synth_pipeline.tabular.sql import quoted
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.tabular.source import Source
+
+
+@dataclass(frozen=True)
+class Header:
+    """Column names as the file itself writes them, and what separates them; empty where DuckDB knows them for certain."""
+
+    names: tuple[str, ...] = ()
+    delimiter: str = ","
+
+
+def header(source: Source) -> Header:
+    """Read a file's column names, and refuse names that DuckDB would silently change: empty ones and repeated ones."""
+    if source.file is None or source.attach is not None:
+        return Header()
+    found = _csv_header(source.file) if source.is_csv else _parquet_header(source.file)
+    seen = [n.strip().lower() for n in found.names]
+    twice = [n for n, key in zip(found.names, seen, strict=True) if seen.count(key) > 1]
+    if twice:
+        raise InvalidInput(f"duplicate column name {twice[0]!r} in {source.uri}; rename one of the two.")
+    if "" in seen:
+        raise InvalidInput(f"a column of {source.uri} has no name; the first line must name every column.")
+    return found
+
+
+def _csv_header(path: Path) -> Header:
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", newline="", encoding="utf-8-sig", errors="replace") as lines:
+            first = lines.readline()
+    except (OSError, EOFError):
+        return Header()
+    delimiter = max(",;\t|", key=first.count)
+    return Header(tuple(next(csv.reader([first], delimiter=delimiter), [""])), delimiter)
+
+
+def _parquet_header(path: Path) -> Header:
+    try:
+        return Header(tuple(pq.read_schema(path).names))
+    except (OSError, pa.ArrowException):
+        return Header()
+
+
+def check_rows(con: duckdb.DuckDBPyConnection, schema: TableSchema, source: Source) -> None:
+    """Refuse tables that cannot be synthesized honestly; see the messages for the list."""
+    asked = ["count(*)"]
+    for column in schema.learned:
+        name, kind = quoted(column.name), column.arrow_type
+        endless = pa.types.is_floating(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+        text = pa.types.is_string(kind) and column.categories is None
+        asked += [
+            f"count({name})",
+            f"count(*) FILTER (WHERE NOT isfinite({name}))" if endless else "0",
+            f"approx_count_distinct({name})" if text else "0",
+            f"count(TRY_CAST({name} AS DOUBLE))" if text and source.is_csv and column.name not in source.text else "0",
+        ]
+    rows, *facts = con.execute(f"SELECT {', '.join(asked)} FROM source").fetchall()[0]
+    if rows == 0:
+        raise InvalidInput(f"{source.uri} has columns but no rows; there is nothing to learn.")
+    if rows == 1:
+        raise InvalidInput(f"{source.uri} has one row only; a model of one row is not private.")
+    for i, column in enumerate(schema.learned):
+        _check_column(con, column, *facts[4 * i : 4 * i + 4])
+
+
+def _check_column(
+    con: duckdb.DuckDBPyConnection, column: Column, filled: int, infinite: int, distinct: int, numbers: int
+) -> None:
+    name = column.name
+    leave_out = f"leave it out (--exclude {name}, or in YAML: columns: {{{name}: {{kind: excluded}}}})"
+    if filled == 0:
+        raise InvalidInput(f"column {name!r} holds only nulls; {leave_out}.")
+    if infinite:
+        what = "infinite or NaN numbers" if pa.types.is_floating(column.arrow_type) else "infinite dates"
+        raise InvalidInput(f"column {name!r} holds {what}; write them as nulls, or {leave_out}.")
+    if 0 < numbers < filled and numbers >= 0.5 * filled:
+        raise InvalidInput(
+            f"column {name!r} mixes numbers and text; clean it, or declare it: columns: {{{name}: {{kind: category}}}}."
+        )
+    if filled >= 20 and distinct >= 0.9 * filled:
+        exact = con.execute(f"SELECT count(DISTINCT {quoted(name)}) FROM source").fetchall()[0][0]
+        if exact == filled:
+            raise InvalidInput(
+                f"column {name!r} is text that never repeats, so nothing in it can be published privately; {leave_out}, "
+                f"or declare it as an identifier to have it numbered anew."
+            )
+
+
+def check_units(source: Source, units: int, delta: float | None) -> None:
+    """Refuse a table of one privacy unit, and a fixed delta that is not below one over the number of units."""
+    if units < 2:
+        raise InvalidInput(f"{source.uri} holds one privacy unit only; a model of one person is not private.")
+    if delta is not None and delta * units >= 1:
+        raise InvalidInput(
+            f"delta={delta:g} is not below one over the number of units of this table, so it would allow the "
+            f"publication of someone's row. Use delta auto, or a smaller one, such as 1e-6."
+        )
+
+
+@contextmanager
+def explained(source: Source, header: Header):
+    """Turn DuckDB's errors, which quote values, into ours, which do not."""
+    try:
+        yield
+    except duckdb.ConversionException as error:
+        raise InvalidInput(_mixed(str(error), header)) from None
+    except duckdb.OutOfMemoryException:
+        raise InvalidInput("the disk or memory is full while reading the source; free some space.") from None
+    except duckdb.IOException as error:
+        full = "No space left" in str(error)
+        what = "the disk is full" if full else "the source cannot be opened: it is locked, damaged or of another format"
+        raise InvalidInput(f"{source.uri}: {what}. Nothing was charged.") from None
+    except duckdb.CatalogException:
+        raise InvalidInput(f"{source.uri}: no such table in this DuckDB file.") from None
+    except duckdb.InvalidInputException as error:
+        raise InvalidInput(_unreadable(source, str(error), header)) from None
+    except duckdb.Error as error:
+        raise InvalidInput(
+            f"{source.uri} cannot be read ({type(error).__name__}). Check its format; the details are withheld because "
+            f"they may quote values."
+        ) from None
+
+
+def _mixed(message: str, header: Header) -> str:
+    # DuckDB quotes the line at fault, which may itself speak of a "column"; only a name from the header may be repeated.
+    found = re.findall(r'column(?: name)?:? *"?([^"\n]+?)"? *(?:\n|is being|:)', message, re.IGNORECASE)
+    column = next((c.strip() for c in reversed(found) if c.strip() in header.names), None)
+    if column is None:
+        return "a column mixes types; clean it, or declare it as a category: columns: {NAME: {kind: category}}."
+    return f"column {column!r} mixes types; clean it, or declare it: columns: {{{column}: {{kind: category}}}}."
+
+
+def _unreadable(source: Source, message: str, header: Header) -> str:
+    if not source.is_csv:
+        return f"{source.uri} cannot be read: it is damaged, or not what its name says. Nothing was charged."
+    if re.search(r"Could not convert|Conversion", message):
+        return _mixed(message, header)
+    line = re.search(r"Line:? *(\d+)", message)
+    where = f"line {line.group(1)} of {source.uri}" if line else source.uri
+    return f"{where} is not valid CSV: wrong number of fields, quotes or encoding. Mend that line and run again."

@@ -1,0 +1,85 @@
+"""A small table, a ledger and a store of its own for each test that runs the whole graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+import pytest
+
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration.build import build_defs
+from dp_synth_pipeline.orchestration.config import TableSettings
+
+ROWS = 600
+
+
+def people(rows: int = ROWS) -> pd.DataFrame:
+    """A table with every common kind, nulls included; values are public, so a fixed stream is fine."""
+    rng = np.random.Generator(np.random.PCG64(5))
+    return pd.DataFrame(
+        {
+            "person": np.arange(rows) // 2,
+            "age": rng.integers(18, 80, rows),
+            "city": rng.choice(["Rome", "Oslo", "Lima"], rows, p=[0.6, 0.3, 0.1]),
+            "income": np.round(rng.lognormal(3, 0.5, rows), 2),
+            "smoker": rng.random(rows) < 0.3,
+            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 365, rows), unit="D"),
+            "score": np.where(rng.random(rows) < 0.4, np.nan, rng.integers(0, 10, rows)),
+        }
+    )
+
+
+@dataclass
+class Bench:
+    """One table's settings, with everything it needs on disk."""
+
+    folder: Path
+    ledger: Ledger
+    instance: dg.DagsterInstance
+
+    def settings(self, **changes) -> TableSettings:
+        facts = {
+            "table": "people",
+            "source": str(self.folder / "people.parquet"),
+            "account": "people",
+            "epsilon": 4.0,
+            "columns": {"person": {"kind": "excluded"}},
+            "target": f"duckdb:///{self.folder / 'warehouse.duckdb'}?table=synthetic.people",
+            "training": {"max_epochs": 2},
+        }
+        return TableSettings(**{**facts, **changes})
+
+    def definitions(self, **changes) -> dg.Definitions:
+        return build_defs([self.settings(**changes)], ledger=f"sqlite:///{self.folder / 'ledger.db'}", store=str(self.store))
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    def refresh(self, **changes) -> dg.ExecuteInProcessResult:
+        job = self.definitions(**changes).resolve_job_def("people_refresh")
+        quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+        return job.execute_in_process(instance=self.instance, raise_on_error=False, run_config=quiet)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    people().to_parquet(tmp_path / "people.parquet")
+    ledger = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.open_account("people", epsilon=10.0, delta=1e-4, why="test")
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Bench(tmp_path, ledger, instance)
+
+
+def steps(result: dg.ExecuteInProcessResult, outcome: str) -> set[str]:
+    """Names of the links that ended in STEP_SUCCESS or STEP_FAILURE."""
+    return {e.step_key.split("__")[-1] for e in result.all_events if e.event_type_value == outcome and e.step_key}
+
+
+def failure(result: dg.ExecuteInProcessResult):
+    """The first failed step's failure data."""
+    return next(e.step_failure_data for e in result.all_events if e.event_type_value == "STEP_FAILURE")

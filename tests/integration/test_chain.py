@@ -1,0 +1,216 @@
+"""The whole graph on a real file: what is materialized, what is charged, what stops it."""
+
+import json
+
+import duckdb
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from dp_synth_pipeline.privacy import accountant
+from tests.integration.conftest import failure, steps
+
+LINKS = {"ingested", "profile", "completed", "generator", "synthetic", "checks", "published", "quality_report", "release_card"}
+
+
+@pytest.fixture
+def done(bench):
+    result = bench.refresh()
+    assert result.success, failure(result)
+    return bench, result
+
+
+def test_one_refresh_materializes_every_link_and_costs_at_most_what_was_asked(done):
+    bench, result = done
+    assert steps(result, "STEP_SUCCESS") == LINKS
+    (release,) = bench.ledger.releases("people")
+    assert release.state == "settled"
+    assert 0 < release.final_epsilon <= 4.0
+    entries = bench.ledger.entries(release_id=release.id)
+    assert [e.mechanism for e in entries] == ["row count", "profile", "training"]
+    events = [event for e in entries for event in e.events]
+    assert accountant.epsilon(events, release.final_delta) <= 4.0
+    assert bench.ledger.verify().releases == 1
+
+
+def test_the_published_table_has_the_columns_types_and_about_the_nulls_of_the_source(done):
+    bench, _ = done
+    real = pq.read_table(bench.folder / "people.parquet").to_pandas()
+    with duckdb.connect(str(bench.folder / "warehouse.duckdb"), read_only=True) as con:
+        drawn = con.sql("SELECT * FROM synthetic.people").df()
+    assert list(drawn.columns) == ["age", "city", "income", "smoker", "seen", "score"]
+    assert set(drawn["city"]) <= {"Rome", "Oslo", "Lima"}
+    assert drawn["age"].dtype == real["age"].dtype
+    assert drawn["smoker"].dtype == bool
+    assert abs(drawn["score"].isna().mean() - 0.4) < 0.2
+    assert (drawn["income"].round(2) == drawn["income"]).all()
+    assert abs(len(drawn) - len(real)) < 300
+
+
+def test_assets_say_what_they_cost_and_whether_they_may_leave(done):
+    bench, result = done
+    facts = {e.asset_key.path[-1]: e.materialization.metadata for e in result.get_asset_materialization_events()}
+    restricted = {name for name, m in facts.items() if m["visibility"].value == "restricted"}
+    assert restricted == {"ingested", "completed", "quality_report"}
+    assert facts["published"]["epsilon"].value <= 4.0
+    assert facts["published"]["account"].value == "people"
+    lineage = facts["synthetic"]["dagster/column_lineage"].value
+    assert lineage.deps_by_column["age"][0].asset_key.path == ["people", "source"]
+
+
+def test_card_and_report_are_written_and_the_report_stays_restricted(done):
+    bench, _ = done
+    card = json.loads((bench.store / "releasable/people/release_card.json").read_text())
+    assert "people" in json.dumps(card)
+    report = bench.store / "restricted/people/quality_report.html"
+    assert report.exists()
+    assert (bench.store / "restricted").stat().st_mode & 0o077 == 0
+
+
+def test_a_second_run_is_a_second_charge_until_the_ledger_refuses(bench):
+    bench.refresh()
+    outcomes = []
+    while len(outcomes) < 12:
+        before = bench.ledger.head()
+        result = bench.refresh()
+        outcomes.append(result.success)
+        if not result.success:
+            break
+    assert not outcomes[-1]
+    told = failure(result).user_failure_data
+    assert told.metadata["error"].value == "BudgetExceeded"
+    assert told.metadata["exit_code"].value == 3
+    assert bench.ledger.head() == before
+    assert steps(result, "STEP_SUCCESS") == set()
+
+
+def test_a_refusal_comes_before_the_source_is_opened(bench):
+    (bench.folder / "people.parquet").unlink()
+    result = bench.refresh(epsilon=50.0)
+    assert failure(result).user_failure_data.metadata["error"].value == "BudgetExceeded"
+
+
+def test_a_refusal_is_never_retried(bench):
+    result = bench.refresh(epsilon=50.0)
+    assert failure(result).error is not None
+    assert not [e for e in result.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
+
+
+def test_a_source_that_cannot_be_used_voids_the_release_and_charges_nothing(bench):
+    pd.DataFrame({"a": [1]}).to_parquet(bench.folder / "people.parquet")
+    result = bench.refresh(columns={})
+    assert failure(result).user_failure_data.metadata["error"].value == "InvalidInput"
+    (release,) = bench.ledger.releases("people")
+    assert release.state == "voided"
+    assert bench.ledger.balance("people").epsilon_spent == 0
+
+
+def test_training_again_on_a_settled_release_is_refused(done):
+    bench, _ = done
+    job = bench.definitions().resolve_job_def("people_refresh")
+    again = job.execute_in_process(
+        instance=bench.instance,
+        raise_on_error=False,
+        asset_selection=[k for k in bench.definitions().resolve_all_asset_keys() if k.path[-1] == "generator"],
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+    )
+    assert not again.success
+    assert failure(again).user_failure_data.metadata["error"].value in ("ReleaseStateError", "BudgetExceeded")
+    assert len(bench.ledger.entries()) == 3
+
+
+def test_drawing_again_from_released_weights_is_free(done):
+    bench, _ = done
+    before = bench.ledger.head()
+    keys = [k for k in bench.definitions().resolve_all_asset_keys() if k.path[-1] in ("synthetic", "published")]
+    job = bench.definitions(rows=1000).resolve_job_def("people_refresh")
+    again = job.execute_in_process(
+        instance=bench.instance,
+        asset_selection=keys,
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+    )
+    assert again.success
+    assert bench.ledger.head() == before
+    with duckdb.connect(str(bench.folder / "warehouse.duckdb"), read_only=True) as con:
+        assert con.sql("SELECT count(*) FROM synthetic.people").fetchall() == [(1000,)]
+
+
+def test_a_failing_blocking_check_keeps_the_old_table(done, monkeypatch):
+    bench, _ = done
+    from dp_synth_pipeline.tabular import codec
+
+    honest = codec.TableCodec.decode
+
+    def out_of_domain(self, codes, *, first_row=0):
+        batch = honest(self, codes, first_row=first_row)
+        index = batch.schema.get_field_index("city")
+        import pyarrow as pa
+
+        return batch.set_column(index, batch.schema.field(index), pa.array(["Atlantis"] * batch.num_rows))
+
+    with duckdb.connect(str(bench.folder / "warehouse.duckdb"), read_only=True) as con:
+        before = con.sql("SELECT * FROM synthetic.people").df()
+    monkeypatch.setattr(codec.TableCodec, "decode", out_of_domain)
+    result = bench.refresh()
+    assert not result.success
+    assert "published" not in steps(result, "STEP_SUCCESS")
+    with duckdb.connect(str(bench.folder / "warehouse.duckdb"), read_only=True) as con:
+        pd.testing.assert_frame_equal(con.sql("SELECT * FROM synthetic.people").df(), before)
+
+
+@pytest.mark.parametrize("policy", ["mean", "drop"])
+def test_null_policies_leave_no_null(bench, policy):
+    result = bench.refresh(nulls=policy)
+    assert result.success, failure(result)
+    drawn = pq.read_table(bench.store / "releasable/people/synthetic.parquet")
+    assert sum(column.null_count for column in drawn.columns) == 0
+
+
+def test_a_privacy_unit_of_several_rows_is_bounded_charged_and_renumbered(bench):
+    bench.ledger.open_account("persons", epsilon=10.0, delta=1e-4, unit="person", max_rows=2)
+    result = bench.refresh(account="persons", unit={"column": "person", "max_rows": 2}, columns={})
+    assert result.success, failure(result)
+    drawn = pq.read_table(bench.store / "releasable/people/synthetic.parquet")
+    assert drawn.column("person").to_pylist() == list(range(1, drawn.num_rows + 1))
+    profile = next(e for e in bench.ledger.entries(account="persons") if e.mechanism == "profile")
+    assert profile.events[0].sensitivity == 2
+
+
+def test_an_account_of_another_unit_is_not_charged(bench):
+    result = bench.refresh(unit={"column": "person", "max_rows": 2}, columns={})
+    assert failure(result).user_failure_data.metadata["error"].value == "AccountMismatch"
+
+
+def test_a_pipeline_never_opens_an_account(bench):
+    result = bench.refresh(account="nobody")
+    assert failure(result).user_failure_data.metadata["error"].value == "UnknownAccount"
+    assert [a.name for a in bench.ledger.accounts()] == ["people"]
+
+
+def test_an_unexpected_error_is_reported_without_its_message(bench, monkeypatch):
+    from dp_synth_pipeline.tabular import measure
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("SECRET-CELL")
+
+    monkeypatch.setattr(measure, "measure", broken)
+    result = bench.refresh()
+    events = json.dumps([str(e) for e in result.all_events])
+    assert "SECRET-CELL" not in events
+    assert "RuntimeError" in failure(result).user_failure_data.description
+
+
+def test_nothing_private_reaches_the_event_log_or_the_releasable_store(bench):
+    frame = pd.read_parquet(bench.folder / "people.parquet")
+    frame.loc[0, "city"] = "CANARY-CITY"
+    frame.loc[0, "income"] = 98765.43
+    frame.to_parquet(bench.folder / "people.parquet")
+    result = bench.refresh()
+    assert result.success, failure(result)
+    said = json.dumps([repr(e) for e in result.all_events])
+    for path in (bench.store / "releasable").rglob("*"):
+        if path.is_file():
+            said += path.read_bytes().decode("latin-1")
+    for secret in ("CANARY-CITY", "98765.43", str(bench.ledger.releases()[0].id and "no-such")):
+        assert secret not in said
+    assert f'"units": {len(frame)}' not in said

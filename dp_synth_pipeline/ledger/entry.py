@@ -94,16 +94,16 @@ class Release(_Record):
     reserved_cost: int
     reserved_delta: int
     state: str
-    charged_cost: int | None
-    charged_delta: int | None
-    final_epsilon: float | None
-    final_delta: float | None
-    fingerprint: str | None
     who: str
-    why: str
     reserved_at: str
-    started_at: str | None
-    ended_at: str | None
+    started_at: str | None = None
+    ended_at: str | None = None
+    charged_cost: int | None = None
+    charged_delta: int | None = None
+    final_epsilon: float | None = None
+    final_delta: float | None = None
+    fingerprint: str | None = None
+    why: str = ""
 
     @property
     def rdp_limit(self) -> float | None:

@@ -131,31 +131,8 @@ class Ledger:
             UnknownAccount, InvalidInput: if there is no such account, or a number cannot be used.
         """
         opened = self.account(account)
-        ask = request.release(
-            opened,
-            key,
-            epsilon,
-            delta,
-            own_delta,
-            unit,
-            max_rows,
-            table=table,
-            run_id=run_id,
-            code_version=code_version,
-        )
-        with self._store.write() as conn:
-            known = rows.release_by_key(conn, key)
-            if known is not None:
-                return request.same(known, ask)
-            _, tally = rows.account(conn, account)
-            admitted = decide.admits(opened, tally, ask.reserved_cost, ask.reserved_delta)
-            if admitted:
-                rows.put_release(conn, ask, new=True)
-                rows.put_tally(conn, account, tally.hold(ask.reserved_cost, ask.reserved_delta))
-                journal.append(conn, ask.state, account, release=ask)
-        if not admitted:
-            raise refusal.over_budget(opened, tally, epsilon=epsilon, delta=delta, own_delta=own_delta)
-        return ask
+        names = {"table": table, "run_id": run_id, "code_version": code_version}
+        return self._admit(opened, request.release(opened, key, epsilon, delta, own_delta, unit, max_rows, **names))
 
     def preview(self, account: str, *, epsilon: float, delta: float, own_delta: float = 0.0) -> None:
         """Raise what `reserve` would raise now, and change nothing."""
@@ -285,6 +262,21 @@ class Ledger:
     def fingerprint(self, digest: str | bytes) -> str:
         """Return the keyed fingerprint of a content digest: comparable within this ledger, meaningless outside."""
         return keys.fingerprint(self._key, digest)
+
+    def _admit(self, account: Account, ask: Release) -> Release:
+        with self._store.write() as conn:
+            known = rows.release_by_key(conn, ask.key)
+            if known is not None:
+                return request.same(known, ask)
+            _, tally = rows.account(conn, account.name)
+            admitted = decide.admits(account, tally, ask.reserved_cost, ask.reserved_delta)
+            if admitted:
+                rows.put_release(conn, ask, new=True)
+                rows.put_tally(conn, account.name, tally.hold(ask.reserved_cost, ask.reserved_delta))
+                journal.append(conn, ask.state, account.name, release=ask)
+        if not admitted:  # explained outside the lock, since what would fit takes a while to find
+            raise refusal.over_budget(account, tally, epsilon=ask.epsilon, delta=ask.delta, own_delta=ask.own_delta)
+        return ask
 
     def _snapshot(self, release_id: str) -> tuple[Release, list[Entry]]:
         with self._store.read() as conn:

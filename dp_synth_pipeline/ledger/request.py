@@ -118,16 +118,8 @@ def release(
         reserved_cost=cost,
         reserved_delta=delta_units,
         state=RESERVED,
-        charged_cost=None,
-        charged_delta=None,
-        final_epsilon=None,
-        final_delta=None,
-        fingerprint=None,
         who=journal.who(),
-        why="",
         reserved_at=journal.now(),
-        started_at=None,
-        ended_at=None,
     )
 
 

@@ -42,11 +42,13 @@ def verify(store: Store, since: str | None = None) -> Verification:
     if since is not None and since != journal.GENESIS and all(row.hash != since for row in chain):
         _bad("the chain", "the head that was seen earlier", "a chain without it: rolled back, or another ledger")
     _check_records(chain, [a for a, _ in accounts], releases.values(), entries)
+    started: dict[str, list[Entry]] = {}
     for entry in entries:
         _check_entry(entry, releases[entry.release_id])
+        started.setdefault(entry.release_id, []).append(entry)
     by_account = {account.name: account for account, _ in accounts}
     for release in releases.values():
-        _check_release(release, by_account[release.account], [e for e in entries if e.release_id == release.id])
+        _check_release(release, by_account[release.account], started.get(release.id, []))
     for account, tally in accounts:
         _check_account(account)
         _check_balance(account, tally, [r for r in releases.values() if r.account == account.name])

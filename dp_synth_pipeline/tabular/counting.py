@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.tabular import grid
@@ -62,7 +64,8 @@ class Counts:
 
     def precision(self, column: Column) -> np.ndarray:
         """Count values by the precision they need: decimals by digits after the point, datetimes by resolution."""
-        of = _digits if column.kind is Kind.DECIMAL else _resolutions
+        single = pa.types.is_float32(column.arrow_type)  # 0.1 is stored as 0.10000000149
+        of = partial(_digits, rtol=1e-7 if single else 1e-12) if column.kind is Kind.DECIMAL else _resolutions
         return sum((of(x) for x in self._axis(column)), start=of(np.zeros(0)))
 
     def _axis(self, column: Column) -> Iterator[np.ndarray]:
@@ -78,10 +81,10 @@ class Counts:
             return con.execute(query).fetchall()
 
 
-def _digits(x: np.ndarray) -> np.ndarray:
+def _digits(x: np.ndarray, rtol: float) -> np.ndarray:
     needed = np.full(len(x), MAX_DECIMALS + 1)
     for d in range(MAX_DECIMALS, -1, -1):
-        needed[np.isclose(np.round(x, d), x, rtol=1e-12, atol=1e-12)] = d
+        needed[np.isclose(np.round(x, d), x, rtol=rtol, atol=1e-12)] = d
     return np.bincount(needed, minlength=MAX_DECIMALS + 2).astype(np.int64)
 
 

@@ -94,6 +94,8 @@ def _family(storage: pa.DataType) -> str:
 def _silence() -> Iterator[None]:
     """Keep Great Expectations off the network, the terminal and the log while it works."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read once, when the library is first imported
+    import great_expectations  # noqa: F401  (its import sets its own log level)
+
     log = logging.getLogger("great_expectations")
     before, log.disabled = log.level, True
     log.setLevel(logging.CRITICAL + 1)

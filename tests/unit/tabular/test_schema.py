@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from datetime import date, datetime
+
+import pyarrow as pa
+import pytest
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import schema
+from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+
+STORAGE = {
+    "id": pa.int64(),
+    "age": pa.int16(),
+    "price": pa.float64(),
+    "name": pa.string(),
+    "born": pa.date32(),
+    "seen": pa.timestamp("us"),
+    "ok": pa.bool_(),
+}
+
+TYPES = [
+    pa.bool_(),
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.float16(), pa.float32(), pa.float64()),
+    *(pa.decimal128(4, 2), pa.decimal128(18, 0), pa.decimal128(38, 10)),
+    *(pa.date32(), pa.date64()),
+    *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")),
+    *(pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in ("UTC", "Europe/Berlin", "+02:00")),
+    pa.string(),
+]
+
+
+@pytest.mark.parametrize("arrow_type", TYPES, ids=str)
+def test_a_storage_type_survives_being_written_down(arrow_type: pa.DataType) -> None:
+    kind = schema.kind_of("c", arrow_type)
+    assert schema.parse_storage(schema.format_storage(arrow_type, kind)) == arrow_type
+
+
+@pytest.mark.parametrize("text", [pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.null()], ids=str)
+@pytest.mark.parametrize("kind", [Kind.CATEGORY, Kind.IDENTIFIER])
+def test_text_of_every_width_becomes_a_string(text: pa.DataType, kind: Kind) -> None:
+    assert schema.parse_storage(schema.format_storage(text, kind)) == pa.string()
+
+
+def test_kinds_come_from_storage_types_and_declarations_win() -> None:
+    built = schema.build(
+        STORAGE, {"age": {"kind": "category"}, "id": {"kind": "identifier"}, "ok": {"kind": "excluded"}}
+    )
+    assert [c.kind.value for c in built] == [
+        *("identifier", "category", "decimal", "category", "date", "datetime", "excluded"),
+    ]
+    assert [c.name for c in built.learned] == ["age", "price", "name", "born", "seen"]
+    assert [c.name for c in built.published] == ["id", "age", "price", "name", "born", "seen"]
+    assert built.arrow_schema().field("age").type == pa.int16()
+
+
+def test_the_unit_column_is_an_identifier_unless_declared_otherwise() -> None:
+    assert schema.build(STORAGE, unit_column="id")["id"].kind is Kind.IDENTIFIER
+    assert schema.build(STORAGE, {"id": {"kind": "excluded"}}, unit_column="id")["id"].kind is Kind.EXCLUDED
+
+
+def test_a_narrow_identifier_is_widened_since_rows_are_numbered_without_end() -> None:
+    assert schema.build({"id": pa.int8(), "x": pa.int8()}, unit_column="id")["id"].storage == "int64"
+    assert schema.build({"id": pa.int8(), "x": pa.int8()}, unit_column="id")["x"].storage == "int8"
+
+
+def test_the_table_policy_holds_for_columns_that_declare_none() -> None:
+    built = schema.build(STORAGE, {"name": {"nulls": "keep"}}, nulls="drop")
+    assert built["name"].nulls is NullPolicy.KEEP
+    assert built["age"].nulls is NullPolicy.DROP
+    assert {c.nulls for c in schema.with_nulls(built, NullPolicy.MEAN)} == {NullPolicy.MEAN}
+
+
+def test_declared_facts_are_kept_and_named() -> None:
+    built = schema.build(
+        STORAGE,
+        {
+            "age": {"lower": 0, "upper": 120},
+            "name": {"categories": ["x", 7]},
+            "born": {"lower": "1900-01-31"},
+            "seen": {"upper": "2024-05-06T07:08:09"},
+            "price": {"nulls": "constant", "constant": 0},
+            "ok": None,
+        },
+    )
+    assert built["age"].declared == ("lower", "upper")
+    assert built["name"].categories == ("x", "7")
+    assert built["born"].lower == date(1900, 1, 31)
+    assert built["seen"].upper == datetime(2024, 5, 6, 7, 8, 9)
+    assert built["price"].declared == ("constant",)
+    assert built["ok"].declared == ()
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ({"nme": {}}, r"'nme' is not in the source, which has: id, age"),
+        ({"age": {"bins": 3}}, r"column 'age': unknown fact 'bins'; known: .*categories"),
+        ({"age": {"kind": "number"}}, r"column 'age': kind: expected one of category, .*, got 'number'"),
+        ({"age": {"nulls": "median"}}, r"column 'age': nulls: expected one of keep, mean, drop, constant"),
+        ({"age": {"nulls": "constant"}}, r"column 'age': nulls: constant needs a value"),
+        (
+            {"age": {"nulls": "constant", "constant": "unknown"}},
+            r"column 'age': constant 'unknown' is not a value of .*int16",
+        ),
+        ({"age": {"nulls": "constant", "constant": 40_000}}, r"constant 40000 is not a value of storage type int16"),
+        (
+            {"born": {"nulls": "constant", "constant": "never"}},
+            r"constant 'never' is not a value of storage type date32",
+        ),
+        ({"age": {"lower": 9, "upper": 3}}, r"column 'age': lower is above upper"),
+        ({"age": {"lower": "nine"}}, r"column 'age': lower: .* takes a finite number, got 'nine'"),
+        ({"age": {"upper": float("nan")}}, r"column 'age': upper: .* takes a finite number"),
+        ({"age": {"upper": True}}, r"takes a finite number"),
+        ({"born": {"lower": "31.1.1900"}}, r"column 'born': lower: .* takes a date, as in 2024-01-31"),
+        ({"born": {"lower": 1900}}, r"takes a date"),
+        ({"seen": {"lower": date(2024, 1, 1), "upper": datetime(2023, 1, 1)}}, r"of one type"),
+        ({"name": {"lower": 3}}, r"column 'name': lower: a column of kind category takes no bound"),
+        ({"name": {"categories": ["x", "y", "x"]}}, r"column 'name': a category is declared twice"),
+        ({"name": {"kind": "integer"}}, r"column 'name' has storage type string, which is not read as integer"),
+        ({"age": {"kind": "date"}}, r"storage type int16, which is not read as date"),
+        ({"age": {"kind": "boolean"}}, r"not read as boolean"),
+        ({"born": {"kind": "datetime"}}, r"not read as datetime"),
+        ({"born": {"kind": "identifier"}}, r"not read as identifier"),
+    ],
+)
+def test_a_declaration_that_cannot_hold_is_refused_with_what_was_expected(declared: dict, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        schema.build(STORAGE, declared)
+
+
+def test_a_complete_declaration_must_name_every_column() -> None:
+    with pytest.raises(InvalidInput, match="'born' that is not declared, though columns_complete"):
+        schema.build(STORAGE, {n: {} for n in STORAGE if n != "born"}, complete=True)
+    assert schema.build(STORAGE, {n: {} for n in STORAGE}, complete=True).names == tuple(STORAGE)
+
+
+def test_an_unknown_unit_column_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="unit column 'person' is not in the source"):
+        schema.build(STORAGE, unit_column="person")
+
+
+@pytest.mark.parametrize(
+    "odd", [pa.binary(), pa.time64("us"), pa.list_(pa.int8()), pa.struct([("a", pa.int8())]), pa.duration("s")], ids=str
+)
+def test_a_type_without_a_kind_is_refused_with_the_way_out(odd: pa.DataType) -> None:
+    for facts in ({}, {"kind": "category"}, {"kind": "identifier"}):
+        with pytest.raises(InvalidInput, match=r"cannot be synthesized; .*kind: excluded"):
+            schema.build({"blob": odd, "x": pa.int8()}, {"blob": facts})
+    assert len(schema.build({"blob": odd, "x": pa.int8()}, {"blob": {"kind": "excluded"}}).published) == 1
+
+
+def test_a_table_with_nothing_left_to_learn_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no column is left to learn"):
+        schema.build({"id": pa.int64()}, unit_column="id")
+
+
+def test_duplicate_names_and_unknown_names_are_refused() -> None:
+    column = Column("a", Kind.INTEGER, "int64")
+    with pytest.raises(InvalidInput, match="duplicate column name 'a'"):
+        TableSchema((column, column))
+    with pytest.raises(InvalidInput, match="no column 'b'; the table has: a"):
+        TableSchema((column,))["b"]

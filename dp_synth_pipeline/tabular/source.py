@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
@@ -25,9 +26,13 @@ from dp_synth_pipeline.tabular import refusals
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
+from dp_synth_pipeline.tabular.units import bound_rows
 
 UNIT = "__privacy_unit"
 """The snapshot's column of dense unit numbers, when a unit is not a row."""
+
+KEY = "__privacy_unit_key"
+"""The units' own names, in the sorted copy that is bounded and then deleted."""
 
 CSV_DIALECT = """header=true, skip=0, strict_mode=true, quote='"', escape='"', null_padding=false"""
 """Pinned, since a dialect guessed from damaged lines would skip rows in silence; the delimiter comes from the header."""
@@ -151,7 +156,7 @@ def snapshot(
             refusals.check_rows(con, schema, source)
             digest = _digest(con, schema)
             con.execute(f"COPY ({_selection(schema, unit)}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
-            units = _count_units(con, partial, unit)
+        units = _bounded(partial, unit)
         refusals.check_units(source, units, delta)
         partial.chmod(0o400)
         os.replace(partial, path)
@@ -189,25 +194,29 @@ def _open(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Heade
 
 
 def _selection(schema: TableSchema, unit: PrivacyUnit) -> str:
-    columns = ", ".join(quoted(c.name) for c in schema.learned)
     # Categories become text here, once, so that the profile and the codec spell each of them alike.
-    spelled = ", ".join(
+    columns = ", ".join(
         f"CAST({quoted(c.name)} AS VARCHAR) AS {quoted(c.name)}" if c.kind is Kind.CATEGORY else quoted(c.name)
         for c in schema.learned
     )
     if unit.column is None:
-        return f"SELECT {spelled} FROM source"
+        return f"SELECT {columns} FROM source"
     key = quoted(unit.column)
     # A null unit would be one unit for all rows without an owner; such rows are left out, row by row.
-    shuffled = f"SELECT {spelled}, {key} AS u, random() AS z FROM source WHERE {key} IS NOT NULL"
-    ranked = f"SELECT *, row_number() OVER (PARTITION BY u ORDER BY z) AS r FROM ({shuffled})"
-    bounded = f"SELECT * FROM ({ranked}) WHERE r <= {unit.max_rows}"
-    return f"SELECT {columns}, dense_rank() OVER (ORDER BY u) - 1 AS {UNIT} FROM ({bounded}) ORDER BY {UNIT}"
+    return f"SELECT {columns}, {key} AS {KEY} FROM source WHERE {key} IS NOT NULL ORDER BY {KEY}, random()"
 
 
-def _count_units(con: duckdb.DuckDBPyConnection, path: Path, unit: PrivacyUnit) -> int:
-    what = "count(*)" if unit.column is None else f"count(DISTINCT {UNIT})"
-    return int(con.execute(f"SELECT {what} FROM read_parquet({literal(path)})").fetchall()[0][0])
+def _bounded(path: Path, unit: PrivacyUnit) -> int:
+    """Bound the rows per unit of a freshly written snapshot, if units are not rows, and return the number of units."""
+    if unit.column is None:
+        return pq.ParquetFile(path).metadata.num_rows
+    bounded = path.with_suffix(".bounded")
+    try:
+        units = bound_rows(path, bounded, KEY, max_rows=unit.max_rows, number=UNIT)
+        os.replace(bounded, path)
+    finally:
+        bounded.unlink(missing_ok=True)
+    return units
 
 
 def _digest(con: duckdb.DuckDBPyConnection, schema: TableSchema) -> str:

@@ -47,7 +47,11 @@ def test_a_plan_and_its_cost_are_computed_without_torch():
 
 def test_import_linter_holds_its_contracts():
     done = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-cache"], capture_output=True, text=True, cwd=ROOT, check=False
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
 
@@ -61,7 +65,11 @@ def test_a_broken_wall_is_noticed(tmp_path):
     shutil.copy(ROOT / "pyproject.toml", copy)
     (copy / "dp_synth_pipeline/tabular/intruder.py").write_text("import torch\n")
     done = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-cache"], capture_output=True, text=True, cwd=copy, check=False
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        capture_output=True,
+        text=True,
+        cwd=copy,
+        check=False,
     )
     assert done.returncode != 0
     assert "Torch and Opacus live under model BROKEN" in done.stdout

@@ -54,7 +54,9 @@ class Bench:
         return TableSettings(**{**facts, **changes})
 
     def definitions(self, **changes) -> dg.Definitions:
-        return build_defs([self.settings(**changes)], ledger=f"sqlite:///{self.folder / 'ledger.db'}", store=str(self.store))
+        return build_defs(
+            [self.settings(**changes)], ledger=f"sqlite:///{self.folder / 'ledger.db'}", store=str(self.store)
+        )
 
     @property
     def store(self) -> Path:

@@ -10,7 +10,17 @@ import pytest
 from dp_synth_pipeline.privacy import accountant
 from tests.integration.conftest import failure, steps
 
-LINKS = {"ingested", "profile", "completed", "generator", "synthetic", "checks", "published", "quality_report", "release_card"}
+LINKS = {
+    "ingested",
+    "profile",
+    "completed",
+    "generator",
+    "synthetic",
+    "checks",
+    "published",
+    "quality_report",
+    "release_card",
+}
 
 
 @pytest.fixture

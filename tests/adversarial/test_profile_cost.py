@@ -1,0 +1,166 @@
+"""Every histogram that is really released is in the events: whatever is declared, whatever the rows."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.events import DiscreteGaussian, Event
+from dp_synth_pipeline.tabular import measure
+from dp_synth_pipeline.tabular.measure import ProfilePlan
+from dp_synth_pipeline.tabular.source import Snapshot
+from tests.unit.tabular.snapshots import profile, take
+
+ROWS = 240
+VARIANTS: dict[str, tuple[pa.DataType, dict[str, Any]]] = {
+    "category": (pa.string(), {}),
+    "category declared": (pa.string(), {"categories": ["a", "b", "zz"]}),
+    "category of nothing": (pa.string(), {"categories": []}),
+    "category drop": (pa.string(), {"nulls": "drop"}),
+    "category constant": (pa.string(), {"nulls": "constant", "constant": "?"}),
+    "numeric category": (pa.int64(), {"kind": "category"}),
+    "boolean": (pa.bool_(), {}),
+    "boolean category": (pa.bool_(), {"kind": "category"}),
+    "integer": (pa.int32(), {}),
+    "integer bounded": (pa.int32(), {"lower": 0, "upper": 30}),
+    "integer below": (pa.int32(), {"upper": 30}),
+    "integer point": (pa.int32(), {"lower": 3, "upper": 3}),
+    "integer mean": (pa.uint8(), {"nulls": "mean"}),
+    "integer as decimal": (pa.int64(), {"kind": "decimal"}),
+    "decimal": (pa.float64(), {}),
+    "decimal digits": (pa.float64(), {"decimals": 1}),
+    "decimal bounded": (pa.float32(), {"lower": -1.5, "upper": 99.5}),
+    "decimal all": (pa.float64(), {"decimals": 2, "lower": 0, "upper": 50, "nulls": "drop"}),
+    "decimal stored": (pa.decimal128(8, 3), {}),
+    "decimal as integer": (pa.float64(), {"kind": "integer"}),
+    "date": (pa.date32(), {}),
+    "date bounded": (pa.date32(), {"lower": date(1999, 1, 1), "upper": date(2001, 1, 1)}),
+    "datetime": (pa.timestamp("us"), {}),
+    "datetime zoned": (pa.timestamp("us", "UTC"), {"lower": datetime(1999, 1, 1)}),
+    "datetime as date": (pa.timestamp("ms"), {"kind": "date"}),
+    "identifier": (pa.int64(), {"kind": "identifier"}),
+    "excluded": (pa.string(), {"kind": "excluded"}),
+}
+
+
+def column(kind: pa.DataType, shape: str) -> pa.Array:
+    """Rows that leave every branch open: one value alone, few values, or many, with nulls or without."""
+    i = {"one": np.zeros(ROWS, int), "few": np.arange(ROWS) % 4, "many": np.arange(ROWS)}[shape]
+    if pa.types.is_string(kind):
+        values: list[Any] = [f"v{k % 80}" for k in i]
+    elif pa.types.is_boolean(kind):
+        values = [bool(k % 2) for k in i]
+    elif pa.types.is_date(kind):
+        values = [date(2000, 1, 1) + timedelta(days=int(k)) for k in i]
+    elif pa.types.is_timestamp(kind):
+        values = [datetime(2000, 1, 1) + timedelta(hours=int(k)) for k in i]
+    elif pa.types.is_decimal(kind):
+        values = [Decimal(int(k)) / 8 for k in i]
+    else:
+        values = [float(k) / 4 if pa.types.is_floating(kind) else int(k) for k in i]
+    if shape != "one":
+        values[::7] = [None] * len(values[::7])
+    return pa.array(values, kind)
+
+
+class Till:
+    """Writes down every release that the profile makes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[float, int, int]] = []
+        true = mechanisms.noisy_histograms
+
+        def watched(histograms: Any, *, scale: float, sensitivity: int = 1) -> Any:
+            self.calls.append((scale, sensitivity, len(histograms)))
+            return true(histograms, scale=scale, sensitivity=sensitivity)
+
+        monkeypatch.setattr(mechanisms, "noisy_histograms", watched)
+
+    @property
+    def paid(self) -> float:
+        """Gaussian costs add up as squared sensitivity over noise."""
+        return sum(n * (sensitivity / scale) ** 2 for scale, sensitivity, n in self.calls)
+
+
+def price(events: tuple[Event, ...]) -> float:
+    return sum(e.count * (e.sensitivity / e.scale) ** 2 for e in events if isinstance(e, DiscreteGaussian))
+
+
+def check(till: Till, snapshot: Snapshot, plan: ProfilePlan) -> None:
+    till.calls.clear()
+    found = profile(snapshot, plan)
+    events = plan.histogram_events(snapshot.schema)
+    assert till.paid <= price(events) * (1 + 1e-12)
+    assert {s for _, s, _ in till.calls} <= {plan.unit.max_rows}
+    assert {s for s, _, _ in till.calls} <= {plan.scale, measure.STEER * plan.scale}
+    assert price(events) == pytest.approx(
+        measure.weight(snapshot.schema, plan.unit) * (plan.unit.max_rows / plan.scale) ** 2
+    )
+    assert found.events == plan.count_events() + events
+
+
+@pytest.mark.parametrize("shape", ["one", "few", "many"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_column_releases_more_than_its_events_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str, shape: str
+) -> None:
+    kind, declared = VARIANTS[variant]
+    table = pa.table({"x": column(kind, shape), "other": pa.array([True, False] * (ROWS // 2))})
+    snapshot = take(table, tmp_path, {"x": declared})
+    till = Till(monkeypatch)
+    for scale in (0.4, 500.0) if shape != "one" else (6.0,):
+        check(till, snapshot, ProfilePlan(None, scale, 1e-7, population=ROWS))
+
+
+@pytest.mark.parametrize("unit", [PrivacyUnit(), PrivacyUnit("who", 3)], ids=str)
+def test_no_table_releases_more_than_its_events_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: PrivacyUnit
+) -> None:
+    table = pa.table({name: column(kind, "many") for name, (kind, _) in VARIANTS.items()})
+    table = table.append_column("who", pa.array(np.arange(ROWS) // 5))
+    declared = {name: facts for name, (_, facts) in VARIANTS.items()} | {"who": {"kind": "identifier"}}
+    snapshot = take(table, tmp_path, declared, unit=unit)
+    till = Till(monkeypatch)
+    for scale in (0.4, 40.0):
+        check(till, snapshot, ProfilePlan(1.0, scale, 1e-7, unit))
+    assert len(till.calls) > 60
+
+
+def test_a_profile_that_released_a_histogram_twice_would_be_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = take(pa.table({"x": column(pa.string(), "few")}), tmp_path)
+    till = Till(monkeypatch)
+    honest = measure._Pass._noisy
+
+    def twice(self: Any, histogram: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        honest(self, histogram, factor)
+        return honest(self, histogram, factor)
+
+    monkeypatch.setattr(measure._Pass, "_noisy", twice)
+    with pytest.raises(AssertionError):
+        check(till, snapshot, ProfilePlan(None, 5.0, 1e-7, population=ROWS))
+
+
+def test_one_row_more_changes_neither_plan_nor_events_nor_the_keys_of_what_is_released(tmp_path: Path) -> None:
+    import json
+
+    tables = [pa.table({name: column(kind, "few") for name, (kind, _) in VARIANTS.items()})]
+    tables.append(pa.concat_tables([tables[0], tables[0].slice(5, 1)]))
+    declared = {name: facts for name, (_, facts) in VARIANTS.items()}
+    plan = ProfilePlan(0.02, 40.0, 1e-7)
+    released = []
+    for i, table in enumerate(tables):
+        snapshot = take(table, tmp_path / str(i), declared)
+        released.append(json.loads(profile(snapshot, plan).to_json()))
+    assert released[0]["events"] == released[1]["events"]
+    assert list(released[0]) == list(released[1])
+    assert [list(c) for c in released[0]["columns"]] == [list(c) for c in released[1]["columns"]]

@@ -1,0 +1,226 @@
+"""The profile of known tables. With noise of half a row, what is released is the truth but for a few rows."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Threshold
+from dp_synth_pipeline.tabular import measure
+from dp_synth_pipeline.tabular.measure import ProfilePlan
+from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import Kind, build
+from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
+
+ROWS = 6000
+TINY = ProfilePlan(None, 0.5, 1e-6, population=ROWS)
+SLACK = 10 / ROWS
+"""A cell's noise of deviation 0.5 (1 for a steering one) stays under 10 rows but for 20 or 10 deviations."""
+
+MASS = 0.02
+"""Room for a sum over at most 300 cells, none of them negative: 120 rows of noise, 14 deviations of such a sum."""
+
+
+def known() -> pa.Table:
+    i = np.arange(ROWS)
+    return pa.table(
+        {
+            "city": pa.array(["Ulm", "Bonn", "Ulm", None] * (ROWS // 4)),
+            "flag": pa.array([True, True, False] * (ROWS // 3)),
+            "count": pa.array(np.where(i % 2 == 0, 40, i % 50), pa.int32()),
+            "price": pa.array([None if k % 5 == 0 else round(float(k) * 0.37, 2) for k in i]),
+            "amount": pa.array([Decimal(int(k)) / 100 for k in i], pa.decimal128(9, 2)),
+            "born": pa.array([date(1950, 1, 1) + timedelta(days=int(k)) for k in i]),
+            "seen": pa.array([datetime(2021, 5, 1) + timedelta(minutes=15 * int(k)) for k in i], pa.timestamp("us")),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> TableProfile:
+    return profile(take(known(), tmp_path_factory.mktemp("known")), TINY)
+
+
+def shares(column: ColumnProfile) -> dict[Any, float]:
+    return dict(zip(column.values, column.weights, strict=True))
+
+
+def below(column: ColumnProfile, x: float) -> float:
+    """The released share of values under x, spread evenly within cells."""
+    low, high = np.array(column.bins).T
+    part = np.clip((x - low) / (high - low), 0, 1) @ np.array(column.bin_weights)
+    return float(part + sum(w for v, w in shares(column).items() if v < x)) / (1 - column.null_rate)
+
+
+def test_categories_have_their_shares_and_nulls_theirs(found: TableProfile) -> None:
+    city = found["city"]
+    assert city.values == ("Ulm", "Bonn")
+    assert shares(city) == pytest.approx({"Ulm": 0.5, "Bonn": 0.25}, abs=SLACK)
+    assert city.null_rate == pytest.approx(0.25, abs=SLACK)
+    assert (city.other, city.mode, city.mean, city.lower) == (0, "Ulm", None, None)
+
+
+def test_booleans_have_both_values_named(found: TableProfile) -> None:
+    assert shares(found["flag"]) == pytest.approx({True: 2 / 3, False: 1 / 3}, abs=SLACK)
+
+
+def test_a_spike_keeps_a_value_of_its_own(found: TableProfile) -> None:
+    assert shares(found["count"])[40.0] == pytest.approx(0.5, abs=SLACK)
+    assert shares(found["count"])[49.0] == pytest.approx(0.02, abs=SLACK)
+
+
+@pytest.mark.parametrize(("name", "lower", "upper"), [("price", 0.25, 4096), ("amount", 0.0, 64)])
+def test_numbers_lie_between_their_ends_and_keep_their_digits_and_mean(
+    found: TableProfile, name: str, lower: float, upper: float
+) -> None:
+    column = found[name]
+    assert column.decimals == 2
+    values = np.array([float(v) for v in known()[name].to_pylist() if v is not None])
+    assert column.mean == pytest.approx(values.mean(), rel=2 * MASS)
+    assert column.lower is not None
+    assert column.upper is not None
+    assert -0.01 <= column.lower <= column.upper <= upper, "no further than the public cell of the last value"
+    for share in (0.1, 0.5, 0.9):
+        assert below(column, float(np.quantile(values, share))) == pytest.approx(share, abs=MASS)
+    assert column.null_rate == pytest.approx(0.2 if name == "price" else 0, abs=SLACK)
+
+
+def test_dates_and_datetimes_lie_between_their_ends_at_their_resolution(found: TableProfile) -> None:
+    born, seen = found["born"], found["seen"]
+    days = (date(1950, 1, 1) - date(1970, 1, 1)).days
+    assert born.lower == days, "1950-01-01 is the first day of a public cell"
+    assert born.upper == 0, "the cell of 1966 ends with 1969"
+    assert below(born, days + ROWS / 2) == pytest.approx(0.5, abs=MASS)
+    assert seen.resolution == 60_000_000
+    middle = (datetime(2021, 5, 1) + timedelta(minutes=15) * (ROWS / 2) - datetime(1970, 1, 1)).total_seconds() * 1e6
+    assert below(seen, middle) == pytest.approx(0.5, abs=MASS), "63 days of ten years are found by three rounds"
+
+
+def test_probabilities_sum_to_one_and_cells_ascend(found: TableProfile) -> None:
+    for column in found.columns:
+        total = sum(column.weights) + sum(column.bin_weights) + column.other + column.null_rate
+        assert total == pytest.approx(1)
+        assert min((*column.weights, *column.bin_weights)) >= 0
+        flat = np.array(column.bins).ravel()
+        assert (np.diff(flat) >= 0).all()
+        assert list(column.weights) == sorted(column.weights, reverse=True) or column.kind.numeric
+
+
+def test_a_profile_survives_json_unchanged(found: TableProfile) -> None:
+    assert TableProfile.from_json(found.to_json()) == found
+    facts = json.loads(found.to_json())
+    assert set(facts) == {"population", "rows", "unit", "columns", "events", "format"}
+
+
+def test_the_population_is_declared_or_counted_with_noise() -> None:
+    assert measure.measure_population(10**6, TINY) == ROWS, "the true count is not looked at"
+    plan = ProfilePlan(0.5, 10.0, 1e-6)
+    counted = {measure.measure_population(1000, plan) for _ in range(40)}
+    # Geometric noise of scale 2: 40 draws are all one value with a probability below 0.25^39, and none is off by 100
+    # but for 40 * e^-50.
+    assert len(counted) > 1
+    assert all(abs(n - 1000) < 100 for n in counted)
+    assert min(measure.measure_population(0, plan) for _ in range(40)) == 1
+
+
+def test_the_events_name_the_count_both_kinds_of_histograms_and_the_threshold(tmp_path: Path) -> None:
+    schema = build({"a": pa.int64(), "b": pa.string(), "c": pa.float64(), "d": pa.bool_(), "e": pa.timestamp("us")})
+    plan = ProfilePlan(0.1, 50.0, 1e-7)
+    assert plan.count_events() == (DiscreteLaplace(10.0),)
+    assert plan.histogram_events(schema) == (
+        DiscreteGaussian(50.0, 1, 8),
+        DiscreteGaussian(100.0, 1, 8),
+        Threshold(1e-7),
+    )
+    assert measure.weight(schema, PrivacyUnit()) == 8 + 8 / 4
+    assert ProfilePlan(None, 50.0, 1e-7).count_events() == ()
+
+
+def test_declared_categories_and_booleans_alone_need_no_threshold() -> None:
+    schema = build({"b": pa.string(), "d": pa.bool_()}, {"b": {"categories": ["x", "y"]}})
+    assert TINY.histogram_events(schema) == (DiscreteGaussian(0.5, 1, 2),)
+
+
+@pytest.mark.parametrize("declared", [{"b": {"nulls": "drop"}}, {}], ids=["drop", "unit"])
+def test_rows_are_measured_when_they_are_not_units_or_some_are_left_out(declared: dict) -> None:
+    schema = build({"b": pa.string(), "u": pa.int64()}, {"u": {"kind": "identifier"}, **declared})
+    unit = PrivacyUnit("u", 3) if not declared else PrivacyUnit()
+    assert ProfilePlan(0.1, 5.0, 1e-6, unit).histogram_events(schema)[0] == DiscreteGaussian(5.0, unit.max_rows, 2)
+
+
+def test_declared_categories_are_the_domain_whatever_the_rows_hold(tmp_path: Path) -> None:
+    table = pa.table({"c": ["x"] * 200 + ["y"] * 100 + ["stranger"] * 100})
+    with no_noise():
+        column = profile(take(table, tmp_path, {"c": {"categories": ["y", "x", "z"]}}), quiet(400))["c"]
+    assert column.values == ("x", "y", "z")
+    assert column.weights == pytest.approx((0.5, 0.25, 0.0))
+    assert column.other == pytest.approx(0.25)
+    assert column.declared == ("categories",)
+
+
+def test_declared_bounds_hold_for_cells_and_for_spikes(tmp_path: Path) -> None:
+    values = [5, 7, 9, 11] * 60 + [999] * 80 + [-3] * 80
+    snapshot = take(pa.table({"n": pa.array(values)}), tmp_path, {"n": {"lower": 0, "upper": 240}})
+    column = profile(snapshot, quiet(len(values)))["n"]
+    assert column.lower is not None
+    assert column.upper is not None
+    assert 0 <= column.lower < column.upper <= 241
+    assert not {999.0, -3.0} & set(column.values)
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        (pa.array([5.0] * 20 + [None] * 300), {"lower": 5.0, "upper": 5.0}),
+        (pa.array([date(2700, 1, 1)] * 20 + [None] * 300), {"lower": "2500-01-01"}),
+    ],
+    ids=["one point", "beyond the grid"],
+)
+def test_bounds_that_leave_one_point_are_measured_too(tmp_path: Path, values: pa.Array, bounds: dict) -> None:
+    plan = ProfilePlan(None, 200.0, 1e-6, population=320)
+    profile(take(pa.table({"x": values}), tmp_path, {"x": bounds}), plan)
+
+
+def test_unnamed_categories_become_other(tmp_path: Path) -> None:
+    rare = [f"rare-{i}" for i in range(150) for _ in range(2)]
+    with no_noise():
+        column = profile(
+            take(pa.table({"c": ["x"] * 700 + rare}), tmp_path), ProfilePlan(None, 4.0, 1e-6, population=1000)
+        )["c"]
+    assert column.values == ("x",)
+    assert column.other == pytest.approx(0.3, abs=0.01)
+
+
+def test_a_datetime_of_whole_days_is_known_as_such(tmp_path: Path) -> None:
+    days = pa.array([datetime(2020, 1, 1) + timedelta(days=i % 90) for i in range(ROWS)], pa.timestamp("us"))
+    assert profile(take(pa.table({"d": days}), tmp_path), TINY)["d"].resolution == 86_400_000_000
+
+
+@pytest.mark.parametrize(
+    ("digits", "kind"), [(0, pa.float64()), (1, pa.float64()), (2, pa.float32()), (4, pa.float64())]
+)
+def test_the_digits_of_decimals_are_found(tmp_path: Path, digits: int, kind: pa.DataType) -> None:
+    values = np.round(np.random.default_rng().uniform(-900, 900, ROWS), digits)
+    assert profile(take(pa.table({"x": pa.array(values).cast(kind)}), tmp_path), TINY)["x"].decimals == digits
+
+
+def test_a_continuum_keeps_full_precision(tmp_path: Path) -> None:
+    values = np.random.default_rng().normal(0, 1, ROWS)
+    assert profile(take(pa.table({"x": values}), tmp_path), TINY)["x"].decimals is None
+
+
+def test_heavy_noise_hides_nulls_and_values_but_still_gives_a_profile(tmp_path: Path) -> None:
+    plan = ProfilePlan(None, 1e5, 1e-9, population=ROWS)
+    found = profile(take(known(), tmp_path), plan)
+    assert found["city"].values == ()
+    assert found["count"].values == ()
+    for column in found.columns:
+        assert column.kind is Kind.CATEGORY or column.bins or column.values

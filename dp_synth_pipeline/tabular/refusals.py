@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
-from dp_synth_pipeline.tabular.sql import quoted
+from dp_synth_pipeline.tabular.sql import literal, quoted
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.tabular.source import Source
@@ -56,7 +56,10 @@ def _csv_header(path: Path) -> Header:
     except (OSError, EOFError):
         return Header()
     delimiter = max(",;\t|", key=first.count)
-    return Header(tuple(next(csv.reader([first], delimiter=delimiter), [""])), delimiter)
+    names = next(csv.reader([first], delimiter=delimiter), [])
+    return Header(
+        tuple(names) or ("",), delimiter
+    )  # below a blank line, DuckDB would take the first row for the header
 
 
 def _parquet_header(path: Path) -> Header:
@@ -160,6 +163,24 @@ def _unreadable(source: Source, message: str, header: Header) -> str:
         return f"{source.uri} cannot be read: it is damaged, or not what its name says. Nothing was charged."
     if re.search(r"Could not convert|Conversion", message):
         return _mixed(message, header)
-    line = re.search(r"Line:? *(\d+)", message)
-    where = f"line {line.group(1)} of {source.uri}" if line else source.uri
+    line = _line(message) or _line(_read_as_text(source, header))
+    where = f"line {line} of {source.uri}" if line else source.uri
     return f"{where} is not valid CSV: wrong number of fields, quotes or encoding. Mend that line and run again."
+
+
+def _line(message: str) -> str | None:
+    """Return the number of the line that DuckDB complains about; the message also quotes that line, so nothing else."""
+    found = re.search(r"on Line:? *(\d+)", message)
+    return found.group(1) if found else None
+
+
+def _read_as_text(source: Source, header: Header) -> str:
+    """Read a CSV with nothing left to detect and return DuckDB's complaint: detection fails without naming a line."""
+    columns = ", ".join(f"{literal(n)}: 'VARCHAR'" for n in header.names)
+    options = f", auto_detect=false, delim={literal(header.delimiter)}, columns={{{columns}}})"
+    try:
+        with duckdb.connect() as con:
+            con.execute(f"SELECT count(*) FROM {source.relation.removesuffix(')')}{options}").fetchall()
+    except duckdb.Error as error:
+        return str(error)
+    return ""

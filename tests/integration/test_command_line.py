@@ -1,0 +1,172 @@
+"""The command line as a person meets it: what works, what each mistake says, and that mistakes cost nothing."""
+
+import json
+import shutil
+import sys
+from types import SimpleNamespace
+
+import duckdb
+import pandas as pd
+import pytest
+
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import cli
+from tests.integration.conftest import people
+
+ROW = "30,a,0.5"
+GOOD = [f"{20 + i % 50},{'abc'[i % 3]},{(i * 37 % 100) / 100:.2f}" for i in range(300)]
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, capsys):
+    """Runs `dp-synth` in a folder and home of its own; gives exit code, output and error text."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.delenv("DP_SYNTH_LEDGER", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["dp-synth", *map(str, args)])
+        try:
+            code = cli.main() or 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return SimpleNamespace(code=code, out=said.out, err=said.err, text=" ".join((said.out + said.err).split()))
+
+    run.folder = tmp_path
+    run.ledger = lambda: Ledger.open(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}")
+    return run
+
+
+def write(path, *lines):
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+SOURCES = {
+    "no such file": (None, [], "no such file"),
+    "empty file": ("t.csv", [], "holds no header"),
+    "no rows": ("t.csv", ["age,g,x"], "no rows"),
+    "one row": ("t.csv", ["age,g,x", ROW], "one row only"),
+    "all nulls": ("t.csv", ["age,g,x,n", *(f"{r}," for r in GOOD)], "'n' holds only nulls"),
+    "duplicate names": ("t.csv", ["age,g,age", *GOOD], "duplicate column name 'age'"),
+    "distinct text": ("t.csv", ["age,g,x,t", *(f"{r},CANARY{i}" for i, r in enumerate(GOOD))], "never repeats"),
+    "infinite": ("t.csv", ["age,g,x", *GOOD, "30,a,inf"], "infinite or NaN"),
+    "not a number": ("t.csv", ["age,g,x", *GOOD, "30,a,nan"], "infinite or NaN"),
+    "mixed types": ("t.csv", ["age,g,x", *GOOD, "CANARY,a,0.5"], "'age' mixes numbers and text"),
+    "too many fields": ("t.csv", ["age,g,x", *GOOD[:99], "30,a,0.5,CANARY,9", *GOOD[99:]], "line 101 of"),
+    "too few fields": ("t.csv", ["age,g,x", *GOOD[:99], "CANARY", *GOOD[99:]], "line 101 of"),
+    "open quote": ("t.csv", ["age,g,x", *GOOD[:99], '30,"CANARY,0.5', *GOOD[99:]], "not valid CSV"),
+    "not Parquet": ("t.parquet", ["CANARY" * 99], "damaged"),
+    "unknown kind": ("t.xlsx", ["CANARY"], "unknown kind of source"),
+}
+
+
+@pytest.mark.parametrize("case", SOURCES)
+def test_a_source_that_cannot_be_used_says_so_exits_2_and_costs_nothing(shell, case):
+    name, lines, told = SOURCES[case]
+    path = shell.folder / (name or "t.csv")
+    if name:
+        path.write_text("\n".join(lines) + ("\n" if lines else ""))
+    done = shell("synthesize", path, "--out", "o.parquet", "--epsilon", 1, "--account", "t", "--open-account")
+    assert done.code == 2
+    assert told in done.text
+    assert "Traceback" not in done.text
+    assert "CANARY" not in done.text
+    assert not (shell.folder / "o.parquet").exists()
+    assert all(shell.ledger().balance(a.name).epsilon_spent == 0 for a in shell.ledger().accounts())
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
+def test_an_epsilon_that_protects_nobody_is_refused(shell, epsilon):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", f"--epsilon={epsilon}", "--open-account")
+    assert (done.code, "epsilon must be a finite number above 0" in done.text) == (2, True)
+
+
+@pytest.mark.parametrize(("delta", "told"), [("0", "delta must lie"), ("1", "delta must lie"), ("0.01", "not below one over")])
+def test_a_delta_that_would_publish_somebody_is_refused(shell, delta, told):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--delta", delta, "--open-account")
+    assert (done.code, told in done.text) == (2, True)
+    assert all(shell.ledger().balance(a.name).epsilon_spent == 0 for a in shell.ledger().accounts())
+
+
+def test_an_account_that_does_not_exist_is_named_with_the_command_that_opens_it(shell):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1)
+    assert done.code == 2
+    assert "dp-synth ledger open t --epsilon E" in done.text
+
+
+def test_an_account_of_another_unit_is_refused(shell):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    shell("ledger", "open", "t", "--epsilon", 3, "--unit", "g")
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1)
+    assert done.code == 2
+    assert "unit" in done.text
+
+
+@pytest.mark.parametrize("out", ["/proc/nowhere/o.parquet", "o.txt"])
+def test_a_place_that_cannot_be_written_is_noticed_before_anything_is_spent(shell, out):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    done = shell("synthesize", "t.csv", "--out", out, "--epsilon", 1, "--open-account")
+    assert done.code == 2
+    assert shell.ledger().accounts() == []
+
+
+def test_a_full_disk_is_noticed_before_anything_is_spent_and_the_old_output_stays(shell, monkeypatch):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    (shell.folder / "o.parquet").write_text("old")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--open-account")
+    assert (done.code, "the disk is full" in done.text) == (2, True)
+    assert (shell.folder / "o.parquet").read_text() == "old"
+    assert shell.ledger().accounts() == []
+
+
+def test_one_release_and_then_a_refusal_with_exit_code_3(shell):
+    with duckdb.connect(str(shell.folder / "d.duckdb")) as con:
+        frame = people(300)
+        con.execute("CREATE TABLE t AS SELECT * FROM frame")
+        assert len(frame) == 300
+    args = ("synthesize", "duckdb:///d.duckdb?table=main.t", "--out", "o.csv", "--epsilon", 2, "--account", "t", "--json")
+    done = shell(*args, "--open-account", "--rows", 50, "--unit", "person", "--purpose", "testing")
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    assert (facts["rows"], facts["columns"]) == (50, 7)
+    assert 0 < facts["epsilon"] <= 2
+    assert [e["mechanism"] for e in facts["entries"]] == ["row count", "profile", "training"]
+    assert set(facts["seconds"]) >= {"ingested", "profile", "generator", "synthetic", "checks", "published"}
+    assert len(pd.read_csv(shell.folder / "o.csv")) == 50
+
+    before = shell.ledger().head(), (shell.folder / "o.csv").read_bytes()
+    again = shell(*args, "--unit", "person")
+    assert again.code == 3
+    assert "refuses this release" in again.text
+    assert "Nothing was read and nothing was changed" in again.text
+    assert again.out == ""
+    assert (shell.ledger().head(), (shell.folder / "o.csv").read_bytes()) == before
+
+    shown = shell("ledger", "show", "t")
+    assert "settled" in shown.text
+    assert shell("ledger", "verify").code == 0
+
+
+def test_a_damaged_ledger_exits_4(shell):
+    shell("ledger", "open", "t", "--epsilon", 3)
+    import sqlite3
+
+    with sqlite3.connect(shell.folder / "home" / "ledger.db") as con:
+        con.execute("UPDATE dp_account SET epsilon = 300")
+    done = shell("ledger", "verify")
+    assert (done.code, "Traceback" in done.text) == (4, False)
+
+
+@pytest.mark.parametrize("command", [[], ["synthesize"], ["ledger"], ["ledger", "open"], ["demo"]])
+def test_help_teaches(shell, command):
+    done = shell(*command, "--help")
+    assert done.code == 0
+    assert len(done.text) > 150

@@ -23,6 +23,7 @@ from dp_synth_pipeline.orchestration.checks import checks
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.io_managers import HandleIOManager
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
+from dp_synth_pipeline.orchestration.schedules import schedules
 
 LINKS = (ingested, profile, completed, generator, synthetic, published, quality_report, release_card)
 
@@ -47,7 +48,9 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
         description=f"One refresh of {settings.name}: charges account {settings.account} at most {settings.epsilon:g}.",
         tags={"dp_synth/account": settings.account},
     )
-    return dg.Definitions(assets=[upstream, *links], asset_checks=[checks(settings)], jobs=[job])
+    return dg.Definitions(
+        assets=[upstream, *links], asset_checks=[checks(settings)], jobs=[job], schedules=schedules(settings, job)
+    )
 
 
 def resources(ledger: str = "", store: str = "") -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 from typing import Any, Literal
 
 import dagster as dg
+from dagster._utils.schedules import is_valid_cron_string
 from pydantic import Field, field_validator, model_validator
 
 from dp_synth_pipeline import __version__
@@ -57,6 +58,9 @@ class TableSettings(dg.Model, dg.Resolvable):
     profile_share: float = Field(default=0.1, gt=0, lt=1, description="Part of the privacy cost spent on the profile.")
     training: TrainingSettings = Field(default_factory=TrainingSettings)
     rows: int | None = Field(default=None, ge=1, description="Rows to generate; by default the noisy count.")
+    schedule: str | None = Field(
+        default=None, description="Cron of the refresh in UTC, such as 0 3 * * 1; off until started."
+    )
     target: list[str] | str | None = Field(default=None, description=".parquet, .csv or duckdb:///...; one or several.")
     description: str | None = None
     group: str | None = None
@@ -74,6 +78,13 @@ class TableSettings(dg.Model, dg.Resolvable):
     def _delta(cls, value: float | str) -> float | str:
         if not isinstance(value, str):
             check_delta(value)
+        return value
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, value: str | None) -> str | None:
+        if value is not None and not is_valid_cron_string(value):
+            raise InvalidInput(f"schedule: expected a cron such as '0 3 * * 1' (Mondays at three), got {value!r}.")
         return value
 
     @model_validator(mode="after")
@@ -103,7 +114,7 @@ class TableSettings(dg.Model, dg.Resolvable):
 
     def code_version(self) -> str:
         """Hash of everything that changes what a refresh does to private data."""
-        free = {"description", "group", "owners", "tags", "target", "rows"}
+        free = {"description", "group", "owners", "tags", "target", "rows", "schedule"}
         facts = {"version": __version__, **self.model_dump(exclude=free, mode="json")}
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 

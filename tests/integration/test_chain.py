@@ -58,7 +58,7 @@ def test_the_published_table_has_the_columns_types_and_about_the_nulls_of_the_so
 
 
 def test_assets_say_what_they_cost_and_whether_they_may_leave(done):
-    bench, result = done
+    _, result = done
     facts = {e.asset_key.path[-1]: e.materialization.metadata for e in result.get_asset_materialization_events()}
     restricted = {name for name, m in facts.items() if m["visibility"].value == "restricted"}
     assert restricted == {"ingested", "completed", "quality_report"}

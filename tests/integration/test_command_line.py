@@ -86,7 +86,9 @@ def test_an_epsilon_that_protects_nobody_is_refused(shell, epsilon):
     assert (done.code, "epsilon must be a finite number above 0" in done.text) == (2, True)
 
 
-@pytest.mark.parametrize(("delta", "told"), [("0", "delta must lie"), ("1", "delta must lie"), ("0.01", "not below one over")])
+@pytest.mark.parametrize(
+    ("delta", "told"), [("0", "delta must lie"), ("1", "delta must lie"), ("0.01", "not below one over")]
+)
 def test_a_delta_that_would_publish_somebody_is_refused(shell, delta, told):
     write(shell.folder / "t.csv", "age,g,x", *GOOD)
     done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--delta", delta, "--open-account")
@@ -132,7 +134,17 @@ def test_one_release_and_then_a_refusal_with_exit_code_3(shell):
         frame = people(300)
         con.execute("CREATE TABLE t AS SELECT * FROM frame")
         assert len(frame) == 300
-    args = ("synthesize", "duckdb:///d.duckdb?table=main.t", "--out", "o.csv", "--epsilon", 2, "--account", "t", "--json")
+    args = (
+        "synthesize",
+        "duckdb:///d.duckdb?table=main.t",
+        "--out",
+        "o.csv",
+        "--epsilon",
+        2,
+        "--account",
+        "t",
+        "--json",
+    )
     done = shell(*args, "--open-account", "--rows", 50, "--unit", "person", "--purpose", "testing")
     assert done.code == 0, done.err
     facts = json.loads(done.out)

@@ -8,6 +8,7 @@ from dp_synth_pipeline.orchestration import metadata, planning, progress
 from dp_synth_pipeline.orchestration.assets.handles import load
 from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.continuity import HEAD
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.privacy.budget import Budget
@@ -58,6 +59,7 @@ def generator(settings: TableSettings) -> dg.AssetsDefinition:
             metadata={
                 **metadata.cost(release),
                 "visibility": metadata.RELEASABLE,
+                HEAD: book.head(),
                 "noise_multiplier": plan.noise_multiplier,
                 "sample_rate": plan.sample_rate,
                 "steps": plan.steps,

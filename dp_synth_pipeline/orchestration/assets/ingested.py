@@ -10,6 +10,7 @@ from dp_synth_pipeline.orchestration import metadata, planning, progress
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, dump_schema
 from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.continuity import HEAD, check_continuity
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
 from dp_synth_pipeline.tabular import sink, source
@@ -29,6 +30,7 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
     def _ingested(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource):
         with reported("ingested"):
             book, shelf = ledger.get(), store.get()
+            check_continuity(context.instance, book, settings)
             release = reserve(context, book, settings)
             report = progress.reporter(context, f"{settings.name}: reading")
             report(0, 1)
@@ -56,6 +58,8 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
             metadata={
                 **metadata.cost(release),
                 "visibility": metadata.RESTRICTED,
+                HEAD: book.head(),
+                "source_fingerprint": book.fingerprint(snapshot.digest),
                 "dagster/column_schema": metadata.column_schema(snapshot.schema),
             },
             data_version=dg.DataVersion(book.fingerprint(snapshot.digest)[:16]),

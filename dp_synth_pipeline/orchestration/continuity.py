@@ -1,0 +1,47 @@
+"""Notices a ledger that was deleted, restored or replaced: its chain head is kept in Dagster's event log at each charge.
+
+The ledger's own verification catches edited entries. It cannot know of entries that are gone, so each materialization
+that charges writes the head of the chain beside its other metadata, and the next one asks the ledger whether it still
+holds that head.
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from dp_synth_pipeline.errors import LedgerCorrupted
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration.assets.link import key
+from dp_synth_pipeline.orchestration.config import TableSettings
+
+HEAD = "ledger_head"
+CHARGING = ("ingested", "generator")
+"""The links whose materializations carry the chain head."""
+
+
+def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: TableSettings) -> None:
+    """Stop if the ledger is not the one, grown, that this table was charged to before.
+
+    Raises:
+        LedgerCorrupted: if a head that Dagster remembers is unknown to the ledger, or the ledger does not verify.
+    """
+    remembered = [found for link in CHARGING if (found := _remembered(instance, key(settings, link))) is not None]
+    if not remembered:
+        return
+    _, head = max(remembered)
+    try:
+        ledger.verify(since=head)
+    except LedgerCorrupted as error:
+        raise LedgerCorrupted(
+            f"{error} This table was charged to a ledger whose chain head was {head[:12]}…; restore that ledger from "
+            f"its backup. If a person replaced it on purpose, wipe the materializations of {settings.name}/ingested and "
+            f"{settings.name}/generator in Dagster. Nothing was read."
+        ) from None
+
+
+def _remembered(instance: dg.DagsterInstance, asset: dg.AssetKey) -> tuple[float, str] | None:
+    event = instance.get_latest_materialization_event(asset)
+    found = event.asset_materialization if event is not None else None
+    if event is None or found is None or HEAD not in found.metadata:
+        return None
+    return event.timestamp, str(found.metadata[HEAD].value)

@@ -189,10 +189,11 @@ def _number(value: Any) -> str:
     return wording.scientific(value) if isinstance(value, float) else str(value)
 
 
-def _meter(f: CardFacts) -> dict[str, float] | None:
-    """Return the shares of the account, in percent, that earlier releases and this one take of its epsilon."""
+def _meter(f: CardFacts) -> float | None:
+    """Return the share of the account's epsilon, in percent, that is spent, this release included.
+
+    Shares of single releases are not shown: under a Renyi filter epsilons do not add up.
+    """
     if not f.account_epsilon or f.account_spent_epsilon is None:
         return None
-    spent = min(f.account_spent_epsilon, f.account_epsilon)
-    this = min(f.epsilon, spent)
-    return {"before": 100 * (spent - this) / f.account_epsilon, "this": 100 * this / f.account_epsilon}
+    return 100 * min(f.account_spent_epsilon / f.account_epsilon, 1.0)

@@ -137,7 +137,7 @@ def test_zones_are_written_as_utc_whatever_the_machine_has(tmp_path: Path, monke
         (pa.array([True, False] * 9), {"true", "false"}),
         (pa.array([Decimal("1.50")] * 9), {"1.50"}),
     ],
-    ids=str,
+    ids=["float", "datetime", "date", "boolean", "decimal"],
 )
 def test_declared_categories_of_other_types_are_spelled_once_in_the_snapshot(
     tmp_path: Path, values: pa.Array, spelled: set[str]

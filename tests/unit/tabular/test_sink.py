@@ -1,0 +1,207 @@
+"""Readers see the old table or the new one; a failure leaves the old one and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import sink
+
+OLD = pa.table({"x": [1, 2, 3]})
+NEW = pa.table({"x": [7, 8], "y": ["a", None]})
+
+
+def batches(table: pa.Table, then: Exception | None = None) -> Iterator[pa.RecordBatch]:
+    yield from table.to_batches()
+    if then is not None:
+        raise then
+
+
+def only(folder: Path, *names: str) -> None:
+    assert sorted(p.name for p in folder.iterdir()) == sorted(names)
+
+
+def read_duckdb(path: Path, table: str = "t") -> list[tuple]:
+    with duckdb.connect(str(path), read_only=True) as con:
+        return con.execute(f"SELECT * FROM {table}").fetchall()
+
+
+def test_a_parquet_file_replaces_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "t.parquet"
+    assert sink.write_parquet(batches(OLD), OLD.schema, target) == 3
+    assert sink.write_parquet(batches(NEW), NEW.schema, target) == 2
+    assert pq.read_table(target).equals(NEW)
+    only(target.parent, "t.parquet")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt(), InvalidInput("no")], ids=repr)
+def test_a_failure_halfway_leaves_the_old_file_and_no_other(tmp_path: Path, error: BaseException) -> None:
+    target = tmp_path / "t.parquet"
+    pq.write_table(OLD, target)
+    with pytest.raises(type(error)):
+        sink.write_parquet(batches(NEW, error), NEW.schema, target)  # type: ignore[arg-type]
+    assert pq.read_table(target).equals(OLD)
+    only(tmp_path, "t.parquet")
+
+
+def test_a_reader_of_the_old_file_keeps_it_to_the_end(tmp_path: Path) -> None:
+    target = tmp_path / "t.parquet"
+    pq.write_table(OLD, target)
+    with target.open("rb") as reader:
+        sink.write_parquet(batches(NEW), NEW.schema, target)
+        assert pq.read_table(reader).equals(OLD)
+    assert pq.read_table(target).equals(NEW)
+
+
+def test_a_batch_of_another_schema_is_an_error_that_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "t.parquet"
+    pq.write_table(OLD, target)
+    with pytest.raises((InvalidInput, ValueError)):
+        sink.write_parquet(batches(NEW), OLD.schema, target)
+    assert pq.read_table(target).equals(OLD)
+    only(tmp_path, "t.parquet")
+
+
+def test_text_is_replaced_whole(tmp_path: Path) -> None:
+    sink.write_text("old", tmp_path / "card.json")
+    assert sink.write_text("neu ü", tmp_path / "card.json").read_text(encoding="utf-8") == "neu ü"
+    only(tmp_path, "card.json")
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.pq"])
+def test_a_synthetic_file_is_published_as_a_file(tmp_path: Path, name: str) -> None:
+    pq.write_table(NEW, tmp_path / "synthetic.parquet")
+    (tmp_path / name).write_text("old")
+    assert sink.publish(tmp_path / "synthetic.parquet", str(tmp_path / name)) == str(tmp_path / name)
+    if name.endswith("csv"):
+        assert (tmp_path / name).read_text().splitlines() == ["x,y", "7,a", "8,"]
+    else:
+        assert pq.read_table(tmp_path / name).equals(NEW)
+    only(tmp_path, "synthetic.parquet", name)
+
+
+@pytest.mark.parametrize("table", ["t", "main.t", "other.t", 'other."odd"', "select"])
+def test_a_duckdb_table_is_replaced_and_its_neighbours_are_left(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "d.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE TABLE neighbour AS SELECT 42 AS a")
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    pq.write_table(NEW, tmp_path / "s.parquet")
+    sink.publish(tmp_path / "s.parquet", f"duckdb:///{path}?table={table}")
+    parts = ".".join('"' + p.replace('"', '""') + '"' for p in table.split("."))
+    assert read_duckdb(path, parts) == [(7, "a"), (8, None)]
+    assert read_duckdb(path, "neighbour") == [(42,)]
+    with duckdb.connect(str(path)) as con:
+        names = [r[0] for r in con.execute("SELECT table_name FROM information_schema.tables").fetchall()]
+    assert not [n for n in names if n.startswith("__next")]
+
+
+def test_a_failure_while_swapping_leaves_the_old_duckdb_table(tmp_path: Path) -> None:
+    path = tmp_path / "d.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+        con.execute("CREATE VIEW __next_t AS SELECT 5 AS a")  # a name that the swap needs, taken by a view
+    pq.write_table(NEW, tmp_path / "s.parquet")
+    with pytest.raises(InvalidInput, match="What was there is intact"):
+        sink.publish(tmp_path / "s.parquet", f"duckdb:///{path}?table=t")
+    assert read_duckdb(path) == [(1,)]
+
+
+def test_a_synthetic_file_that_is_gone_is_an_error_that_leaves_the_old_table(tmp_path: Path) -> None:
+    path = tmp_path / "d.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    (tmp_path / "t.csv").write_text("old")
+    for target in (f"duckdb:///{path}?table=t", str(tmp_path / "t.csv"), str(tmp_path / "t.parquet")):
+        with pytest.raises(InvalidInput):
+            sink.publish(tmp_path / "gone.parquet", target)
+    assert read_duckdb(path) == [(1,)]
+    assert (tmp_path / "t.csv").read_text() == "old"
+    only(tmp_path, "d.duckdb", "t.csv")
+
+
+@pytest.mark.parametrize("target", ["t.xlsx", "t", "duckdb:///x.duckdb", "duckdb:///?table=t"])
+def test_an_unknown_target_is_refused_with_the_known_forms(tmp_path: Path, target: str) -> None:
+    pq.write_table(NEW, tmp_path / "s.parquet")
+    with pytest.raises(InvalidInput, match="duckdb:///"):
+        sink.publish(tmp_path / "s.parquet", target)
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+import pyarrow as pa, numpy as np
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import sink
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+folder, kind = Path(sys.argv[1]), sys.argv[2]
+noise = pa.record_batch({"x": np.random.default_rng().random(100_000)})
+try:
+    if kind == "stream":
+        sink.write_parquet(iter([noise] * 20), noise.schema, folder / "t.parquet")
+    else:
+        sink.publish(folder / "big.parquet", str(folder / f"t.{kind}"))
+except InvalidInput as error:
+    print(error)
+    sys.exit(error.exit_code)
+"""
+
+
+@pytest.mark.parametrize("kind", ["stream", "parquet", "csv"])
+def test_a_file_that_does_not_fit_leaves_the_old_one(tmp_path: Path, kind: str) -> None:
+    """The operating system stops writes at 200 kB, in a process of its own."""
+    target = tmp_path / ("t.csv" if kind == "csv" else "t.parquet")
+    pq.write_table(OLD, target)
+    old = target.read_bytes()
+    pq.write_table(pa.table({"x": np.random.default_rng().random(100_000)}), tmp_path / "big.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(LIMITED), str(tmp_path), kind],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "cannot be written" in done.stdout
+    assert "intact" in done.stdout
+    assert target.read_bytes() == old
+    only(tmp_path, target.name, "big.parquet")
+
+
+def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    pq.write_table(OLD, tmp_path / "t.parquet")
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", full)
+    with pytest.raises(InvalidInput, match=r"the disk is full\. Free some space; what was there is intact"):
+        sink.write_parquet(batches(NEW), NEW.schema, tmp_path / "t.parquet")
+    assert pq.read_table(tmp_path / "t.parquet").equals(OLD)
+    only(tmp_path, "t.parquet")
+
+
+def test_a_target_is_checked_before_anything_is_spent_on_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink.check_writable(str(tmp_path / "new" / "deep" / "t.parquet"))
+    with pytest.raises(InvalidInput, match="the disk is full"):
+        sink.check_writable(str(tmp_path / "t.parquet"), needed=2**62)
+    with pytest.raises(InvalidInput, match="is a folder"):
+        sink.check_writable(str(tmp_path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match="not a folder"):
+        sink.check_writable(str(tmp_path / "file" / "t.parquet"))
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(InvalidInput, match="not a folder that you may write to"):
+        sink.check_writable(str(tmp_path / "t.parquet"))
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.ledger import Release
+from dp_synth_pipeline.ledger import Entry, Release
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 RESTRICTED = "restricted"
@@ -36,15 +37,17 @@ def column_lineage(schema: TableSchema, upstream: dg.AssetKey) -> dg.TableColumn
     )
 
 
-def cost(release: Release) -> dict[str, Any]:
-    """What a release costs and who paid, for an asset's metadata."""
-    facts = {
+def cost(release: Release, entries: Sequence[Entry] = ()) -> dict[str, Any]:
+    """What a release costs, who paid and by which entries of the ledger, for an asset's metadata."""
+    facts: dict[str, Any] = {
         "account": release.account,
         "release": release.id,
         "run_id": release.run_id,
         "code_version": release.code_version,
         "epsilon_asked": release.epsilon,
     }
+    if entries:
+        facts["entries"] = [f"{e.id} ({e.mechanism})" for e in entries]
     if release.final_epsilon is not None:
         facts |= {"epsilon": release.final_epsilon, "delta": release.final_delta}
     return facts

@@ -60,7 +60,7 @@ def render_report(
     """
     from plotly.offline import get_plotlyjs
 
-    left, right = (t if len(t) <= MOST_ROWS else t.sample(MOST_ROWS, random_state=0) for t in (real, synthetic))
+    left, right = (t if len(t) <= MOST_ROWS else t.sample(MOST_ROWS) for t in (real, synthetic))
     panels = [
         asdict(panel(schema[c.name], pd.Series(left[c.name]), pd.Series(right[c.name]), c.distance))
         for c in fidelity.ranked

@@ -41,9 +41,8 @@ def release_card(settings: TableSettings) -> dg.AssetsDefinition:
         return dg.MaterializeResult(
             value=refresh.with_({"card": page}),
             metadata={
-                **metadata.cost(release),
+                **metadata.cost(release, book.entries(release_id=release.id)),
                 "visibility": metadata.RELEASABLE,
-                "entries": [e.id for e in book.entries(release_id=release.id)],
                 "ledger_head": book.head(),
                 "epsilon_left_for_one_release": book.balance(release.account).epsilon_left,
                 "page": dg.MetadataValue.path(str(page)),

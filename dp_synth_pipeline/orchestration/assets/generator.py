@@ -57,7 +57,7 @@ def generator(settings: TableSettings) -> dg.AssetsDefinition:
         return dg.MaterializeResult(
             value=refresh.with_({"generator": folder}, rows=profile.rows),
             metadata={
-                **metadata.cost(release),
+                **metadata.cost(release, book.entries(release_id=release.id)),
                 "visibility": metadata.RELEASABLE,
                 HEAD: book.head(),
                 "noise_multiplier": plan.noise_multiplier,

@@ -27,8 +27,8 @@ def published(settings: TableSettings) -> dg.AssetsDefinition:
     )
     def _published(synthetic: dict, ledger: LedgerResource):
         with reported("published"):
-            refresh = load(synthetic)
-            require_settled(ledger.get(), refresh.release)
+            refresh, book = load(synthetic), ledger.get()
+            require_settled(book, refresh.release)
             wanted = settings.targets or [default_target(settings.name)]
             for target in wanted:
                 sink.check_writable(target)
@@ -37,7 +37,7 @@ def published(settings: TableSettings) -> dg.AssetsDefinition:
         return dg.MaterializeResult(
             value=refresh.with_(published=places),
             metadata={
-                **metadata.cost(ledger.get().release(refresh.release)),
+                **metadata.cost(book.release(refresh.release), book.entries(release_id=refresh.release)),
                 "visibility": metadata.RELEASABLE,
                 "dagster/row_count": int((refresh.facts or {})["synthetic_rows"]),
                 "dagster/column_schema": metadata.column_schema(schema),

@@ -78,9 +78,11 @@ class OnePassClipping:
                 squares = squares + norm.square()
         weights = (self.max_grad_norm / (squares.sqrt() + 1e-6)).clamp(max=1.0).detach()
         # A unit whose gradient is not finite contributes nothing, as if it had been clipped to zero.
-        weights = torch.where(torch.isfinite(squares), weights, torch.zeros_like(weights))
+        finite = torch.isfinite(squares)
+        if not finite.all():
+            weights = torch.where(finite, weights, torch.zeros_like(weights))
+            grads = [torch.nan_to_num(g, 0.0, 0.0, 0.0) for g in grads]
         for (layer, a, _), g in zip(seen, grads, strict=True):
-            g = torch.nan_to_num(g, 0.0, 0.0, 0.0)
             for parameter, total in CLIPPED_SUMS[type(layer)](layer, a, g, weights).items():
                 parameter.grad = total
 

@@ -64,16 +64,16 @@ class ColumnHeads(nn.Module):
     def __init__(self, cardinalities: Sequence[int], hidden: int) -> None:
         super().__init__()
         most = max(cardinalities)
-        absent = torch.arange(most)[None, :] >= torch.tensor(list(cardinalities))[:, None]
+        absent = (torch.arange(most)[None, :] >= torch.tensor(list(cardinalities))[:, None]) * ABSENT
         self.register_buffer("absent", absent, persistent=False)
         self.weight = nn.Parameter(torch.zeros(len(cardinalities), most, hidden))
         self.bias = nn.Parameter(torch.zeros(len(cardinalities), most))
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         flat = hidden.flatten(0, -3).transpose(0, 1)  # (D, rows, H)
-        logits = torch.baddbmm(self.bias[:, None, :], flat, self.weight.transpose(1, 2))
-        logits = logits.masked_fill(self.absent[:, None, :], ABSENT).transpose(0, 1)
-        return logits.unflatten(0, hidden.shape[:-2])  # (..., D, K)
+        bias = (self.bias + self.absent)[:, None, :]  # an absent code has probability 0, and so no gradient
+        logits = torch.baddbmm(bias, flat, self.weight.transpose(1, 2))
+        return logits.transpose(0, 1).unflatten(0, hidden.shape[:-2])  # (..., D, K)
 
 
 class AutoregressiveNetwork(nn.Module):

@@ -63,7 +63,7 @@ def train(
     if not plan.noise_multiplier > 0:
         raise TrainingError("the training plan has no noise; calibrate it to a target epsilon first.")
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    with _two_threads():
+    with _few_threads():
         network = AutoregressiveNetwork(cardinalities, spec).to(where)
         if marginals is not None:
             network.start_from(marginals)
@@ -198,9 +198,10 @@ def rekey(generator: torch.Generator) -> None:
 
 
 @contextmanager
-def _two_threads():
+def _few_threads():
+    """Use half the cores, at most four: matrices here are small, and threads that wait for each other cost more."""
     before = torch.get_num_threads()
-    torch.set_num_threads(min(before, os.cpu_count() or 1, 2) if not torch.cuda.is_available() else before)
+    torch.set_num_threads(max(1, min(before, (os.cpu_count() or 1) // 2, 4)))
     try:
         yield
     finally:

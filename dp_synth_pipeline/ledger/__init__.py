@@ -4,13 +4,29 @@
         │         one entry a mechanism,  └─ charges what ran, refunds the rest
         └──► void   durable before it runs
 
-`ledger` is the front door; `entry` says what is kept, `costs` what it costs, `store` how one decision is one durable
-write, `journal` how the chain is forged, `verify` how it is tested. It sees events, never data.
+`ledger` is the front door: `questions` read, `oversight` is what a person decides, `ledger` what a pipeline does.
+`entry` says what is kept, `costs` what it costs, `decide` and `declared` what is admitted, `refusal` and `advice` why
+not and what would be, `store` how one decision is one durable write, `migrations` how an old store becomes a new one,
+`journal` how the chain is forged, `verify` and `replay` how it is tested, `export` what an auditor gets. It sees
+events, never data.
 """
 
 from __future__ import annotations
 
-from dp_synth_pipeline.ledger.entry import Account, Balance, Entry, JournalRow, Release, Verification
+from dp_synth_pipeline.ledger.advice import Forecast, forecast
+from dp_synth_pipeline.ledger.balance import Balance, Verification
+from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
 from dp_synth_pipeline.ledger.ledger import Ledger
 
-__all__ = ["Account", "Balance", "Entry", "JournalRow", "Ledger", "Release", "Verification"]
+__all__ = [
+    "Account",
+    "Balance",
+    "Entry",
+    "Forecast",
+    "JournalRow",
+    "Ledger",
+    "Plan",
+    "Release",
+    "Verification",
+    "forecast",
+]

@@ -84,13 +84,29 @@ def terms(rule: Rule, epsilon: float, delta: float, own_delta_share: float) -> T
     return fixed(rule, epsilon, delta, math.floor(_written(delta) * ATTO * _written(own_delta_share)))
 
 
-def fixed(rule: Rule, epsilon: float, delta: float, delta_limit: int) -> Terms:
-    """Return the terms of an account whose shared delta is known: what opening it gave, and verifying it must give."""
+def fixed(rule: Rule, epsilon: float, delta: float, delta_limit: int, order: float | None = None) -> Terms:
+    """Return the terms of an account whose shared delta is known: what opening it gave, and verifying it must give.
+
+    `order` is that of an account which was raised: it stays what it was when the account was opened.
+    """
     if rule == PLAN:
         return Terms(None, _storable(limit_units(epsilon, NANO)), limit_units(delta, ATTO))
     converted = conversion_delta(delta, delta_limit)
-    order = float(filter.best_order(epsilon, converted))
+    order = float(filter.best_order(epsilon, converted)) if order is None else order
     return Terms(order, filter.budget_units(filter.limit(epsilon, converted, order)), delta_limit)
+
+
+def raised(account: Account, epsilon: float, delta: float) -> Terms:
+    """Return the terms of an account at a larger (epsilon, delta), at the order it was opened with.
+
+    What was released so far has a Renyi divergence at that order; a larger limit on the same sum converts to a larger
+    epsilon by the same formula. Another order would be a choice made after seeing outputs.
+    """
+    own = account.delta_limit
+    if account.rule == FILTER:
+        share = Fraction(own, limit_units(account.delta, ATTO))
+        own = max(own, math.floor(limit_units(delta, ATTO) * share))
+    return fixed(account.rule, epsilon, delta, own, account.order)
 
 
 def conversion_delta(delta: float, own_units: int) -> float:
@@ -110,7 +126,8 @@ def check_own_delta(own_delta: float, delta: float) -> None:
 def reservation(account: Account, epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
     """Return the (cost, delta) units that a release of (epsilon, delta) reserves, in the account's units.
 
-    Under Rule F that is what one Gaussian mechanism of (epsilon, delta - own_delta) costs at the account's order.
+    Under Rule F that is what one Gaussian mechanism of (epsilon, delta - own_delta) costs at the account's order: a
+    number that does not depend on the neighbouring relation, since noise is counted here against what one unit moves.
     """
     if account.order is None:
         return _storable(share_units(epsilon, NANO)), share_units(delta, ATTO)
@@ -120,12 +137,18 @@ def reservation(account: Account, epsilon: float, delta: float, own_delta: float
 
 def price(release: Release, events: Sequence[Event]) -> tuple[int, int]:
     """Return the (cost, delta) units of one mechanism: its Renyi divergence, or under Rule P its own epsilon."""
-    own = share_units(math.fsum(e.own_delta for e in events), ATTO)
+    own = share_units(accountant.own_delta(events, release.relation), ATTO)
     if release.order is None:
-        alone = accountant.epsilon(events, release.delta)
+        alone = together(release, events)
         # An infinite epsilon is refused by start, so what is stored for it here is never charged.
         return (share_units(alone, NANO) if math.isfinite(alone) else filter.MOST_UNITS), own
-    return filter.charge_units(accountant.rdp(events, release.order)), own
+    return filter.charge_units(accountant.rdp(events, release.order, release.relation)), own
+
+
+def together(release: Release, events: Sequence[Event], delta: float | None = None) -> float:
+    """Return the epsilon of events of one release at its delta, or at another."""
+    at = release.delta if delta is None else delta
+    return accountant.epsilon(events, at, release.relation, fixed=release.plan is not None)
 
 
 def all_events(entries: Iterable[Entry]) -> tuple[Event, ...]:
@@ -134,7 +157,9 @@ def all_events(entries: Iterable[Entry]) -> tuple[Event, ...]:
 
 
 def charge(release: Release, entries: Sequence[Entry], final_epsilon: float, final_delta: float) -> tuple[int, int]:
-    """Return the (cost, delta) units that a release is charged for what ran."""
+    """Return the (cost, delta) units that a release is charged for what ran; nothing if its plan was charged."""
+    if release.plan is not None:
+        return 0, 0
     if release.order is None:
         return share_units(final_epsilon, NANO), share_units(final_delta, ATTO)
     return sum(e.cost for e in entries), sum(e.delta for e in entries)
@@ -155,6 +180,22 @@ def epsilon_left(account: Account, cost: int, delta_units: int, delta: float, ow
     if cost <= 0 or share_units(own_delta, ATTO) > delta_units:
         return 0.0
     return _largest(account.order, cost, delta - own_delta)
+
+
+def affordable(
+    account: Account, cost: int, delta_units: int, times: int, delta: float | None, own_delta: float
+) -> float:
+    """Return the largest epsilon, to four digits, that `times` equal releases may have within what is left."""
+    each = cost // times, delta_units // times
+    if delta is None:
+        delta = account.delta if account.order is not None else each[1] / ATTO
+    if delta <= 0:
+        return 0.0
+    check_delta(delta)
+    check_own_delta(own_delta, delta)
+    if delta > account.delta:
+        raise InvalidInput(f"a release's delta is at most the account's {account.delta:g}, got {delta:g}.")
+    return epsilon_left(account, *each, delta, own_delta)
 
 
 @lru_cache(maxsize=512)

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
-from dp_synth_pipeline.ledger import costs, journal, refusal
+from dp_synth_pipeline.ledger import costs, declared, journal, refusal
+from dp_synth_pipeline.ledger.balance import Balance
 from dp_synth_pipeline.ledger.entry import (
     RESERVED,
     SETTLED,
     STARTED,
     VOIDED,
     Account,
-    Balance,
     Entry,
+    Plan,
     Release,
 )
 from dp_synth_pipeline.ledger.rows import Tally
-from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import check_delta
-from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
 
@@ -62,7 +62,12 @@ def same_attempt(earlier: Sequence[Entry], mechanism: str, events: tuple[Event, 
 
 
 def entry(
-    release: Release, earlier: Sequence[Entry], mechanism: str, events: tuple[Event, ...], key: str | None
+    release: Release,
+    earlier: Sequence[Entry],
+    mechanism: str,
+    events: tuple[Event, ...],
+    key: str | None,
+    plan: Plan | None = None,
 ) -> Entry:
     """Return the entry of a mechanism that fits what its release reserved, or raise why it may not start."""
     if release.state not in (RESERVED, STARTED):
@@ -86,6 +91,8 @@ def entry(
         settled_at=None,
     )
     _check_reservation(release, [*earlier, new])
+    if plan is not None and not declared.covers(plan.events, costs.all_events([*earlier, new])):
+        raise refusal.not_declared(plan, mechanism)
     return new
 
 
@@ -100,7 +107,7 @@ def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
     if release.order is not None and cost > release.reserved_cost:
         held = f"{release.reserved_cost / NANO:.6g} at order {release.order:g}"
         raise refusal.over_reservation(release, mechanism, f"{cost / NANO:.6g} Renyi units", held)
-    epsilon = accountant.epsilon(costs.all_events(entries), release.delta)
+    epsilon = costs.together(release, costs.all_events(entries))
     if not epsilon <= release.epsilon:
         held = f"epsilon={release.epsilon:g} at delta={release.delta:g}"
         raise refusal.over_reservation(release, mechanism, f"epsilon={epsilon:.6g}", held)
@@ -125,6 +132,34 @@ def check_mark(entry: Entry, steps: int) -> None:
         )
 
 
+def settled_at_mark(release: Release, found: Entry) -> Entry:
+    """Return the entry charged for its steps up to the durable mark only; unchanged if it was settled so before."""
+    if release.state not in (STARTED, SETTLED):
+        raise refusal.wrong_state(release, "settle an entry of it")
+    if found.state == SETTLED and found.steps_started == found.steps_paid > 0:
+        return found
+    stepped = [e for e in found.events if isinstance(e, SubsampledGaussian)]
+    if found.state != STARTED or len(stepped) != 1 or found.steps_started < 1:
+        raise ReleaseStateError(
+            f"mechanism {found.mechanism!r} of release {found.release_id} cannot be settled at a mark: expected a "
+            f"started mechanism with steps and a durable mark, got one that is {found.state} with its mark at "
+            f"{found.steps_started}. Settle the release: what cannot be told apart is charged in full."
+        )
+    ran = replace(stepped[0], steps=found.steps_started)
+    events = tuple(ran if e is stepped[0] else e for e in found.events)
+    cost, delta = costs.price(release, events)
+    return replace(found, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())
+
+
+def noted(release: Release, fingerprint: str) -> Release:
+    """Return the release with its source on record; refuse to swap one source for another."""
+    if release.state == VOIDED:
+        raise refusal.wrong_state(release, "note its source")
+    if release.fingerprint not in (None, fingerprint):
+        raise refusal.other_source(release)
+    return replace(release, fingerprint=fingerprint)
+
+
 def started(release: Release) -> Release:
     """Return the release with its first mechanism under way."""
     return release if release.state == STARTED else replace(release, state=STARTED, started_at=journal.now())
@@ -146,7 +181,9 @@ def settled(
     if release.state != STARTED:
         raise refusal.wrong_state(release, "settle it")
     final_delta = _final_delta(release, delta)
-    final_epsilon = accountant.epsilon(costs.all_events(entries), final_delta)
+    if fingerprint is not None and release.fingerprint not in (None, fingerprint):
+        raise refusal.other_source(release)
+    final_epsilon = costs.together(release, costs.all_events(entries), final_delta)
     if not final_epsilon <= release.epsilon:
         raise InvalidInput(
             f"at delta={final_delta:g} epsilon is {final_epsilon:.6g}, above the {release.epsilon:g} reserved. Settle "
@@ -160,10 +197,10 @@ def settled(
         charged_delta=delta_units,
         final_epsilon=final_epsilon,
         final_delta=final_delta,
-        fingerprint=fingerprint,
+        fingerprint=fingerprint or release.fingerprint,
         ended_at=journal.now(),
     )
-    return ended, [replace(e, state=SETTLED, settled_at=ended.ended_at) for e in entries]
+    return ended, [replace(e, state=SETTLED, settled_at=e.settled_at or ended.ended_at) for e in entries]
 
 
 def _final_delta(release: Release, delta: float | None) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian, from_dict
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
@@ -36,7 +37,7 @@ class _Record:
 
 @dataclass(frozen=True)
 class Account(_Record):
-    """One protected data set, one privacy unit, one limit, fixed when it was opened.
+    """One protected data set, one privacy unit, one limit, fixed when it was opened; only a named person raises it.
 
     Attributes:
         unit: 'row', or the column whose value names a privacy unit.
@@ -46,6 +47,7 @@ class Account(_Record):
         cost_limit: nano units; Renyi divergence at `order` under Rule F, epsilon under Rule P.
         delta_limit: units of 1e-18 that releases take shares of; under Rule F only the part set aside for mechanisms
             with a delta of their own, under Rule P the whole delta.
+        unit_in_one_block: a person confirmed that no privacy unit has rows in two blocks, so blocks may be charged.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Account(_Record):
     opened_at: str
     who: str
     why: str
+    unit_in_one_block: bool = False
 
     @property
     def own_delta(self) -> float:
@@ -79,6 +82,9 @@ class Release(_Record):
         charged_cost, charged_delta: what was charged at the end; None while the release is open.
         final_epsilon, final_delta: the guarantee of what ran; None while the release is open.
         fingerprint: keyed fingerprint of the source; never a plain hash.
+        plan: id of the declared plan of which this is one use; the plan was charged, so the use itself is not.
+        blocks: the blocks that are charged; none if the account's own row is.
+        relation: the account's neighbouring relation, under which every cost here is computed.
     """
 
     id: str
@@ -104,6 +110,18 @@ class Release(_Record):
     final_delta: float | None = None
     fingerprint: str | None = None
     why: str = ""
+    plan: str | None = None
+    blocks: tuple[str, ...] = ()
+    relation: str = ADD_REMOVE
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready values, the blocks as text."""
+        return {**super().to_record(), "blocks": json.dumps(self.blocks)}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Self:
+        """Read back what `to_record` wrote."""
+        return super().from_record({**record, "blocks": tuple(json.loads(record["blocks"]))})
 
     @property
     def rdp_limit(self) -> float | None:
@@ -154,62 +172,42 @@ class Entry(_Record):
 
 
 @dataclass(frozen=True)
-class Balance:
-    """What an account has left, in stored units and in plain numbers.
+class Plan(_Record):
+    """One release, declared to run at most `times`, accounted once for all its repetitions.
 
     Attributes:
-        cost_limit, cost_spent, cost_held: nano units; held is reserved and not settled.
-        delta_limit, delta_spent, delta_held: units of 1e-18.
-        epsilon_left: the largest epsilon that one further release at the account's delta would be admitted with.
-        epsilon_spent: an upper bound of the epsilon of everything admitted so far, at the account's delta.
+        events: what one use may run at most.
+        used: how many uses are taken; a voided one came back.
+        takes: 'account' if the plan is the whole account, 'share' if it takes an (epsilon, delta) of it, 'renyi' if
+            it enters a Rule F account by its Renyi divergence.
+        epsilon, delta: what all repetitions together are, by one privacy loss distribution.
+        cost, cost_delta: what the account was charged when it was declared, in the account's units.
     """
 
+    id: str
     account: str
-    rule: Rule
-    order: float | None
-    cost_limit: int
-    cost_spent: int
-    cost_held: int
-    delta_limit: int
-    delta_spent: int
-    delta_held: int
-    epsilon_left: float
-    epsilon_spent: float
+    name: str
+    events: tuple[Event, ...]
+    times: int
+    used: int
+    takes: str
+    epsilon: float
+    delta: float
+    cost: int
+    cost_delta: int
+    relation: str
+    declared_at: str
+    who: str
+    why: str
 
-    @property
-    def cost_left(self) -> int:
-        """Nano units that no release has taken."""
-        return self.cost_limit - self.cost_spent - self.cost_held
+    def to_record(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready values, the events as text."""
+        return {**super().to_record(), "events": dump_events(self.events)}
 
-    @property
-    def limit(self) -> float:
-        """The cost limit as a plain number."""
-        return self.cost_limit / NANO
-
-    @property
-    def spent(self) -> float:
-        """The cost settled as a plain number."""
-        return self.cost_spent / NANO
-
-    @property
-    def held(self) -> float:
-        """The cost reserved and not settled as a plain number."""
-        return self.cost_held / NANO
-
-    @property
-    def left(self) -> float:
-        """The cost left as a plain number."""
-        return self.cost_left / NANO
-
-    @property
-    def delta_used(self) -> float:
-        """The shared delta that is spent or held."""
-        return (self.delta_spent + self.delta_held) / ATTO
-
-    @property
-    def delta_left(self) -> float:
-        """The shared delta that no release has taken."""
-        return (self.delta_limit - self.delta_spent - self.delta_held) / ATTO
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Self:
+        """Read back what `to_record` wrote."""
+        return super().from_record({**record, "events": load_events(record["events"])})
 
 
 @dataclass(frozen=True)
@@ -231,16 +229,6 @@ class JournalRow(_Record):
     def facts(self) -> dict[str, Any]:
         """The account, release and entries as this row left them."""
         return json.loads(self.body)
-
-
-@dataclass(frozen=True)
-class Verification:
-    """How much was verified, and the chain head it holds for."""
-
-    accounts: int
-    releases: int
-    entries: int
-    head: str
 
 
 def dump_events(events: tuple[Event, ...]) -> str:

@@ -11,13 +11,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from dp_synth_pipeline.ledger import tables
-from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Release
+from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
 
 GENESIS = "0" * 64
 """What the first row names as the row before it."""
@@ -49,8 +50,13 @@ def append(
     *,
     release: Release | None = None,
     entries: Sequence[Entry] = (),
+    plan: Plan | None = None,
+    blocks: Sequence[str] = (),
+    note: dict[str, Any] | None = None,
 ) -> None:
     """Add one row to the chain, holding the new state of all that the action changed.
+
+    `note` is what a person gave for it: a reason and a name.
 
     The caller's write transaction already holds the lock on the head, so two rows never claim one place.
     """
@@ -58,6 +64,7 @@ def append(
     body: dict[str, Any] = {"entries": [e.to_record() for e in entries]}
     body["release"] = release.to_record() if release else None
     body["account"] = account.to_record() if isinstance(account, Account) else None
+    body |= {k: v for k, v in (("plan", plan and plan.to_record()), ("blocks", list(blocks)), ("note", note)) if v}
     draft = JournalRow(
         seq=head.length + 1,
         at=now(),
@@ -83,16 +90,28 @@ def rows(conn: sa.Connection, account: str | None = None) -> list[JournalRow]:
     return [JournalRow.from_record(dict(r)) for r in conn.execute(query).mappings()]
 
 
-def latest(chain: Iterable[JournalRow]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Replay the chain: return the last recorded accounts, releases and entries by name or id."""
-    accounts: dict[str, Any] = {}
-    releases: dict[str, Any] = {}
-    entries: dict[str, Any] = {}
+@dataclass
+class Told:
+    """What the journal says there is: the last recorded accounts, releases, entries and plans, and all blocks."""
+
+    accounts: dict[str, Any] = field(default_factory=dict)
+    releases: dict[str, Any] = field(default_factory=dict)
+    entries: dict[str, Any] = field(default_factory=dict)
+    plans: dict[str, Any] = field(default_factory=dict)
+    blocks: set[tuple[str, str]] = field(default_factory=set)
+
+
+def latest(chain: Iterable[JournalRow]) -> Told:
+    """Replay the chain: return the last recorded state of everything, by name or id."""
+    told = Told()
     for row in chain:
         facts = row.facts
         if facts["account"]:
-            accounts[facts["account"]["name"]] = facts["account"]
+            told.accounts[facts["account"]["name"]] = facts["account"]
         if facts["release"]:
-            releases[facts["release"]["id"]] = facts["release"]
-        entries.update({e["id"]: e for e in facts["entries"]})
-    return accounts, releases, entries
+            told.releases[facts["release"]["id"]] = facts["release"]
+        if facts.get("plan"):
+            told.plans[facts["plan"]["id"]] = facts["plan"]
+        told.entries.update({e["id"]: e for e in facts["entries"]})
+        told.blocks.update((row.account, name) for name in facts.get("blocks", ()))
+    return told

@@ -6,21 +6,22 @@ is compared again under the lock, so a decision is never made on a state that ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import decide, journal, refusal, request, rows, tables
-from dp_synth_pipeline.ledger import key as keys
-from dp_synth_pipeline.ledger.entry import FILTER, Account, Balance, Entry, JournalRow, Release, Rule, Verification
+from dp_synth_pipeline.ledger import decide, declared, journal, refusal, request, rows
+from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
+from dp_synth_pipeline.ledger.oversight import Oversight
+from dp_synth_pipeline.ledger.questions import Questions
+from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.store import Store
-from dp_synth_pipeline.ledger.verify import verify
 from dp_synth_pipeline.privacy.events import Event
 
 
-class Ledger:
+class Ledger(Questions, Oversight):
     """A durable privacy ledger, safe to use from any number of threads and processes; never overspent by any of them.
 
     Example:
@@ -31,10 +32,6 @@ class Ledger:
         >>> ledger.accounts()[0].name
         'adult'
     """
-
-    def __init__(self, store: Store, key: bytes) -> None:
-        self._store = store
-        self._key = key
 
     @classmethod
     def open(cls, url: str) -> Ledger:
@@ -47,73 +44,22 @@ class Ledger:
         store = Store.open(url)
         return cls(store, store.key())
 
-    def __repr__(self) -> str:
-        return f"Ledger({self._store.engine.url.render_as_string(hide_password=True)!r})"
-
-    def open_account(
-        self,
-        name: str,
-        *,
-        epsilon: float,
-        delta: float,
-        unit: str = "row",
-        max_rows: int = 1,
-        rule: Rule = FILTER,
-        own_delta_share: float = 0.05,
-        why: str = "",
-    ) -> Account:
-        """Open an account whose limit never changes; a person does this, a pipeline does not.
-
-        Args:
-            name: names one protected data set.
-            epsilon, delta: the limit on everything that will ever be released from it.
-            unit, max_rows: whose presence is hidden: 'row', or a column, with at most `max_rows` rows to a value.
-            rule: 'filter' for any number of releases chosen as one goes, 'plan' for shares of (epsilon, delta).
-            own_delta_share: under 'filter', the part of delta set aside for mechanisms with a delta of their own.
-
-        Raises:
-            InvalidInput: if the account exists, or a number cannot be used.
-        """
-        opened = request.opened(name, epsilon, delta, unit, max_rows, rule, own_delta_share, why)
-        with self._store.write() as conn:
-            if any(a.name == name for a, _ in rows.accounts(conn)):
-                raise InvalidInput(
-                    f"account {name!r} exists and its limit is fixed. Use it as it is (dp-synth ledger show {name}), "
-                    f"or open one under another name for other data."
-                )
-            rows.add_account(conn, opened)
-            journal.append(conn, "opened", opened)
-        return opened
-
-    def account(self, name: str) -> Account:
-        """Return an account as it was opened; raise UnknownAccount if it was not."""
-        with self._store.read() as conn:
-            return rows.account(conn, name)[0]
-
-    def accounts(self) -> list[Account]:
-        """Return all accounts, by name."""
-        with self._store.read() as conn:
-            return [a for a, _ in rows.accounts(conn)]
-
-    def balance(self, name: str) -> Balance:
-        """Return what an account has spent, holds and has left."""
-        with self._store.read() as conn:
-            account, tally = rows.account(conn, name)
-        return decide.balance(account, tally)
-
     def reserve(
         self,
         account: str,
         *,
         key: str,
-        epsilon: float,
-        delta: float,
-        own_delta: float = 0.0,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        own_delta: float | None = None,
         unit: str = "row",
         max_rows: int = 1,
         table: str,
         run_id: str,
         code_version: str,
+        plan: str | None = None,
+        blocks: Iterable[str] = (),
+        nominal: Sequence[Event] | None = None,
     ) -> Release:
         """Hold all that one refresh of one table may cost, or refuse and leave no trace.
 
@@ -121,26 +67,39 @@ class Ledger:
 
         Args:
             key: names this request; a retry of the run needs a new key, and is a new charge.
-            epsilon, delta: what the release as a whole may cost; `delta` at most the account's.
+            epsilon, delta: what the release as a whole may cost; `delta` at most the account's. A use of a plan may
+                leave them away: then they are what the plan declared.
             own_delta: the part of `delta` for mechanisms with a delta of their own.
             unit, max_rows: what the pipeline protects; must be what the account protects.
+            plan: a declared plan of which this is one use.
+            blocks: the blocks whose rows are read, each of which is charged; without them, the account's own row is.
+            nominal: the mechanisms that are meant to run, so that a refusal can say which steps and noise would fit.
 
         Raises:
             BudgetExceeded: if it does not fit what is left of the account.
             AccountMismatch: if the account protects another unit, or promises a smaller delta.
             UnknownAccount, InvalidInput: if there is no such account, or a number cannot be used.
         """
-        opened = self.account(account)
-        names = {"table": table, "run_id": run_id, "code_version": code_version}
-        return self._admit(opened, request.release(opened, key, epsilon, delta, own_delta, unit, max_rows, **names))
-
-    def preview(self, account: str, *, epsilon: float, delta: float, own_delta: float = 0.0) -> None:
-        """Raise what `reserve` would raise now, and change nothing."""
+        names = request.check_blocks(blocks)
         with self._store.read() as conn:
-            opened, tally = rows.account(conn, account)
-        cost, delta_units = request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
-        if not decide.admits(opened, tally, cost, delta_units):
-            raise refusal.over_budget(opened, tally, epsilon=epsilon, delta=delta, own_delta=own_delta)
+            opened, tally = rows.standing(conn, account, names)
+            use = self._plan(conn, opened, plan) if plan is not None else None
+            known = rows.release_by_key(conn, key)
+        if use is not None and None in (epsilon, delta, own_delta):
+            once = declared.one_use(use)
+            epsilon, delta, own_delta = (
+                e if e is not None else p for e, p in zip((epsilon, delta, own_delta), once, strict=True)
+            )
+        if epsilon is None or delta is None:
+            raise InvalidInput("a release needs an epsilon and a delta, or a plan that has them.")
+        facts = {"table": table, "run_id": run_id, "code_version": code_version, "plan": use, "blocks": names}
+        ask = request.release(opened, key, epsilon, delta, own_delta or 0.0, unit, max_rows, **facts)
+        if known is not None:
+            return request.same(known, ask)
+        if use is None and not decide.admits(opened, tally, ask.reserved_cost, ask.reserved_delta):
+            # Refused on one consistent state, so without the write lock: a refusal never holds up an admission.
+            raise self._refused(opened, tally, ask, nominal)
+        return self._admit(opened, ask, nominal)
 
     def start(self, release_id: str, mechanism: str, events: Iterable[Event], *, key: str | None = None) -> Entry:
         """Make it durable that `mechanism` runs, before it touches data; refuse what was not reserved.
@@ -162,7 +121,8 @@ class Ledger:
             repeated = decide.same_attempt(earlier, mechanism, facts, key)
             if repeated is not None:
                 return repeated
-            entry = decide.entry(release, earlier, mechanism, facts, key)
+            plan = None if release.plan is None else self._plan_of(release)
+            entry = decide.entry(release, earlier, mechanism, facts, key, plan)
             started = decide.started(release)
             with self._store.write() as conn:
                 if rows.release_and_entries(conn, release_id) != before:
@@ -185,6 +145,22 @@ class Ledger:
                 marked = replace(entry, steps_started=steps)
                 rows.put_entry(conn, marked)
                 journal.append(conn, "marked", entry.account, entries=[marked])
+
+    def note_source(self, release_id: str, digest: str | bytes) -> Release:
+        """Put the keyed fingerprint of what a release reads on record, as soon as it is known.
+
+        A crashed release then still tells what it read. `settle` refuses another fingerprint.
+
+        Raises:
+            ReleaseStateError: if the release is voided, or has another source on record.
+        """
+        with self._store.write() as conn:
+            release = rows.release(conn, release_id)
+            noted = decide.noted(release, self.fingerprint(digest))
+            if noted != release:
+                rows.put_release(conn, noted)
+                journal.append(conn, "source", release.account, release=noted)
+        return noted
 
     def settle(self, release_id: str, *, delta: float | None = None, fingerprint: str | None = None) -> Release:
         """Charge what ran and give back the rest; a second call changes nothing.
@@ -223,61 +199,50 @@ class Ledger:
             release = rows.release(conn, release_id)
             voided = decide.voided(release, why)
             rows.close_release(conn, release, voided)
-            journal.append(conn, voided.state, release.account, release=voided)
+            plan = None if release.plan is None else rows.plan(conn, release.plan)
+            back = plan and replace(plan, used=plan.used - 1)
+            if back:
+                rows.put_plan(conn, back)
+            journal.append(conn, voided.state, release.account, release=voided, plan=back)
         return voided
 
-    def release(self, release_id: str) -> Release:
-        """Return a release as it stands."""
-        with self._store.read() as conn:
-            return rows.release(conn, release_id)
-
-    def releases(self, account: str | None = None) -> list[Release]:
-        """Return the releases, of one account or of all, oldest first."""
-        with self._store.read() as conn:
-            return rows.releases(conn, account)
-
-    def entries(self, account: str | None = None, release_id: str | None = None) -> list[Entry]:
-        """Return the entries, of one account or release or of all, oldest first."""
-        with self._store.read() as conn:
-            return rows.entries(conn, account=account, release_id=release_id)
-
-    def history(self, account: str | None = None) -> list[JournalRow]:
-        """Return the journal, of one account or of all, oldest first."""
-        with self._store.read() as conn:
-            return journal.rows(conn, account)
-
-    def head(self) -> str:
-        """Return the hash of the last journal row, which stands for everything before it."""
-        with self._store.read() as conn:
-            return conn.execute(sa.select(tables.store.c.head)).scalar_one()
-
-    def verify(self, *, since: str | None = None) -> Verification:
-        """Recompute the chain, every cost and every balance, or raise LedgerCorrupted naming the first bad record.
-
-        Args:
-            since: a head that was seen earlier; a ledger that does not hold it was rolled back or replaced.
-        """
-        return verify(self._store, since)
-
-    def fingerprint(self, digest: str | bytes) -> str:
-        """Return the keyed fingerprint of a content digest: comparable within this ledger, meaningless outside."""
-        return keys.fingerprint(self._key, digest)
-
-    def _admit(self, account: Account, ask: Release) -> Release:
+    def _admit(self, account: Account, ask: Release, nominal: Sequence[Event] | None) -> Release:
+        used = None
         with self._store.write() as conn:
             known = rows.release_by_key(conn, ask.key)
             if known is not None:
                 return request.same(known, ask)
-            _, tally = rows.account(conn, account.name)
+            account, tally = rows.standing(conn, account.name, ask.blocks)
+            if ask.plan is not None:
+                plan = rows.plan(conn, ask.plan)
+                if plan.used >= plan.times:
+                    raise refusal.no_use_left(plan)
+                used = replace(plan, used=plan.used + 1)
+                rows.put_plan(conn, used)
             admitted = decide.admits(account, tally, ask.reserved_cost, ask.reserved_delta)
             if admitted:
                 rows.put_release(conn, ask, new=True)
-                rows.put_tally(conn, account.name, tally.hold(ask.reserved_cost, ask.reserved_delta))
-                journal.append(conn, ask.state, account.name, release=ask)
+                rows.hold(conn, ask)
+                journal.append(conn, ask.state, account.name, release=ask, plan=used)
         if not admitted:  # explained outside the lock, since what would fit takes a while to find
-            raise refusal.over_budget(account, tally, epsilon=ask.epsilon, delta=ask.delta, own_delta=ask.own_delta)
+            raise self._refused(account, tally, ask, nominal)
         return ask
 
-    def _snapshot(self, release_id: str) -> tuple[Release, list[Entry]]:
+    @staticmethod
+    def _refused(account: Account, tally: Tally, ask: Release, nominal: Sequence[Event] | None) -> Exception:
+        asked = {"epsilon": ask.epsilon, "delta": ask.delta, "own_delta": ask.own_delta}
+        return refusal.over_budget(account, tally, **asked, blocks=ask.blocks, nominal=nominal or ())
+
+    @staticmethod
+    def _plan(conn: sa.Connection, account: Account, name: str) -> Plan:
+        found = rows.plan_named(conn, account.name, name)
+        if found is None:
+            known = ", ".join(p.name for p in rows.plans(conn, account.name)) or "none"
+            raise InvalidInput(
+                f"account {account.name!r} has no plan {name!r}; declared: {known}. Have a person declare it first."
+            )
+        return found
+
+    def _plan_of(self, release: Release) -> Plan:
         with self._store.read() as conn:
-            return rows.release_and_entries(conn, release_id)
+            return rows.plan(conn, str(release.plan))

@@ -2,24 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dp_synth_pipeline.errors import AccountMismatch, BudgetExceeded, InvalidInput, ReleaseStateError
-from dp_synth_pipeline.ledger import costs
-from dp_synth_pipeline.ledger.entry import PLAN, RESERVED, SETTLED, STARTED, VOIDED, Account, Release
+from dp_synth_pipeline.ledger import advice, costs
+from dp_synth_pipeline.ledger.entry import PLAN, RESERVED, SETTLED, STARTED, VOIDED, Account, Plan, Release
 from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
 UNTOUCHED = "Nothing was read and nothing was changed."
 
 
-def over_budget(account: Account, tally: Tally, *, epsilon: float, delta: float, own_delta: float) -> BudgetExceeded:
-    """Return the refusal of a release that does not fit what is left of its account."""
+def over_budget(
+    account: Account,
+    tally: Tally,
+    *,
+    epsilon: float,
+    delta: float,
+    own_delta: float,
+    blocks: Sequence[str] = (),
+    nominal: Sequence[Event] = (),
+) -> BudgetExceeded:
+    """Return the refusal of a release that does not fit what is left of its account.
+
+    Args:
+        blocks: the blocks that the release names; the fullest of them is what `tally` holds.
+        nominal: the mechanisms that the release would run, for advice in steps and noise.
+    """
     cost, delta_units = tally.left(account)
     asked = f"epsilon={epsilon:g} at delta={delta:g}" + (f", {own_delta:g} of it for thresholds" if own_delta else "")
     fits = costs.epsilon_left(account, cost, delta_units, delta, own_delta)
+    where = f" over the fullest of the blocks {', '.join(blocks)}" if blocks else ""
+    lines = [
+        f"Account {account.name!r} refuses this release{where}: it asks for {asked}.",
+        _state(account, tally),
+        *advice.lines(account, cost, fits, delta, nominal),
+        f"{_advice(account, fits, delta, own_delta, delta_units / ATTO)} {UNTOUCHED}",
+    ]
+    return BudgetExceeded("\n".join(lines))
+
+
+def no_room_for_plan(account: Account, tally: Tally, plan: Plan) -> BudgetExceeded:
+    """Return the refusal of a plan that takes more than is left of its account."""
     return BudgetExceeded(
-        f"Account {account.name!r} refuses this release: it asks for {asked}.\n"
-        f"{_state(account, tally)}\n"
-        f"{_advice(account, fits, delta, own_delta, delta_units / ATTO)} {UNTOUCHED}"
+        f"Plan {plan.name!r} is refused: {plan.times} releases take {plan.cost / NANO:.4g} and delta="
+        f"{plan.cost_delta / ATTO:.4g} of account {account.name!r}.\n{_state(account, tally)}\n"
+        f"Declare fewer releases, more noise or a smaller share. {UNTOUCHED}"
+    )
+
+
+def no_use_left(plan: Plan) -> BudgetExceeded:
+    """Return the refusal of a release whose plan has run as often as it was declared to."""
+    return BudgetExceeded(
+        f"Plan {plan.name!r} of account {plan.account!r} refuses this release: it was declared to run {plan.times} "
+        f"times, and all of them are taken (Rule P).\n"
+        f"Void a release of it that never started, or have a person declare another plan. {UNTOUCHED}"
+    )
+
+
+def not_declared(plan: Plan, mechanism: str) -> BudgetExceeded:
+    """Return the refusal of a mechanism that the plan of its release does not cover."""
+    return BudgetExceeded(
+        f"Mechanism {mechanism!r} is refused: plan {plan.name!r} was accounted for other events (Rule P).\n"
+        f"Run the kinds that were declared, with at least their noise and at most their sampling rate, steps and "
+        f"counts; or reserve without the plan. {UNTOUCHED}"
+    )
+
+
+def other_source(release: Release) -> ReleaseStateError:
+    """Return the refusal to put another source on a release's record."""
+    return ReleaseStateError(
+        f"release {release.id} has another source on record, so this one was not read under it. Materialize again "
+        f"from `ingested`: a new release is a new charge."
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted, UnknownAccount
 from dp_synth_pipeline.ledger import tables
-from dp_synth_pipeline.ledger.entry import Account, Entry, Release
+from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Tally:
             self.delta_spent + (closed.charged_delta or 0),
             self.delta_held - release.reserved_delta,
         )
+
+    def plus(self, other: Tally) -> Tally:
+        """Return both balances together."""
+        return Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def left(self, account: Account) -> tuple[int, int]:
         """Return the (cost, delta) units that nothing has taken."""
@@ -69,14 +74,79 @@ def add_account(conn: sa.Connection, opened: Account) -> None:
     conn.execute(sa.insert(tables.account).values({**opened.to_record(), **Tally().__dict__}))
 
 
+def put_account(conn: sa.Connection, changed: Account) -> None:
+    """Write an account whose limit was raised."""
+    conn.execute(sa.update(tables.account).where(tables.account.c.name == changed.name).values(changed.to_record()))
+
+
+def add_blocks(conn: sa.Connection, account: str, names: Iterable[str]) -> None:
+    """Write new blocks of an account with nothing spent."""
+    conn.execute(sa.insert(tables.block), [{"account": account, "name": n, **Tally().__dict__} for n in names])
+
+
+def blocks(conn: sa.Connection, account: str, names: Sequence[str] | None = None) -> dict[str, Tally]:
+    """Return what releases over blocks took of each of them: of all blocks of an account, or of those named."""
+    query = sa.select(tables.block).where(tables.block.c.account == account).order_by(tables.block.c.name)
+    if names is not None:
+        query = query.where(tables.block.c.name.in_(names))
+    return {r["name"]: _tally(r) for r in conn.execute(query).mappings()}
+
+
+def standing(conn: sa.Connection, name: str, named: Sequence[str] = ()) -> tuple[Account, Tally]:
+    """Return an account and what bounds a decision on it: its own row, and the fullest block that is touched.
+
+    A release over blocks touches those `named`; one without blocks touches them all.
+
+    Raises:
+        UnknownAccount, InvalidInput: if there is no such account, or no such block of it.
+    """
+    found, own = account(conn, name)
+    if not found.unit_in_one_block and not named:
+        return found, own
+    touched = blocks(conn, name, named or None)
+    missing = sorted(set(named) - touched.keys())
+    if missing:
+        raise InvalidInput(
+            f"account {name!r} has no block {missing[0]!r}. Add it first (Ledger.add_blocks), or name no block: then "
+            f"the account's own row is charged."
+        )
+    worst = Tally()
+    if touched:
+        costly = max(touched.values(), key=lambda t: t.cost_spent + t.cost_held)
+        loose = max(touched.values(), key=lambda t: t.delta_spent + t.delta_held)
+        worst = Tally(costly.cost_spent, costly.cost_held, loose.delta_spent, loose.delta_held)
+    return found, own.plus(worst)
+
+
+def hold(conn: sa.Connection, release: Release) -> None:
+    """Add a reservation to what it is charged to: the blocks that it names, or the account's own row."""
+    if release.plan is not None:
+        return
+    for name, tally in blocks(conn, release.account, release.blocks).items() if release.blocks else ():
+        _put_block(conn, release.account, name, tally.hold(release.reserved_cost, release.reserved_delta))
+    if not release.blocks:
+        own = account(conn, release.account)[1]
+        put_tally(conn, release.account, own.hold(release.reserved_cost, release.reserved_delta))
+
+
 def put_tally(conn: sa.Connection, name: str, tally: Tally) -> None:
     """Write the balance of an account; refuse one that no sequence of decisions could have led to."""
+    _check_tally(name, tally)
+    conn.execute(sa.update(tables.account).where(tables.account.c.name == name).values(tally.__dict__))
+
+
+def _put_block(conn: sa.Connection, account: str, name: str, tally: Tally) -> None:
+    _check_tally(account, tally)
+    where = (tables.block.c.account == account) & (tables.block.c.name == name)
+    conn.execute(sa.update(tables.block).where(where).values(tally.__dict__))
+
+
+def _check_tally(account: str, tally: Tally) -> None:
     if min(tally.__dict__.values()) < 0:
         raise LedgerCorrupted(
-            f"the balance of account {name!r} would fall below zero, so it was edited. Stop all runs and restore the "
-            f"ledger from a backup; `dp-synth ledger verify` names the first bad record."
+            f"the balance of account {account!r} would fall below zero, so it was edited. Stop all runs and restore "
+            f"the ledger from a backup; `dp-synth ledger verify` names the first bad record."
         )
-    conn.execute(sa.update(tables.account).where(tables.account.c.name == name).values(tally.__dict__))
 
 
 def release(conn: sa.Connection, release_id: str) -> Release:
@@ -117,10 +187,42 @@ def put_release(conn: sa.Connection, changed: Release, *, new: bool = False) -> 
 
 
 def close_release(conn: sa.Connection, release: Release, closed: Release) -> None:
-    """Write a release that ended, and the balance of its account with the charge in place of the reservation."""
-    _, tally = account(conn, release.account)
+    """Write a release that ended, and the balance that held it with the charge in place of the reservation."""
     put_release(conn, closed)
-    put_tally(conn, release.account, tally.free(release, closed))
+    if release.plan is not None:
+        return
+    for name, tally in blocks(conn, release.account, release.blocks).items() if release.blocks else ():
+        _put_block(conn, release.account, name, tally.free(release, closed))
+    if not release.blocks:
+        put_tally(conn, release.account, account(conn, release.account)[1].free(release, closed))
+
+
+def plan(conn: sa.Connection, plan_id: str) -> Plan:
+    """Return a declared plan that a release names."""
+    row = conn.execute(sa.select(tables.plan).where(tables.plan.c.id == plan_id)).mappings().one()
+    return Plan.from_record(dict(row))
+
+
+def plan_named(conn: sa.Connection, account: str, name: str) -> Plan | None:
+    """Return the plan of an account that was declared under `name`, if any."""
+    return next((p for p in plans(conn, account) if p.name == name), None)
+
+
+def plans(conn: sa.Connection, account: str | None = None) -> list[Plan]:
+    """Return the declared plans, oldest first."""
+    query = sa.select(tables.plan).order_by(tables.plan.c.declared_at, tables.plan.c.id)
+    if account is not None:
+        query = query.where(tables.plan.c.account == account)
+    return [Plan.from_record(dict(r)) for r in conn.execute(query).mappings()]
+
+
+def put_plan(conn: sa.Connection, changed: Plan, *, new: bool = False) -> None:
+    """Write a plan, new or with another number of uses."""
+    record = changed.to_record()
+    if new:
+        conn.execute(sa.insert(tables.plan).values(record))
+    else:
+        conn.execute(sa.update(tables.plan).where(tables.plan.c.id == changed.id).values(record))
 
 
 def release_and_entries(conn: sa.Connection, release_id: str) -> tuple[Release, list[Entry]]:

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from dp_synth_pipeline.errors import DpSynthError, InvalidInput, LedgerCorrupted, UnexpectedFailure
 from dp_synth_pipeline.ledger import key as keys
-from dp_synth_pipeline.ledger import tables
+from dp_synth_pipeline.ledger import migrations, tables, turns
 from dp_synth_pipeline.ledger.journal import GENESIS
 
 WAIT_SECONDS = 60
@@ -63,7 +63,7 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """Hold the ledger's one write lock; commit durably on the way out, or leave no trace."""
-        with _named_errors(), self._writer.begin() as conn:
+        with _named_errors(), self._turn(), self._writer.begin() as conn:
             if self.path is None:
                 # A server may be set to lose the last commits in a crash; a lost charge would be overspent.
                 conn.execute(sa.text("SET LOCAL synchronous_commit = on"))
@@ -71,6 +71,9 @@ class Store:
                 conn.execute(sa.text(f"SET LOCAL idle_in_transaction_session_timeout = '{WAIT_SECONDS}s'"))
                 conn.execute(sa.select(tables.store.c.id).with_for_update())
             yield conn
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.path is None else turns.taken(self.path, WAIT_SECONDS)
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -86,10 +89,12 @@ class Store:
             InvalidInput: if the ledger was written by another version.
         """
         row = self._head() or self._create()
+        if row["schema_version"] < tables.SCHEMA_VERSION:
+            row = self._upgraded()
         if row["schema_version"] != tables.SCHEMA_VERSION:
             raise InvalidInput(
-                f"expected a ledger of version {tables.SCHEMA_VERSION}, got {row['schema_version']}; "
-                f"use the release of this package that wrote it."
+                f"expected a ledger of version {tables.SCHEMA_VERSION} or older, got {row['schema_version']}: a newer "
+                f"release of this package wrote it. Install that release, or a later one."
             )
         key = bytes.fromhex(row["key"]) if self.path is None else keys.read_key(_key_path(self.path))
         if keys.key_id(key) != row["key_id"]:
@@ -117,6 +122,14 @@ class Store:
         row = self._head()
         assert row is not None
         return row
+
+    def _upgraded(self) -> dict[str, Any]:
+        with self.write() as conn:
+            version = conn.execute(sa.select(tables.store.c.schema_version)).scalar_one()
+            if version < tables.SCHEMA_VERSION:  # whoever waited for the lock finds it done
+                migrations.upgrade(conn, version, tables.SCHEMA_VERSION)
+                conn.execute(sa.update(tables.store).values(schema_version=tables.SCHEMA_VERSION))
+            return dict(conn.execute(sa.select(tables.store)).mappings().one())
 
     def _first_key(self) -> bytes:
         if self.path is None:

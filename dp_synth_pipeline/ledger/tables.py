@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""What a ledger must be at; an older one is upgraded by the scripts in `migrations` when it is opened."""
 
 metadata = sa.MetaData()
 
@@ -55,8 +56,42 @@ account = sa.Table(
     sa.Column("cost_held", sa.BigInteger, nullable=False),
     sa.Column("delta_spent", sa.BigInteger, nullable=False),
     sa.Column("delta_held", sa.BigInteger, nullable=False),
+    sa.Column("unit_in_one_block", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 """Besides what was opened, the balance: maintained in the decision's own transaction, verified against releases."""
+
+block = sa.Table(
+    "dp_block",
+    metadata,
+    sa.Column("account", sa.ForeignKey("dp_account.name"), primary_key=True),
+    sa.Column("name", sa.String(200), primary_key=True),
+    sa.Column("cost_spent", sa.BigInteger, nullable=False),
+    sa.Column("cost_held", sa.BigInteger, nullable=False),
+    sa.Column("delta_spent", sa.BigInteger, nullable=False),
+    sa.Column("delta_held", sa.BigInteger, nullable=False),
+)
+"""What releases over this block alone took; the account's own row comes on top of it."""
+
+plan = sa.Table(
+    "dp_plan",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("account", sa.ForeignKey("dp_account.name"), nullable=False),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("events", sa.Text, nullable=False),
+    sa.Column("times", sa.BigInteger, nullable=False),
+    sa.Column("used", sa.BigInteger, nullable=False),
+    sa.Column("takes", sa.String(8), nullable=False),
+    sa.Column("epsilon", sa.Double, nullable=False),
+    sa.Column("delta", sa.Double, nullable=False),
+    sa.Column("cost", sa.BigInteger, nullable=False),
+    sa.Column("cost_delta", sa.BigInteger, nullable=False),
+    sa.Column("relation", sa.String(16), nullable=False),
+    sa.Column("declared_at", sa.String(40), nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.UniqueConstraint("account", "name", name="dp_plan_once"),
+)
 
 release = sa.Table(
     "dp_release",
@@ -84,6 +119,10 @@ release = sa.Table(
     sa.Column("reserved_at", sa.String(40), nullable=False),
     sa.Column("started_at", sa.String(40)),
     sa.Column("ended_at", sa.String(40)),
+    sa.Column("plan", sa.String(32)),
+    sa.Column("blocks", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("relation", sa.String(16), nullable=False, server_default="add-remove"),
+    sa.Index("dp_release_source", "fingerprint"),
 )
 
 entry = sa.Table(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import DpSynthError, LedgerCorrupted
-from dp_synth_pipeline.ledger import costs, journal, rows, tables
+from dp_synth_pipeline.ledger import costs, declared, journal, replay, rows, tables
+from dp_synth_pipeline.ledger.balance import Verification
 from dp_synth_pipeline.ledger.entry import (
     FILTER,
     RESERVED,
@@ -18,13 +19,12 @@ from dp_synth_pipeline.ledger.entry import (
     Account,
     Entry,
     JournalRow,
+    Plan,
     Release,
-    Verification,
 )
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.store import Store
-from dp_synth_pipeline.privacy import accountant
-from dp_synth_pipeline.privacy.filter import ATTO
+from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
 UNITS, RELATIVE = 2, 1e-9
 """How far a recomputed cost may lie from the stored one: the last digits of a float differ between machines."""
@@ -36,22 +36,33 @@ def verify(store: Store, since: str | None = None) -> Verification:
         state = conn.execute(sa.select(tables.store)).mappings().one()
         chain = journal.rows(conn)
         accounts = rows.accounts(conn)
+        blocks = {a.name: rows.blocks(conn, a.name) for a, _ in accounts}
         releases = {r.id: r for r in rows.releases(conn)}
-        entries = _readable_entries(conn)
+        entries, plans = _readable(lambda: rows.entries(conn)), _readable(lambda: rows.plans(conn))
     _check_chain(chain, state["length"], state["head"])
     if since is not None and since != journal.GENESIS and all(row.hash != since for row in chain):
         _bad("the chain", "the head that was seen earlier", "a chain without it: rolled back, or another ledger")
-    _check_records(chain, [a for a, _ in accounts], releases.values(), entries)
+    told = journal.latest(chain)
+    opened = replay.check(chain, _bad)
+    everything = {"account": [a for a, _ in accounts], "release": list(releases.values()), "entry": entries}
+    _check_records(told, {**everything, "plan": plans})
+    if told.blocks != {(account, block) for account, found in blocks.items() for block in found}:
+        _bad("the blocks", "those that the journal names", "others")
     started: dict[str, list[Entry]] = {}
     for entry in entries:
         _check_entry(entry, releases[entry.release_id])
         started.setdefault(entry.release_id, []).append(entry)
-    by_account = {account.name: account for account, _ in accounts}
+    by_account, by_plan = {a.name: a for a, _ in accounts}, {p.id: p for p in plans}
     for release in releases.values():
-        _check_release(release, by_account[release.account], started.get(release.id, []))
+        plan = by_plan[release.plan] if release.plan else None
+        _check_release(release, by_account[release.account], started.get(release.id, []), plan)
     for account, tally in accounts:
-        _check_account(account)
-        _check_balance(account, tally, [r for r in releases.values() if r.account == account.name])
+        _check_account(account, opened[account.name])
+        own = [r for r in releases.values() if r.account == account.name]
+        declared_here = [p for p in plans if p.account == account.name]
+        for plan in declared_here:
+            _check_plan(plan, account, own)
+        _check_balances(account, tally, blocks[account.name], own, declared_here)
     return Verification(len(accounts), len(releases), len(entries), state["head"])
 
 
@@ -62,9 +73,9 @@ def _bad(record: str, expected: object, got: object) -> NoReturn:
     )
 
 
-def _readable_entries(conn: sa.Connection) -> list[Entry]:
+def _readable(read: Callable[[], list[Any]]) -> list[Any]:
     try:
-        return rows.entries(conn)
+        return read()
     except (ValueError, TypeError, KeyError):  # an event that nobody can have written
         _bad("an entry", "events that can be read", "something else")
 
@@ -84,27 +95,46 @@ def _check_chain(chain: Sequence[JournalRow], length: int, head: str) -> None:
         _bad("the chain's head", f"{length} rows ending in {head[:12]}…", f"{len(chain)} ending in {previous[:12]}…")
 
 
-def _check_records(chain: Sequence[JournalRow], accounts: Any, releases: Any, entries: Any) -> None:
-    told = journal.latest(chain)
-    for kind, said, kept in zip(("account", "release", "entry"), told, (accounts, releases, entries), strict=True):
-        name = "name" if kind == "account" else "id"
-        stored = {r.to_record()[name]: r.to_record() for r in kept}
+def _check_records(told: journal.Told, kept: dict[str, Sequence[Any]]) -> None:
+    for kind, name in (("account", "name"), ("release", "id"), ("entry", "id"), ("plan", "id")):
+        said = {"account": told.accounts, "release": told.releases, "entry": told.entries, "plan": told.plans}[kind]
+        stored = {r.to_record()[name]: r for r in kept[kind]}
         for identity in said.keys() | stored.keys():
             if identity not in stored or identity not in said:
                 _bad(f"{kind} {identity}", "one record in its table and in the journal", "only one of the two")
-            differing = [f for f, value in said[identity].items() if stored[identity].get(f) != value]
+            record = stored[identity].to_record()
+            # What an older version did not write yet must be what it meant: the default.
+            meant = {**replay.defaults(stored[identity]), **said[identity]}
+            differing = [f for f, value in meant.items() if record.get(f) != value]
             if differing:
                 _bad(f"{kind} {identity}", "what the journal says", f"another {', '.join(differing)}")
 
 
-def _check_account(account: Account) -> None:
+def _check_account(account: Account, opened: dict[str, Any]) -> None:
     where = f"account {account.name}"
     if account.rule == FILTER and not 0 <= account.delta_limit < costs.limit_units(account.delta, ATTO):
         _bad(where, "a part of its delta set aside", account.delta_limit)
-    told = costs.fixed(account.rule, account.epsilon, account.delta, account.delta_limit)
+    first = costs.fixed(account.rule, opened["epsilon"], opened["delta"], opened["delta_limit"])
+    told = costs.fixed(account.rule, account.epsilon, account.delta, account.delta_limit, first.order)
     kept = costs.Terms(account.order, account.cost_limit, account.delta_limit)
     if told.order != kept.order or told.delta_limit != kept.delta_limit or not _close(told.cost_limit, kept.cost_limit):
         _bad(where, told, kept)
+
+
+def _check_plan(plan: Plan, account: Account, releases: Sequence[Release]) -> None:
+    where = f"plan {plan.name} of account {account.name}"
+    epsilon = declared.whole_epsilon(plan)
+    if abs(epsilon - plan.epsilon) > RELATIVE * (1 + epsilon):
+        _bad(where, f"epsilon={epsilon}, from its events", plan.epsilon)
+    if plan.takes == declared.RENYI:
+        cost, delta = declared.charged(account, plan, (0.0, 0.0))
+        if not _close(cost, plan.cost) or delta != plan.cost_delta:
+            _bad(where, f"a charge of {cost}, {delta}", f"{plan.cost}, {plan.cost_delta}")
+    elif costs.share_units(plan.epsilon, NANO) > plan.cost or costs.share_units(plan.delta, ATTO) > plan.cost_delta:
+        _bad(where, "a share that holds what it costs", f"{plan.cost}, {plan.cost_delta}")
+    used = sum(r.plan == plan.id and r.state != VOIDED for r in releases)
+    if used != plan.used or used > plan.times:
+        _bad(where, f"{used} uses of at most {plan.times}", plan.used)
 
 
 def _check_entry(entry: Entry, release: Release) -> None:
@@ -118,11 +148,15 @@ def _check_entry(entry: Entry, release: Release) -> None:
         _bad(f"entry {entry.id}", f"a delta of {delta}, from its events", entry.delta)
 
 
-def _check_release(release: Release, account: Account, entries: Sequence[Entry]) -> None:
+def _check_release(release: Release, account: Account, entries: Sequence[Entry], plan: Plan | None) -> None:
     where = f"release {release.id}"
-    cost, delta = costs.reservation(account, release.epsilon, release.delta, release.own_delta)
+    if release.relation != account.relation or release.order != (None if plan else account.order):
+        _bad(where, "its account's relation and order", f"{release.relation}, {release.order}")
+    cost, delta = (0, 0) if plan else costs.reservation(account, release.epsilon, release.delta, release.own_delta)
     if not _close(cost, release.reserved_cost) or delta != release.reserved_delta:
         _bad(where, f"a reservation of {cost}, {delta}", f"{release.reserved_cost}, {release.reserved_delta}")
+    if plan is not None and not declared.covers(plan.events, costs.all_events(entries)):
+        _bad(where, f"events that plan {plan.name} declared", "others")
     if release.state in (RESERVED, VOIDED):
         if entries or release.charged_cost not in (None, 0):
             _bad(where, f"no entry and no charge, being {release.state}", "some")
@@ -138,7 +172,7 @@ def _check_release(release: Release, account: Account, entries: Sequence[Entry])
 def _check_charge(release: Release, entries: Sequence[Entry]) -> None:
     where = f"release {release.id}"
     final_delta = release.final_delta or 0.0
-    epsilon = accountant.epsilon(costs.all_events(entries), final_delta)
+    epsilon = costs.together(release, costs.all_events(entries), final_delta)
     if release.final_epsilon is None or abs(epsilon - release.final_epsilon) > RELATIVE * (1 + epsilon):
         _bad(where, f"a final epsilon of {epsilon}, from its events", release.final_epsilon)
     cost, delta = costs.charge(release, entries, release.final_epsilon, final_delta)
@@ -148,19 +182,29 @@ def _check_charge(release: Release, entries: Sequence[Entry]) -> None:
         _bad(where, f"at most the {release.reserved_cost}, {release.reserved_delta} reserved", f"{cost}, {delta}")
 
 
-def _check_balance(account: Account, tally: Tally, releases: Sequence[Release]) -> None:
+def _check_balances(
+    account: Account, own: Tally, blocks: dict[str, Tally], releases: Sequence[Release], plans: Sequence[Plan]
+) -> None:
+    declared_cost = Tally(cost_spent=sum(p.cost for p in plans), delta_spent=sum(p.cost_delta for p in plans))
+    told = {None: _sum([r for r in releases if not r.blocks]).plus(declared_cost)}
+    told |= {name: _sum([r for r in releases if name in r.blocks]) for name in blocks}
+    for name, kept in {None: own, **blocks}.items():
+        where = f"the balance of account {account.name}" + (f", block {name}" if name else "")
+        if told[name] != kept:
+            _bad(where, told[name], kept)
+        if min((kept if name is None else kept.plus(own)).left(account)) < 0:
+            _bad(where, "at most its limit", "more")
+
+
+def _sum(releases: Sequence[Release]) -> Tally:
     over = [r for r in releases if r.state in (SETTLED, VOIDED)]
     held = [r for r in releases if r.state in (RESERVED, STARTED)]
-    told = Tally(
+    return Tally(
         cost_spent=sum(r.charged_cost or 0 for r in over),
         cost_held=sum(r.reserved_cost for r in held),
         delta_spent=sum(r.charged_delta or 0 for r in over),
         delta_held=sum(r.reserved_delta for r in held),
     )
-    if told != tally:
-        _bad(f"the balance of account {account.name}", told, tally)
-    if min(tally.left(account)) < 0:
-        _bad(f"the balance of account {account.name}", "at most its limit", "more")
 
 
 def _close(recomputed: int, stored: int) -> bool:

@@ -47,6 +47,9 @@ class TableSettings(dg.Model, dg.Resolvable):
     source: str = Field(description="CSV or Parquet path, duckdb:///file.duckdb?table=name, or demo://name.")
     account: str = Field(description="The privacy account to charge; open it first: dp-synth ledger open.")
     epsilon: float = Field(description="The most that one refresh may cost.")
+    plan: str | None = Field(
+        default=None, description="A plan declared with dp-synth ledger plan; each refresh uses it once."
+    )
     delta: float | Literal["auto"] = Field(default="auto", description="auto = 1 / N^1.2, capped at the account's.")
     unit: Literal["row"] | UnitSettings | str = Field(
         default="row", description="row, a column, or {column, max_rows}."

@@ -10,6 +10,9 @@ from dagster._utils.schedules import schedule_execution_time_iterator
 
 from dp_synth_pipeline.orchestration.config import TableSettings
 
+ACCOUNT, EPSILON = "dp_synth/account", "dp_synth/epsilon"
+"""Tags by which a forecast knows what one tick of a schedule asks for."""
+
 
 def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> list[dg.ScheduleDefinition]:
     """Return the table's refresh schedule, off until a person starts it; none without a cron.
@@ -25,7 +28,7 @@ def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> lis
             cron_schedule=settings.schedule,
             execution_timezone="UTC",
             description=f"Refreshes {settings.name}; each tick charges {settings.account} at most {settings.epsilon:g}.",
-            tags={"dp_synth/account": settings.account},
+            tags={ACCOUNT: settings.account, EPSILON: repr(settings.epsilon)},
         )
     ]
 

@@ -10,6 +10,11 @@ from dp_synth_pipeline.errors import InvalidInput
 ADD_REMOVE = "add-remove"
 """Two tables are neighbours if one is the other plus all rows of one privacy unit."""
 
+REPLACE_ONE = "replace-one"
+"""Two tables are neighbours if one privacy unit's rows in one are replaced by another unit's rows in the other."""
+
+RELATIONS = (ADD_REMOVE, REPLACE_ONE)
+
 DELTA_EXPONENT = 1.2
 """`delta="auto"` is 1 / N ** 1.2, the convention of NeMo Safe Synthesizer; N is public or privately counted."""
 
@@ -54,6 +59,12 @@ class Budget:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_delta(self.delta)
+
+
+def check_relation(relation: str) -> None:
+    """Accept a neighbouring relation that can be accounted for; refuse all else by name."""
+    if relation not in RELATIONS:
+        raise InvalidInput(f"relation must be one of {', '.join(RELATIONS)}; got {relation!r}.")
 
 
 def check_epsilon(epsilon: float) -> None:

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import accountant
-from dp_synth_pipeline.privacy.budget import Budget
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget
 from dp_synth_pipeline.privacy.events import Event, Gaussian
 
 LEAST, MOST = 0.2, 1e5
@@ -26,6 +26,7 @@ def least_noise(
     *,
     order: float | None = None,
     rdp_limit: float | None = None,
+    relation: str = ADD_REMOVE,
 ) -> float:
     """Return the least noise multiplier at which `plan(noise)` costs at most `budget`.
 
@@ -35,6 +36,7 @@ def least_noise(
         plan: the events performed at a given noise multiplier; their cost must fall as the noise grows.
         budget: the (epsilon, delta) that PLD accounting must not exceed.
         order, rdp_limit: if given, the plan's Renyi divergence at `order` must not exceed `rdp_limit` either.
+        relation: the neighbouring relation under which both are computed.
 
     Raises:
         InvalidInput: if even the largest noise does not fit, since the plan's fixed parts cost too much.
@@ -42,9 +44,9 @@ def least_noise(
 
     def fits(noise: float) -> bool:
         events = plan(noise)
-        if order is not None and rdp_limit is not None and accountant.rdp(events, order) > rdp_limit:
+        if order is not None and rdp_limit is not None and accountant.rdp(events, order, relation) > rdp_limit:
             return False
-        return accountant.epsilon(events, budget.delta) <= budget.epsilon
+        return accountant.epsilon(events, budget.delta, relation) <= budget.epsilon
 
     low, high = LEAST, 1.0
     while not fits(high):

@@ -7,7 +7,8 @@ events that library lacks: the discrete Gaussian, and thresholding, which costs 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -144,6 +145,25 @@ class Threshold(Event):
     @property
     def own_delta(self) -> float:
         return self.delta
+
+
+def repeated(events: Iterable[Event], times: int) -> tuple[Event, ...]:
+    """Return the events of `times` repetitions, in as few events as they can be written.
+
+    Example:
+        >>> repeated([Gaussian(2.0), SubsampledGaussian(1.0, 0.1, 10), Threshold(1e-9)], 2)[:2]
+        (Gaussian(noise_multiplier=2.0, count=2), SubsampledGaussian(noise_multiplier=1.0, sample_rate=0.1, steps=20))
+    """
+    _whole("times", times)
+    whole: list[Event] = []
+    for event in events:
+        if isinstance(event, SubsampledGaussian):
+            whole.append(replace(event, steps=event.steps * times))
+        elif isinstance(event, (Gaussian, DiscreteGaussian)):
+            whole.append(replace(event, count=event.count * times))
+        else:
+            whole.extend([event] * times)
+    return tuple(whole)
 
 
 _KINDS = {c.kind: c for c in (DiscreteLaplace, DiscreteGaussian, Gaussian, SubsampledGaussian, Threshold)}

@@ -64,8 +64,8 @@ class Counts:
 
     def precision(self, column: Column) -> np.ndarray:
         """Count values by the precision they need: decimals by digits after the point, datetimes by resolution."""
-        single = pa.types.is_float32(column.arrow_type)  # 0.1 is stored as 0.10000000149
-        of = partial(_digits, rtol=1e-7 if single else 1e-12) if column.kind is Kind.DECIMAL else _resolutions
+        single = pa.types.is_float32(column.arrow_type)
+        of = partial(_digits, single=single) if column.kind is Kind.DECIMAL else _resolutions
         return sum((of(x) for x in self._axis(column)), start=of(np.zeros(0)))
 
     def _axis(self, column: Column) -> Iterator[np.ndarray]:
@@ -81,10 +81,13 @@ class Counts:
             return con.execute(query).fetchall()
 
 
-def _digits(x: np.ndarray, rtol: float) -> np.ndarray:
+def _digits(x: np.ndarray, *, single: bool) -> np.ndarray:
     needed = np.full(len(x), MAX_DECIMALS + 1)
     for d in range(MAX_DECIMALS, -1, -1):
-        needed[np.isclose(np.round(x, d), x, rtol=rtol, atol=1e-12)] = d
+        rounded = np.round(x, d)
+        # 0.1 in single precision is 0.10000000149; in double precision, sums of cents are off by a few last digits.
+        same = rounded.astype(np.float32) == x if single else np.isclose(rounded, x, rtol=1e-12, atol=1e-15)
+        needed[same] = d
     return np.bincount(needed, minlength=MAX_DECIMALS + 2).astype(np.int64)
 
 

@@ -115,12 +115,12 @@ def forge(ledger: Ledger, change) -> None:
         draft = JournalRow(**{**row.to_record(), "body": json.dumps(facts, sort_keys=True), "previous": previous})
         previous = journal.link(draft)
         chain.append({**draft.to_record(), "hash": previous})
-    accounts, releases, entries = journal.latest(JournalRow(**r) for r in chain)
+    told = journal.latest(JournalRow(**r) for r in chain)
     with ledger._store.write() as conn:
         conn.execute(sa.delete(J))
         conn.execute(sa.insert(J), chain)
         conn.execute(sa.update(S).values(head=previous))
-        for table, records, name in ((A, accounts, "name"), (R, releases, "id"), (E, entries, "id")):
+        for table, records, name in ((A, told.accounts, "name"), (R, told.releases, "id"), (E, told.entries, "id")):
             for identity, record in records.items():
                 conn.execute(sa.update(table).where(table.c[name] == identity).values(record))
 

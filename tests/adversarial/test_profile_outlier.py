@@ -15,7 +15,7 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import measure
 from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import TableProfile
-from tests.unit.tabular.snapshots import profile, profiles, take
+from tests.unit.tabular.snapshots import no_noise, profile, profiles, quiet, take
 
 ROWS = 300
 NAMED = "canary-of-Kirchheim"
@@ -36,8 +36,8 @@ def rows(outlier: bool, times: int = 1) -> pa.Table:
 def test_what_one_person_alone_holds_is_in_no_profile(tmp_path: Path) -> None:
     snapshot = take(rows(True), tmp_path, {"who": {"kind": "identifier"}})
     plan = ProfilePlan(None, 4.0, 1e-9, population=ROWS)
-    # In 200 runs any value of one row alone is named with a probability of at most 200 * 1e-9.
-    for found in profiles(snapshot, plan, 200):
+    # In 100 runs any value of one row alone is named with a probability of at most 100 * 1e-9.
+    for found in profiles(snapshot, plan, 100):
         assert NAMED not in found.to_json()
         assert "1048577" not in found.to_json()
 
@@ -45,15 +45,16 @@ def test_what_one_person_alone_holds_is_in_no_profile(tmp_path: Path) -> None:
 def test_a_person_with_all_rows_that_a_unit_may_have_is_in_no_profile(tmp_path: Path) -> None:
     unit = PrivacyUnit("who", 3)
     snapshot = take(rows(True, times=3), tmp_path, unit=unit)
-    for found in profiles(snapshot, ProfilePlan(None, 8.0, 1e-9, unit, population=ROWS), 200):
+    for found in profiles(snapshot, ProfilePlan(None, 8.0, 1e-9, unit, population=ROWS), 100):
         assert NAMED not in found.to_json()
         assert "1048577" not in found.to_json()
 
 
 def test_the_snapshot_that_was_profiled_does_hold_the_outlier(tmp_path: Path) -> None:
     # Without noise the same profile does name it, so the tests above can fail.
-    snapshot = take(rows(True, times=3), tmp_path, {"who": {"kind": "identifier"}})
-    found = profile(snapshot, ProfilePlan(None, 0.2, 0.4, population=ROWS))
+    snapshot = take(rows(True, times=4), tmp_path, {"who": {"kind": "identifier"}})
+    with no_noise():
+        found = profile(snapshot, quiet(ROWS, 0.2))
     assert NAMED in found["place"].values
 
 
@@ -72,7 +73,7 @@ def test_the_bounds_and_the_null_rate_pass_a_distinguishing_test(tmp_path: Path,
     without = take(pa.table({"paid": pa.array(paid)}), tmp_path / "without")
     plan = ProfilePlan(None, 6.0, 1e-6, population=ROWS)
     cost = accountant.epsilon(plan.histogram_events(with_it.schema), 1e-5)
-    runs = 300
+    runs = 100
     seen = [sum(map(event, profiles(s, plan, runs))) for s in (with_it, without)]
     # If P[event without] <= p then P[event with] <= e^cost * p + delta. Upper confidence bounds at 1e-8 for both.
     for a, b in (seen, seen[::-1]):

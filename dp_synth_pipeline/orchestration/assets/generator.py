@@ -5,7 +5,7 @@ import dagster as dg
 from dp_synth_pipeline.ledger import Ledger, Release
 from dp_synth_pipeline.model.spec import TrainingPlan
 from dp_synth_pipeline.orchestration import metadata, planning, progress
-from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.assets.handles import declared_events, load
 from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.continuity import HEAD
@@ -75,6 +75,9 @@ def _plan(ledger: Ledger, release: Release, settings: TableSettings, population:
     """Calibrate training to what the release has left after its count and profile."""
     asked = planning.Asked(release.epsilon, release.delta, release.own_delta)
     delta = planning.final_delta(settings, asked, population)
+    declared = declared_events(ledger, release)
+    if declared is not None:
+        return planning.declared_training(population, declared), delta
     spent = [event for entry in ledger.entries(release_id=release.id) for event in entry.events]
     plan = planning.calibrate(
         planning.training_plan(population, settings.training.spec()),
@@ -82,5 +85,6 @@ def _plan(ledger: Ledger, release: Release, settings: TableSettings, population:
         Budget(release.epsilon, delta),
         order=release.order,
         rdp_limit=release.rdp_limit,
+        relation=release.relation,
     )
     return plan, delta

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from dp_synth_pipeline.ledger import Ledger, Release
+from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 _SCHEMA: TypeAdapter[TableSchema] = TypeAdapter(TableSchema)
@@ -63,6 +64,8 @@ def load(handle: dict[str, Any]) -> Refresh:
     return Refresh(**handle)
 
 
-def digest(facts: Any) -> str:
-    """Return compact JSON, for metadata."""
-    return json.dumps(facts, separators=(",", ":"))
+def declared_events(ledger: Ledger, release: Release) -> tuple[Event, ...] | None:
+    """Return what the plan that a release is a use of declared; None if it is no use of a plan."""
+    if release.plan is None:
+        return None
+    return next(p.events for p in ledger.plans(release.account) if p.id == release.plan)

@@ -1,6 +1,7 @@
 """`ingested`: reserve the whole release, then, and only then, open the source and copy it into a restricted snapshot."""
 
 import shutil
+from dataclasses import asdict
 
 import dagster as dg
 
@@ -51,6 +52,13 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
             except InvalidInput as error:
                 book.void(release.id, "the source cannot be used")
                 raise error
+            book.note_source(release.id, snapshot.digest)
+            same = book.same_source(snapshot.digest, not_account=settings.account)
+            if same:
+                context.log.warning(
+                    f"accounts {', '.join(same)} already released from this very content: whoever is in it is protected "
+                    f"by the sum of those budgets, not by each alone. Charge one account for one data set."
+                )
             report(1, 1)
         handle = Refresh(release.id, dump_schema(snapshot.schema), snapshot.digest, snapshot.units)
         return dg.MaterializeResult(
@@ -60,6 +68,7 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
                 "visibility": metadata.RESTRICTED,
                 HEAD: book.head(),
                 "source_fingerprint": book.fingerprint(snapshot.digest),
+                **({"same_content_as_accounts": same} if same else {}),
                 "dagster/column_schema": metadata.column_schema(snapshot.schema),
             },
             data_version=dg.DataVersion(book.fingerprint(snapshot.digest)[:16]),
@@ -72,12 +81,12 @@ def reserve(context: dg.AssetExecutionContext, ledger: Ledger, settings: TableSe
     """Reserve the release; the key is this run, this step and this attempt, so a retry is a new charge."""
     account = ledger.account(settings.account)
     asked = planning.ask(settings, account.delta)
+    # A use of a declared plan costs what the plan declared, whatever the YAML asks for.
+    costs = {"plan": settings.plan} if settings.plan else asdict(asked)
     return ledger.reserve(
         settings.account,
         key=f"{context.run_id}:{settings.name}:{context.retry_number}",
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        own_delta=asked.own_delta,
+        **costs,  # type: ignore[arg-type]
         unit=str(settings.privacy_unit),
         max_rows=settings.privacy_unit.max_rows,
         table=settings.name,

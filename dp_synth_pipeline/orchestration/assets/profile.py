@@ -3,7 +3,7 @@
 import dagster as dg
 
 from dp_synth_pipeline.orchestration import metadata, planning, progress
-from dp_synth_pipeline.orchestration.assets.handles import load
+from dp_synth_pipeline.orchestration.assets.handles import declared_events, load
 from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
@@ -30,7 +30,12 @@ def profile(settings: TableSettings) -> dg.AssetsDefinition:
             report = progress.reporter(context, f"{settings.name}: profile")
             report(0, 1)
             asked = planning.Asked(release.epsilon, release.delta, release.own_delta)
-            plan = planning.plan_profile(settings, asked, schema)
+            declared = declared_events(book, release)
+            plan = (
+                planning.plan_profile(settings, asked, schema, release.relation)
+                if declared is None
+                else planning.declared_profile(settings, declared)
+            )
             if plan.count_events():
                 book.start(release.id, "row count", plan.count_events())
             population = measure.measure_population(refresh.units, plan)

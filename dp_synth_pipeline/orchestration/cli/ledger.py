@@ -1,19 +1,31 @@
-"""`dp-synth ledger`: open privacy accounts on purpose, and see and verify what was spent."""
+"""`dp-synth ledger`: what a person decides about privacy accounts, and what the ledger answers."""
 
 from __future__ import annotations
 
+import getpass
+import json
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration.cli import answers
 from dp_synth_pipeline.orchestration.resources import ledger_url
+from dp_synth_pipeline.privacy import events
 
-app = typer.Typer(help="Open, show and verify privacy accounts.", no_args_is_help=True)
+app = typer.Typer(
+    help="Open, raise, plan, settle, show, forecast, export and verify privacy accounts.", no_args_is_help=True
+)
 
 Url = Annotated[str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")]
+Why = Annotated[str, typer.Option(help="The reason, for the record.")]
+Who = Annotated[str, typer.Option(help="Who decides; default: the user of this machine.")]
+
+
+def _book(url: str) -> Ledger:
+    return Ledger.open(url or ledger_url())
 
 
 @app.command("open")
@@ -24,18 +36,118 @@ def open_account(
         float, typer.Option(help="The delta of that guarantee; below one over the number of people.")
     ] = 1e-5,
     unit: Annotated[str, typer.Option(help="Whose presence is hidden: row, or a column such as patient_id.")] = "row",
-    max_rows: Annotated[int, typer.Option(help="Rows kept per unit; 1 when the unit is a row.")] = 0,
-    why: Annotated[str, typer.Option(help="Who decided this, and for what.")] = "",
+    max_rows: Annotated[int, typer.Option(help="Rows kept per unit; 1 when the unit is a row, else 4.")] = 0,
+    relation: Annotated[str, typer.Option(help="Neighbouring tables: add-remove, or replace-one.")] = "add-remove",
+    rule: Annotated[str, typer.Option(help="filter (any number of releases), or plan (declared ones).")] = "filter",
+    blocks: Annotated[
+        list[str] | None, typer.Option(help="A block with a balance of its own; may be repeated.")
+    ] = None,
+    unit_in_one_block: Annotated[bool, typer.Option(help="Confirm that no unit has rows in two blocks.")] = False,
+    why: Why = "",
     ledger: Url = "",
 ) -> None:
     """Open a privacy account. Only a person does this; a pipeline never opens or raises one."""
-    rows = max_rows or (1 if unit == "row" else 4)
-    book = Ledger.open(ledger or ledger_url())
-    opened = book.open_account(account, epsilon=epsilon, delta=delta, unit=unit, max_rows=rows, why=why)
+    opened = _book(ledger).open_account(
+        account,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        max_rows=max_rows or (1 if unit == "row" else 4),
+        relation=relation,
+        rule=rule,  # type: ignore[arg-type]
+        blocks=blocks or (),
+        unit_in_one_block=unit_in_one_block,
+        why=why,
+    )
+    order = f", Renyi order {opened.order:g}" if opened.order else ""
     Console().print(
         f"Opened [bold]{opened.name}[/]: epsilon {opened.epsilon:g}, delta {opened.delta:g}, unit {opened.unit}, "
-        f"Renyi order {opened.order:g}. It starts with nothing spent."
+        f"{opened.relation}{order}. Nothing is spent yet.",
+        highlight=False,
     )
+
+
+@app.command("raise")
+def raise_account(
+    account: Annotated[str, typer.Argument(help="The account.")],
+    why: Why,
+    epsilon: Annotated[float | None, typer.Option(help="The new limit; never below the old one.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The new delta; never below the old one.")] = None,
+    who: Who = "",
+    ledger: Url = "",
+) -> None:
+    """Raise an account's limit, on record with a reason and a name. What was promised to people before is then weaker."""
+    raised = _book(ledger).raise_account(account, epsilon=epsilon, delta=delta, why=why, who=who or getpass.getuser())
+    Console().print(
+        f"Raised [bold]{raised.name}[/] to epsilon {raised.epsilon:g}, delta {raised.delta:g}.", highlight=False
+    )
+
+
+@app.command("plan")
+def declare_plan(
+    account: Annotated[str, typer.Argument(help="The account.")],
+    times: Annotated[int, typer.Option(help="How often it may run.", min=1)],
+    why: Why,
+    name: Annotated[str, typer.Option(help="A name, for `plan: NAME` in a table's YAML.")] = "refresh",
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="kind:key=value,...: subsampled_gaussian:noise_multiplier=2,sample_rate=0.01,steps=800"),
+    ] = None,
+    like: Annotated[str | None, typer.Option(help="Take the events of this release instead.")] = None,
+    share: Annotated[str | None, typer.Option(help="EPSILON,DELTA of the account that the plan takes.")] = None,
+    who: Who = "",
+    ledger: Url = "",
+) -> None:
+    """Declare that a release will run at most so often: accounted once for all, by the tightest accountant there is."""
+    book = _book(ledger)
+    if bool(event) == bool(like):
+        raise InvalidInput("give the events of one release with --event, or a release to copy with --like.")
+    facts = (
+        [e for entry in book.entries(release_id=like) for e in entry.events]
+        if like
+        else [_event(e) for e in event or ()]
+    )
+    plan = book.declare_plan(
+        account, name=name, events=facts, times=times, why=why, who=who or getpass.getuser(), share=_share(share)
+    )
+    Console().print(
+        f"Declared [bold]{plan.name}[/] on {account}: at most {plan.times} times, together epsilon {plan.epsilon:.4g} at "
+        f"delta {plan.delta:.2g}. Name it in the table's YAML: plan: {plan.name}.",
+        highlight=False,
+    )
+
+
+@app.command("settle")
+def settle(
+    entry: Annotated[str, typer.Argument(help="The entry of a crashed training; see dp-synth ledger show ACCOUNT.")],
+    why: Why,
+    at_mark: Annotated[
+        bool, typer.Option("--at-mark", help="Charge the steps up to the durable mark, and no more.")
+    ] = False,
+    who: Who = "",
+    ledger: Url = "",
+) -> None:
+    """Settle a crashed release: charge what started, give back the rest. Only a person can say that it is really dead."""
+    book = _book(ledger)
+    if not at_mark:
+        raise InvalidInput("say --at-mark: the crashed training is charged up to its durable mark, and no less.")
+    settled = book.settle_at_mark(entry, why=why, who=who or getpass.getuser())
+    release = book.settle(settled.release_id)
+    Console().print(
+        f"Settled release {release.id[:12]}: {settled.steps_paid} steps charged, epsilon {release.final_epsilon:.4g}.",
+        highlight=False,
+    )
+
+
+@app.command("void")
+def void(
+    release: Annotated[str, typer.Argument(help="A release of which nothing has started.")],
+    why: Why,
+    ledger: Url = "",
+) -> None:
+    """Give back a reservation of which nothing has started; it costs nothing."""
+    voided = _book(ledger).void(release, why)
+    Console().print(f"Voided release {voided.id[:12]}; nothing was charged.", highlight=False)
 
 
 @app.command("show")
@@ -44,45 +156,82 @@ def show(
     ledger: Url = "",
 ) -> None:
     """Show balances, and for one account every release and what each of its mechanisms cost."""
-    book, console = Ledger.open(ledger or ledger_url()), Console()
-    accounts = [book.account(account)] if account else book.accounts()
-    if not accounts:
-        console.print("No account yet. Open one: dp-synth ledger open NAME --epsilon E --delta D.")
-        return
-    table = Table(
-        "account", "unit", "epsilon", "delta", "epsilon spent", "one more release up to", title="Privacy accounts"
-    )
-    for a in accounts:
-        b = book.balance(a.name)
-        table.add_row(
-            a.name,
-            a.unit,
-            f"{a.epsilon:g}",
-            f"{a.delta:.1e}",
-            f"{b.epsilon_spent:.3f}",
-            f"epsilon {b.epsilon_left:.3f}",
-        )
-    console.print(table)
-    if account:
-        _releases(book, account, console)
+    answers.show(_book(ledger), account, Console())
 
 
-def _releases(book: Ledger, account: str, console: Console) -> None:
-    table = Table("when", "table", "state", "epsilon", "delta", "mechanisms", "run", title=f"Releases of {account}")
-    for r in book.releases(account):
-        told = [e.mechanism for e in book.entries(release_id=r.id)]
-        epsilon = f"{r.final_epsilon:.3f}" if r.final_epsilon is not None else f"up to {r.epsilon:g}"
-        delta = f"{r.final_delta:.1e}" if r.final_delta is not None else f"up to {r.delta:.1e}"
-        table.add_row(r.reserved_at[:19], r.table, r.state, epsilon, delta, ", ".join(told), r.run_id[:8])
-    console.print(table)
+@app.command("history")
+def history(
+    account: Annotated[str | None, typer.Argument(help="One account; all of them without it.")] = None,
+    ledger: Url = "",
+) -> None:
+    """Show the journal: every decision, by whom, when, with its place in the hash chain."""
+    answers.history(_book(ledger), account, Console())
+
+
+@app.command("can")
+def can(
+    account: Annotated[str, typer.Argument(help="The account.")],
+    epsilon: Annotated[float, typer.Option(help="What one release would cost at most.")],
+    delta: Annotated[float | None, typer.Option(help="Its delta; default: the account's.")] = None,
+    ledger: Url = "",
+) -> None:
+    """Say whether a release would be admitted now, and how many; charge nothing. Exit code 3 if not even one."""
+    answers.can(_book(ledger), account, epsilon, delta, Console())
+
+
+@app.command("forecast")
+def forecast(
+    account: Annotated[str | None, typer.Argument(help="One account; all that have a schedule without it.")] = None,
+    days: Annotated[int, typer.Option(help="How far ahead.", min=1)] = 365,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Ask for this epsilon each time instead of the schedules'.")
+    ] = None,
+    every: Annotated[str | None, typer.Option(help="A cron to assume instead of the project's schedules.")] = None,
+    ledger: Url = "",
+) -> None:
+    """Say when the schedules exhaust an account, and the epsilon at which all their refreshes would fit."""
+    answers.forecast(_book(ledger), account, days, epsilon, every, Console())
+
+
+@app.command("export")
+def export(
+    account: Annotated[str | None, typer.Argument(help="One account; all of them without it.")] = None,
+    format: Annotated[str, typer.Option(help="json, csv or html.")] = "json",
+    out: Annotated[str, typer.Option(help="A file; default: standard output.")] = "",
+    ledger: Url = "",
+) -> None:
+    """Write everything a governance review asks: who, when, which run and code, which mechanism, at what cost."""
+    answers.export(_book(ledger), account, format, out)
 
 
 @app.command("verify")
 def verify(ledger: Url = "") -> None:
     """Recompute the hash chain, every cost from its stored events and every balance; exit 4 if anything differs."""
-    book = Ledger.open(ledger or ledger_url())
-    found = book.verify()
+    found = _book(ledger).verify()
     Console().print(
         f"Verified {found.accounts} accounts, {found.releases} releases and {found.entries} entries. "
-        f"Chain head {found.head[:16]}."
+        f"Chain head {found.head[:16]}.",
+        highlight=False,
     )
+
+
+def _event(text: str) -> events.Event:
+    kind, _, rest = text.partition(":")
+    try:
+        facts = {k.strip(): json.loads(v) for k, _, v in (part.partition("=") for part in rest.split(",") if part)}
+        return events.from_dict({"kind": kind.strip(), **facts})
+    except (ValueError, TypeError):
+        raise InvalidInput(
+            f"--event {text!r}: expected kind:key=value,..., such as subsampled_gaussian:noise_multiplier=2,"
+            f"sample_rate=0.01,steps=800."
+        ) from None
+
+
+def _share(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        epsilon, delta = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--share {text!r}: expected EPSILON,DELTA, such as 2,5e-6.") from None
+    return epsilon, delta

@@ -227,7 +227,7 @@ def test_a_file_is_encoded_like_its_table_with_unit_numbers(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.decimal128(12, 0)], ids=str)
 def test_identifiers_number_the_rows_anew_across_batches(tmp_path: Path, kind: pa.DataType) -> None:
-    held = [f"secret{i}" for i in range(40)] if kind == pa.string() else list(range(1000, 1040))
+    held = [f"{i}" for i in range(1000, 1040)]
     table = pa.table({"id": pa.array(held).cast(kind), "x": [1, 2] * 20})
     codec = codec_of(table, tmp_path, {"id": {"kind": "identifier"}})
     parts = list(codec.decode_stream(iter([np.zeros((3, 1), np.int64), np.zeros((2, 1), np.int64)])))

@@ -1,0 +1,90 @@
+"""What would fit instead: the most steps at this noise, the least noise at these steps, the dates that are reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger.entry import Account
+from dp_synth_pipeline.privacy import accountant, calibration
+from dp_synth_pipeline.privacy.budget import Budget
+from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
+from dp_synth_pipeline.privacy.filter import NANO
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How many of the planned releases fit, and when the first one that does not is due.
+
+    Attributes:
+        fits: how many of the dates are reached.
+        first_refused: the date of the first release that would be refused; None if all fit.
+    """
+
+    fits: int
+    first_refused: datetime | None
+
+
+def forecast(capacity: int, dates: Sequence[datetime]) -> Forecast:
+    """Return how many of the releases due at `dates` fit an account that admits `capacity` more of them.
+
+    Example:
+        >>> days = [datetime(2030, 1, d) for d in (21, 7, 14)]
+        >>> forecast(2, days)
+        Forecast(fits=2, first_refused=datetime.datetime(2030, 1, 21, 0, 0))
+        >>> forecast(3, days).first_refused is None
+        True
+    """
+    if capacity < 0:
+        raise InvalidInput(f"capacity must be at least 0, got {capacity}.")
+    due = sorted(dates)
+    return Forecast(min(capacity, len(due)), due[capacity] if capacity < len(due) else None)
+
+
+def lines(account: Account, cost: int, epsilon: float, delta: float, events: Sequence[Event]) -> list[str]:
+    """Return one line on what these mechanisms could be to fit `epsilon` and `cost`; none without DP-SGD in them."""
+    steps = max((e.steps for e in events if isinstance(e, SubsampledGaussian)), default=0)
+    if not steps or epsilon <= 0:
+        return []
+
+    def fits(plan: Sequence[Event]) -> bool:
+        if account.order is not None and accountant.rdp(plan, account.order, account.relation) * NANO > cost:
+            return False
+        return accountant.epsilon(plan, delta, account.relation) <= epsilon
+
+    most = most_steps(events, steps, fits)
+    noise = _least_noise(account, events, Budget(epsilon, delta), cost)
+    told = [f"at this noise at most {most} of {steps} steps" if most else "at this noise not one step"]
+    told += [f"at these steps a noise multiplier of at least {noise:.4g}"] if noise else []
+    return [f"Of these mechanisms would fit: {'; '.join(told)}."]
+
+
+def most_steps(events: Sequence[Event], steps: int, fits: Callable[[Sequence[Event]], bool]) -> int:
+    """Return the largest number of steps, at most `steps`, at which the events fit; 0 for none."""
+    if fits(events):
+        return steps
+    low, high = 0, steps
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(_with_steps(events, middle, steps)) else (low, middle)
+    return low
+
+
+def _with_steps(events: Sequence[Event], steps: int, of: int) -> list[Event]:
+    return [replace(e, steps=max(1, e.steps * steps // of)) if isinstance(e, SubsampledGaussian) else e for e in events]
+
+
+def _least_noise(account: Account, events: Sequence[Event], budget: Budget, cost: int) -> float | None:
+    def plan(noise: float) -> list[Event]:
+        return [replace(e, noise_multiplier=noise) if isinstance(e, SubsampledGaussian) else e for e in events]
+
+    limit = None if account.order is None else cost / NANO
+    try:
+        found = calibration.least_noise(plan, budget, order=account.order, rdp_limit=limit, relation=account.relation)
+    except InvalidInput:  # what runs beside training costs too much already
+        return None
+    digits = 10 ** (3 - math.floor(math.log10(found)))
+    return math.ceil(found * digits) / digits

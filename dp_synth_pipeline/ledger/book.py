@@ -1,0 +1,22 @@
+"""What every part of the front door shares: the store, the key, and a consistent look at one release."""
+
+from __future__ import annotations
+
+from dp_synth_pipeline.ledger import rows
+from dp_synth_pipeline.ledger.entry import Entry, Release
+from dp_synth_pipeline.ledger.store import Store
+
+
+class Book:
+    """An open store with its key."""
+
+    def __init__(self, store: Store, key: bytes) -> None:
+        self._store = store
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._store.engine.url.render_as_string(hide_password=True)!r})"
+
+    def _snapshot(self, release_id: str) -> tuple[Release, list[Entry]]:
+        with self._store.read() as conn:
+            return rows.release_and_entries(conn, release_id)

@@ -1,0 +1,176 @@
+"""Declared plans: one release, declared to run at most so many times, and what counts as running no more than that.
+
+A plan is accounted once, for all its repetitions, by one privacy loss distribution. That is sound although its uses
+are chosen as one goes, interleave and stop short, since every mechanism of every use is dominated by the one that was
+declared for it: what is chosen later is only which of them are left out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
+from dp_synth_pipeline.ledger import costs, journal
+from dp_synth_pipeline.ledger.entry import Account, Plan
+from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.privacy import accountant, filter
+from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
+from dp_synth_pipeline.privacy.events import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    SubsampledGaussian,
+    Threshold,
+    repeated,
+)
+from dp_synth_pipeline.privacy.filter import ATTO
+
+WHOLE, SHARE, RENYI = "account", "share", "renyi"
+
+ROOM = 1e-6
+"""Part of epsilon by which a use may exceed its declared events: the last digits of a sum that was split."""
+
+
+def covers(allowed: Sequence[Event], ran: Sequence[Event]) -> bool:
+    """Say whether `ran` costs at most what `allowed` does, mechanism by mechanism.
+
+    Every mechanism that ran takes from one that was declared: of its kind and sensitivity, with at least its noise and
+    at most its sampling rate, and no more steps or releases than it has left. A "no" may be too strict, a "yes" is not.
+
+    Example:
+        >>> declared = [SubsampledGaussian(2.0, 0.01, 1000)]
+        >>> halves = [SubsampledGaussian(2.0, 0.01, 700), SubsampledGaussian(2.5, 0.01, 300)]
+        >>> covers(declared, halves), covers(declared, [*halves, halves[0]])
+        (True, False)
+    """
+    left = [_size(e) for e in allowed]
+    for event in ran:
+        size = _size(event)
+        found = next((i for i, e in enumerate(allowed) if left[i] >= size and _dominates(e, event)), None)
+        if found is None:
+            return False
+        left[found] -= size
+    return True
+
+
+def _size(event: Event) -> int:
+    if isinstance(event, SubsampledGaussian):
+        return event.steps
+    return event.count if isinstance(event, (Gaussian, DiscreteGaussian)) else 1
+
+
+def _dominates(allowed: Event, ran: Event) -> bool:
+    if isinstance(allowed, SubsampledGaussian) and isinstance(ran, SubsampledGaussian):
+        return ran.noise_multiplier >= allowed.noise_multiplier and ran.sample_rate <= allowed.sample_rate
+    if isinstance(allowed, Gaussian) and isinstance(ran, Gaussian):
+        return ran.noise_multiplier >= allowed.noise_multiplier
+    if isinstance(allowed, DiscreteGaussian) and isinstance(ran, DiscreteGaussian):
+        return ran.scale >= allowed.scale and ran.sensitivity == allowed.sensitivity
+    if isinstance(allowed, DiscreteLaplace) and isinstance(ran, DiscreteLaplace):
+        return ran.scale >= allowed.scale and ran.sensitivity == allowed.sensitivity
+    return isinstance(allowed, Threshold) and isinstance(ran, Threshold) and ran.delta <= allowed.delta
+
+
+def plan(
+    account: Account,
+    untouched: bool,
+    name: str,
+    events: tuple[Event, ...],
+    times: int,
+    share: tuple[float, float] | None,
+    *,
+    why: str,
+    who: str,
+) -> Plan:
+    """Return the plan and what it takes of the account, priced once for all its repetitions.
+
+    Args:
+        untouched: nothing was ever reserved or declared in the account.
+        share: the (epsilon, delta) that the plan takes; None for the whole account under Rule P, or for the plan's
+            Renyi divergence under Rule F.
+
+    Raises:
+        BudgetExceeded: if so many repetitions cost more than the share or the account.
+        InvalidInput: if a share is needed and missing, or is no (epsilon, delta).
+    """
+    takes = SHARE if share is not None else WHOLE if account.order is None else RENYI
+    if takes == WHOLE and not untouched:
+        raise InvalidInput(
+            f"account {account.name!r} is in use, so a plan cannot be the whole of it. Give the plan a share of it, "
+            f"(epsilon, delta), or open an account for the plan."
+        )
+    epsilon, delta = share if share is not None else (account.epsilon, account.delta)
+    check_epsilon(epsilon)
+    check_delta(delta)
+    draft = Plan(
+        id=uuid.uuid4().hex,
+        account=account.name,
+        name=name,
+        events=events,
+        times=times,
+        used=0,
+        takes=takes,
+        epsilon=0.0,
+        delta=float(delta),
+        cost=0,
+        cost_delta=0,
+        relation=account.relation,
+        declared_at=journal.now(),
+        who=who,
+        why=why,
+    )
+    made = replace(draft, epsilon=whole_epsilon(draft))
+    if takes != RENYI and not made.epsilon <= epsilon:
+        raise _too_many(made, epsilon)
+    cost, cost_delta = charged(account, made, (epsilon, delta))
+    return replace(made, cost=cost, cost_delta=cost_delta)
+
+
+def whole_epsilon(plan: Plan, times: int | None = None) -> float:
+    """Return the epsilon of all repetitions of a plan, or of so many of them, at its delta."""
+    every = repeated(plan.events, times or plan.times)
+    return accountant.epsilon(every, plan.delta, plan.relation, fixed=True)
+
+
+def charged(account: Account, plan: Plan, share: tuple[float, float]) -> tuple[int, int]:
+    """Return the (cost, delta) units that a plan takes of its account when it is declared.
+
+    Under Rule F a share of epsilon takes as many Renyi units, since the limit is epsilon less a constant; its delta
+    comes from the part that was set aside.
+    """
+    if plan.takes == WHOLE:
+        return account.cost_limit, account.delta_limit
+    if plan.takes == SHARE:
+        return costs.share_units(share[0], filter.NANO), costs.share_units(share[1], ATTO)
+    assert account.order is not None
+    every = repeated(plan.events, plan.times)
+    own = costs.share_units(accountant.own_delta(every, plan.relation), ATTO)
+    return filter.charge_units(accountant.rdp(every, account.order, plan.relation)), own
+
+
+def one_use(plan: Plan) -> tuple[float, float, float]:
+    """Return the (epsilon, delta, own delta) that one use of a plan may cost."""
+    once = accountant.epsilon(plan.events, plan.delta, plan.relation, fixed=True)
+    return once * (1 + ROOM), plan.delta, accountant.own_delta(plan.events, plan.relation)
+
+
+def fits(account: Account, tally: Tally, plan: Plan) -> bool:
+    """Say whether what a plan takes is left of its account."""
+    cost, delta = tally.left(account)
+    return plan.cost <= cost and plan.cost_delta <= delta
+
+
+def _too_many(plan: Plan, epsilon: float) -> BudgetExceeded:
+    low, high = 0, plan.times
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if whole_epsilon(plan, middle) <= epsilon else (low, middle)
+    advice = f"at most {low} fit" if low else "not one fits"
+    return BudgetExceeded(
+        f"Plan {plan.name!r} is refused: {plan.times} releases cost epsilon={plan.epsilon:.4g} at "
+        f"delta={plan.delta:g}, and it may take {epsilon:g} (Rule P).\n"
+        f"With this noise {advice}; declare fewer, or more noise. Nothing was read and nothing was changed."
+    )

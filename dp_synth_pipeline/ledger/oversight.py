@@ -1,0 +1,202 @@
+"""What a person decides, by name and with a reason: open, raise, divide into blocks, declare a plan, settle at a mark.
+
+A pipeline calls none of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import decide, declared, journal, refusal, request, rows
+from dp_synth_pipeline.ledger.book import Book
+from dp_synth_pipeline.ledger.entry import FILTER, Account, Entry, Plan, Rule
+from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.privacy.events import Event
+
+
+class Oversight(Book):
+    """The half of a ledger that is in a person's hands."""
+
+    def open_account(
+        self,
+        name: str,
+        *,
+        epsilon: float,
+        delta: float,
+        unit: str = "row",
+        max_rows: int = 1,
+        rule: Rule = FILTER,
+        own_delta_share: float = 0.05,
+        why: str = "",
+        relation: str = ADD_REMOVE,
+        blocks: Iterable[str] = (),
+        unit_in_one_block: bool = False,
+    ) -> Account:
+        """Open an account whose limit nothing but `raise_account` changes.
+
+        Args:
+            name: names one protected data set.
+            epsilon, delta: the limit on everything that will ever be released from it.
+            unit, max_rows: whose presence is hidden: 'row', or a column, with at most `max_rows` rows to a value.
+            rule: 'filter' for any number of releases chosen as one goes, 'plan' for shares of (epsilon, delta).
+            own_delta_share: under 'filter', the part of delta set aside for mechanisms with a delta of their own.
+            relation: 'add-remove' or 'replace-one': what it is that two neighbouring tables differ in.
+            blocks: disjoint parts of the table that releases may be charged to one by one.
+            unit_in_one_block: a person's word that no privacy unit has rows in two blocks; blocks are unsound without.
+
+        Raises:
+            InvalidInput: if the account exists, or a number cannot be used.
+        """
+        named = request.check_blocks(blocks)
+        if named and not unit_in_one_block:
+            raise InvalidInput(
+                "blocks have budgets of their own only if every privacy unit lives in one of them. If that is so, "
+                "confirm it with unit_in_one_block=True; if it is not, open the account without blocks."
+            )
+        opened = request.opened(
+            name,
+            epsilon,
+            delta,
+            unit,
+            max_rows,
+            rule,
+            own_delta_share,
+            why,
+            relation=relation,
+            unit_in_one_block=unit_in_one_block,
+        )
+        with self._store.write() as conn:
+            if any(a.name == name for a, _ in rows.accounts(conn)):
+                raise InvalidInput(
+                    f"account {name!r} exists and its limit is fixed. Use it as it is (dp-synth ledger show {name}), "
+                    f"or open one under another name for other data."
+                )
+            rows.add_account(conn, opened)
+            if named:
+                rows.add_blocks(conn, name, named)
+            journal.append(conn, "opened", opened, blocks=named)
+        return opened
+
+    def raise_account(
+        self, name: str, *, epsilon: float | None = None, delta: float | None = None, why: str, who: str
+    ) -> Account:
+        """Raise the limit of an account, on record with a reason and a name; never lower it, never touch its order.
+
+        Raises:
+            InvalidInput: if a limit would fall, nothing would change, or the reason or the name is missing.
+            UnknownAccount: if there is no such account.
+        """
+        note = _note(why, who)
+        with self._store.write() as conn:
+            raised = request.raised(rows.account(conn, name)[0], epsilon, delta)
+            rows.put_account(conn, raised)
+            journal.append(conn, "raised", raised, note=note)
+        return raised
+
+    def add_blocks(self, account: str, blocks: Iterable[str], *, why: str, who: str) -> list[str]:
+        """Add blocks to an account that was opened for blocks; return those that were new.
+
+        Raises:
+            InvalidInput: if the account was not opened with `unit_in_one_block`.
+        """
+        named, note = request.check_blocks(blocks), _note(why, who)
+        with self._store.write() as conn:
+            opened, _ = rows.account(conn, account)
+            if not opened.unit_in_one_block:
+                raise InvalidInput(
+                    f"account {account!r} was not opened for blocks: nobody confirmed that a privacy unit lives in "
+                    f"one of them. Open another account with unit_in_one_block=True for other data."
+                )
+            known = rows.blocks(conn, account)
+            fresh = [b for b in named if b not in known]
+            if fresh:
+                rows.add_blocks(conn, account, fresh)
+                journal.append(conn, "blocks added", account, blocks=fresh, note=note)
+        return fresh
+
+    def declare_plan(
+        self,
+        account: str,
+        *,
+        name: str,
+        events: Sequence[Event],
+        times: int,
+        why: str,
+        who: str,
+        share: tuple[float, float] | None = None,
+    ) -> Plan:
+        """Declare that releases of at most `events` will run at most `times`; charge them all, once, by one PLD.
+
+        Args:
+            events: what one release may run at most, with its public parameters.
+            share: the (epsilon, delta) of the account that the plan takes. Without one the plan is the whole account
+                under Rule P, and enters by its Renyi divergence under Rule F.
+
+        Raises:
+            BudgetExceeded: if so many releases do not fit.
+            InvalidInput: if the name is taken, or the whole account is asked for and something of it is in use.
+        """
+        note, facts = _note(why, who), request.check_events(f"plan {name}", events)
+        request.check_name(name, "a plan's")
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            raise InvalidInput(f"times must be a whole number of at least 1, got {times}.")
+        while True:
+            with self._store.read() as conn:
+                before = _in_use(conn, account)
+            opened, tally, known = before
+            if any(p.name == name for p in known):
+                raise InvalidInput(f"account {account!r} has a plan {name!r}, and it is fixed. Choose another name.")
+            untouched = not known and tally == Tally()
+            made = declared.plan(opened, untouched, name, facts, times, share, why=why, who=who)
+            with self._store.write() as conn:
+                if _in_use(conn, account) != before:
+                    continue  # another process moved first: decide again on what is there now
+                if not declared.fits(opened, tally, made):
+                    raise refusal.no_room_for_plan(opened, tally, made)
+                own = rows.account(conn, account)[1]
+                rows.put_plan(conn, made, new=True)
+                rows.put_tally(conn, account, own.plus(Tally(made.cost, 0, made.cost_delta, 0)))
+                journal.append(conn, "planned", account, plan=made, note=note)
+            return made
+
+    def settle_at_mark(self, entry_id: str, *, why: str, who: str) -> Entry:
+        """Charge a crashed mechanism only for its steps up to the durable mark; `settle` then gives back the rest.
+
+        Steps are marked before they run, so none past the mark did. From here on the mechanism may mark and run no
+        further; a resumed one is started under another name, and pays for what it replays.
+
+        Raises:
+            ReleaseStateError: if the entry has no mark, is settled otherwise, or runs something besides its steps.
+            InvalidInput: if there is no such entry, or the reason or the name is missing.
+        """
+        note = _note(why, who)
+        while True:
+            with self._store.read() as conn:
+                before = rows.entry(conn, entry_id)
+                release = rows.release(conn, before.release_id)
+            settled = decide.settled_at_mark(release, before)
+            if settled == before:
+                return before
+            with self._store.write() as conn:
+                if rows.entry(conn, entry_id) != before or rows.release(conn, release.id) != release:
+                    continue  # it marked or ended in the meantime: look again
+                rows.put_entry(conn, settled)
+                paid = {"steps_paid": before.steps_paid, "steps_charged": settled.steps_paid}
+                journal.append(conn, "settled at mark", settled.account, entries=[settled], note={**note, **paid})
+            return settled
+
+
+def _note(why: str, who: str) -> dict[str, object]:
+    request.check_word("a reason (why)", why)
+    request.check_word("a name (who)", who)
+    return {"why": why, "who": who}
+
+
+def _in_use(conn: sa.Connection, account: str) -> tuple[Account, Tally, list[Plan]]:
+    opened, tally = rows.standing(conn, account)
+    return opened, tally, [replace(p, used=0) for p in rows.plans(conn, account)]

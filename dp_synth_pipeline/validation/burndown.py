@@ -1,0 +1,112 @@
+"""The burn-down of a privacy account: where its steps, dots and labels lie, for the statement's template to draw."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+WIDTH, HEIGHT = 1000.0, 100.0
+"""The drawing's own units; the page stretches it, and keeps the lines' width."""
+
+MOST_TICKS = 5
+
+
+def when(text: Any) -> datetime | None:
+    """Read an ISO time, in UTC; None if it is missing or not one."""
+    try:
+        read = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+
+
+def day(at: datetime) -> str:
+    """Write a date for a person.
+
+    Example:
+        >>> day(datetime(2026, 3, 4, tzinfo=UTC))
+        '4 Mar 2026'
+    """
+    return f"{at.day} {at:%b %Y}"
+
+
+def layout(history: list[dict[str, Any]], forecast: dict[str, Any] | None, now: Any) -> dict[str, Any] | None:
+    """Lay out an account's history, or return None if there are not two points in time to draw.
+
+    The steps start at the left edge, run flat to `now`, and end there; beyond it lie the forecast's dates only.
+    """
+    points = sorted(((at, _share(h), h) for h in history if (at := when(h.get("at")))), key=lambda p: p[0])
+    planned = sorted(at for text in (forecast or {}).get("dates") or [] if (at := when(text)))
+    if not points or len(points) + len(planned) < 2:
+        return None
+    refused = when((forecast or {}).get("first_refused"))
+    first, today = points[0][0], max(points[-1][0], when(now) or points[-1][0])
+    last = max([today, *planned, *([refused] if refused else [])])
+    span = max((last - first).total_seconds(), 1.0)
+
+    def x(at: datetime) -> float:
+        return round(WIDTH * max(0.0, (at - first).total_seconds()) / span, 1)
+
+    fits = [at for i, at in enumerate(planned) if (at < refused if refused else i < (forecast or {}).get("fits", 0))]
+    line, raises = _steps([(x(at), share, h) for at, share, h in points], x(today))
+    return {
+        "line": line,
+        "area": f"{line}V{HEIGHT:g}H0Z",
+        "raises": raises,
+        "fits": _dots(x(at) for at in fits),
+        "refused": _dots(x(at) for at in planned[len(fits) :]),
+        "now": x(today) / 10 if last > today else None,
+        "out": {"x": x(refused) / 10, "day": day(refused)} if refused else None,
+        "left": {"x": x(today) / 10, "y": _y(points[-1][1]), "share": points[-1][1]},
+        "ticks": _ticks(first, last, lambda at: x(at) / 10),
+        "first": day(first),
+        "last": day(today),
+    }
+
+
+def _share(point: dict[str, Any]) -> float:
+    share = point.get("left_share")
+    return min(1.0, max(0.0, share)) if isinstance(share, (int, float)) and math.isfinite(share) else 0.0
+
+
+def _y(share: float) -> float:
+    return round(HEIGHT * (1 - share), 2)
+
+
+def _dots(places: Any) -> str:
+    """Return a path of points: with round caps and a width of their own, they stay round however it is stretched."""
+    return "".join(f"M{x:g} {HEIGHT:g}h0" for x in places)
+
+
+def _steps(points: list[tuple[float, float, dict[str, Any]]], end: float) -> tuple[str, list[dict[str, Any]]]:
+    """Return the path of the steps, and each raise as the line it goes up by."""
+    line, y, raises = f"M0 {_y(points[0][1]):g}", _y(points[0][1]), []
+    for x, share, point in points[1:]:
+        line += f"H{x:g}V{_y(share):g}"
+        if str(point.get("what")).startswith("raise"):
+            raises.append({"path": f"M{x:g} {y:g}V{_y(share):g}", "x": x / 10, "y": _y(share)})
+        y = _y(share)
+    return f"{line}H{end:g}", raises
+
+
+def _ticks(first: datetime, last: datetime, x: Any) -> list[dict[str, Any]]:
+    """Return at most `MOST_TICKS` round dates; the two ends, with the hour, of a history of a few days."""
+    if last - first < timedelta(days=4):
+        ends = [first] if last - first < timedelta(minutes=1) else [first, last]
+        return [{"x": x(at), "label": f"{at.day} {at:%b %H:%M}"} for at in ends]
+    if last - first < timedelta(days=75):
+        midnight = first.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+        days = [midnight + timedelta(days=i) for i in range((last - midnight).days + 1)]
+        every = next(k for k in (1, 2, 7, 14, 28) if len(days[::k]) <= MOST_TICKS)
+        return [{"x": x(at), "label": f"{at.day} {at:%b}"} for at in days[::every]]
+    months = []
+    year, month = first.year, first.month
+    while (at := datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)) <= last:
+        months.append(at)
+        year, month = at.year, at.month
+    for every in (1, 2, 3, 6, *range(12, 12 * 200, 12)):
+        shown = [at for at in months if (12 * at.year + at.month - 1) % every == 0]
+        if len(shown) <= MOST_TICKS:
+            return [{"x": x(at), "label": f"{at:%b %Y}"} for at in shown]
+    return []

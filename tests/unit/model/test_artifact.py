@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model import artifact
+from dp_synth_pipeline.model.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.spec import GeneratorSpec
+
+SPEC = GeneratorSpec(hidden=4, embedding=2, activation="relu")
+FACTS = {"release": "r-1", "event": {"kind": "subsampled_gaussian", "steps": 3}}
+
+
+def network() -> AutoregressiveNetwork:
+    made = AutoregressiveNetwork((3, 5, 2), SPEC)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.normal_()
+    return made
+
+
+def test_a_generator_comes_back_as_it_was(tmp_path: Path) -> None:
+    net = network()
+    loaded, facts = artifact.load(artifact.save(tmp_path / "generator", net, SPEC, FACTS))
+    assert facts == FACTS
+    assert not loaded.training
+    codes = torch.tensor([[0, 4, 1], [2, 0, 0]])
+    with torch.no_grad():
+        assert torch.equal(loaded(codes), net(codes))
+
+
+def test_the_artifact_is_safetensors_and_json_and_never_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("pickle was used")
+
+    for name in ("dump", "dumps", "load", "loads", "Pickler", "Unpickler"):
+        monkeypatch.setattr(pickle, name, never)
+    monkeypatch.setattr(torch, "load", never)
+    monkeypatch.setattr(torch, "save", never)
+    folder = artifact.save(tmp_path, network(), SPEC, FACTS)
+    artifact.load(folder)
+    assert sorted(p.name for p in folder.iterdir()) == ["generator.json", "generator.safetensors"]
+    header = (folder / "generator.safetensors").read_bytes()
+    described = json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])
+    assert set(described) <= {
+        "__metadata__",
+        "embed.weight",
+        "causal.weight",
+        "causal.bias",
+        "heads.weight",
+        "heads.bias",
+    }
+    assert set(json.loads((folder / "generator.json").read_text())) == {"format", "spec", "cardinalities", "facts"}
+
+
+@pytest.mark.parametrize("gone", ["generator.json", "generator.safetensors"])
+def test_missing_files_are_told_with_the_next_step(tmp_path: Path, gone: str) -> None:
+    folder = artifact.save(tmp_path, network(), SPEC, FACTS)
+    (folder / gone).unlink()
+    with pytest.raises(InvalidInput, match=r"gone; materialize .generator. again \(a new charge\)"):
+        artifact.load(folder)
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    folder = artifact.save(tmp_path, network(), SPEC, FACTS)
+    text = (folder / "generator.json").read_text().replace('"format": 1', '"format": 99')
+    (folder / "generator.json").write_text(text)
+    with pytest.raises(InvalidInput, match="another version"):
+        artifact.load(folder)

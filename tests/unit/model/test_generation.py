@@ -1,0 +1,86 @@
+"""What is drawn follows the network's own probabilities. The thresholds give a false alarm with probability 1e-7."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2
+
+from dp_synth_pipeline.model.generation import draw
+from dp_synth_pipeline.model.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.spec import GeneratorSpec
+
+CARDINALITIES = (2, 3, 2, 4)
+ROWS = 20_000
+
+
+def network(activation: str = "tanh") -> AutoregressiveNetwork:
+    made = AutoregressiveNetwork(CARDINALITIES, GeneratorSpec(hidden=5, embedding=3, activation=activation))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.normal_(std=0.7)
+    return made.eval()
+
+
+def every_row() -> np.ndarray:
+    return np.array(list(itertools.product(*map(range, CARDINALITIES))))
+
+
+def probabilities(net: AutoregressiveNetwork, forbidden: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    """Each row's probability, column by column, with forbidden codes taken out and the rest scaled up."""
+    rows = torch.from_numpy(every_row())
+    with torch.no_grad():
+        logits = net(rows).double()
+    for i, codes in enumerate(forbidden):
+        logits[:, i, list(codes)] = -torch.inf
+    each = logits.log_softmax(-1).gather(-1, rows[..., None]).squeeze(-1)
+    return each.sum(-1).exp().numpy()
+
+
+@pytest.mark.parametrize("forbidden", [(), ((), (1,), (), (0, 3))], ids=["all codes", "some forbidden"])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_rows_are_drawn_with_the_probabilities_of_the_network(activation: str, forbidden: tuple) -> None:
+    net = network(activation)
+    drawn = np.concatenate(list(draw(net, ROWS, forbidden=forbidden or None, batch=3_000)))
+    assert drawn.shape == (ROWS, len(CARDINALITIES))
+    place = np.ravel_multi_index(drawn.T, CARDINALITIES)
+    seen = np.bincount(place, minlength=48)
+    expected = ROWS * probabilities(net, forbidden)
+    assert (seen[expected == 0] == 0).all()
+    order = np.argsort(expected)
+    groups = np.cumsum(expected[order]) // 25  # cells too rare for the approximation are counted together
+    totals = [np.array([expected[order][groups == g].sum(), seen[order][groups == g].sum()]) for g in np.unique(groups)]
+    statistic = sum((s - e) ** 2 / e for e, s in totals if e > 0)
+    assert statistic < chi2.isf(1e-7, len(totals) - 1)
+
+
+def test_forbidden_codes_are_never_drawn_even_if_the_network_wants_them() -> None:
+    net = network()
+    with torch.no_grad():
+        net.heads.bias[1, 2] = 50.0
+    drawn = np.concatenate(list(draw(net, 5_000, forbidden=((), (2,), (), ()))))
+    assert set(drawn[:, 1]) == {0, 1}
+
+
+def test_as_many_rows_as_asked_come_in_batches() -> None:
+    assert [len(b) for b in draw(network(), 25, batch=10)] == [10, 10, 5]
+    assert list(draw(network(), 0)) == []
+
+
+def test_every_code_is_below_its_cardinality() -> None:
+    drawn = next(draw(network(), 4_000))
+    assert drawn.dtype == np.int64
+    assert (drawn >= 0).all()
+    assert (drawn < CARDINALITIES).all()
+
+
+def test_draws_differ_from_call_to_call_whatever_is_seeded() -> None:
+    net, drawn = network(), []
+    for _ in range(2):
+        torch.manual_seed(3)
+        np.random.seed(3)
+        drawn.append(next(draw(net, 200)))
+    assert not np.array_equal(*drawn), "200 equal rows have a probability below 1e-50"

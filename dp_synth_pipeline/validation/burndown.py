@@ -36,13 +36,16 @@ def layout(history: list[dict[str, Any]], forecast: dict[str, Any] | None, now: 
 
     The steps start at the left edge, run flat to `now`, and end there; beyond it lie the forecast's dates only.
     """
-    points = sorted(((at, _share(h), h) for h in history if (at := when(h.get("at")))), key=lambda p: p[0])
+    points: list[tuple[datetime, float, dict[str, Any]]] = sorted(
+        ((at, _share(h), h) for h in history if (at := when(h.get("at")))), key=lambda p: p[0]
+    )
     planned = sorted(at for text in (forecast or {}).get("dates") or [] if (at := when(text)))
     if not points or len(points) + len(planned) < 2:
         return None
     refused = when((forecast or {}).get("first_refused"))
-    first, today = points[0][0], max(points[-1][0], when(now) or points[-1][0])
-    last = max([today, *planned, *([refused] if refused else [])])
+    first, newest = points[0][0], points[-1][0]
+    today: datetime = max(newest, when(now) or newest)
+    last: datetime = max([today, *planned, *([refused] if refused else [])])
     span = max((last - first).total_seconds(), 1.0)
 
     def x(at: datetime) -> float:

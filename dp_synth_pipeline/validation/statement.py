@@ -55,14 +55,14 @@ def render_statement(statement: Mapping[str, Any]) -> str:
 
 
 def _account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
-    epsilon, delta = a.get("epsilon"), a.get("delta")
+    epsilon: float | None = a.get("epsilon")
+    delta: float | None = a.get("delta")
     unit, most = a.get("unit") or "row", a.get("max_rows") or 1
     releases = sorted((_release(r) for r in a.get("releases") or []), key=lambda r: r["sort"], reverse=True)
     history = list(a.get("history") or [])
     cost = _meter(a.get("cost_limit"), a.get("cost_spent"), a.get("cost_held"))
     order = a.get("order")
     rule = RULES.get(a.get("rule") or "", "").format(order="order " + _plain(order) if order else "one fixed order")
-    promised = isinstance(epsilon, (int, float)) and epsilon > 0
     relation = a.get("relation") or ADD_REMOVE
     view = {
         "name": a.get("name") or "unnamed",
@@ -71,8 +71,8 @@ def _account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
         "relation": relation,
         "epsilon": _plain(epsilon),
         "delta": _scientific(delta),
-        "tone": TONES[level(epsilon)] if promised else "fair",
-        "promise": _promise(epsilon, delta or 0.0, unit, most, relation) if promised else "",
+        "tone": TONES[level(epsilon)] if epsilon else "fair",
+        "promise": _promise(epsilon, delta or 0.0, unit, most, relation) if epsilon else "",
         "rule": rule,
         "opened": _moment(a.get("opened_at")),
         "who": a.get("who") or "",

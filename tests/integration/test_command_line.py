@@ -182,3 +182,19 @@ def test_help_teaches(shell, command):
     done = shell(*command, "--help")
     assert done.code == 0
     assert len(done.text) > 150
+
+
+def test_a_person_opens_asks_forecasts_raises_and_plans(shell):
+    assert shell("ledger", "open", "t", "--epsilon", 6, "--why", "test").code == 0
+    assert "would be admitted now" in shell("ledger", "can", "t", "--epsilon", 1).text
+    assert shell("ledger", "can", "t", "--epsilon", 60).code == 3
+    told = shell("ledger", "forecast", "t", "--every", "0 3 * * 1", "--epsilon", 1).text
+    assert "the account is exhausted on" in told
+    assert shell("ledger", "raise", "t", "--epsilon", 5, "--why", "less").code == 2
+    assert shell("ledger", "raise", "t", "--epsilon", 9, "--why", "more").code == 0
+    step = "subsampled_gaussian:noise_multiplier=4,sample_rate=0.01,steps=100"
+    assert "together epsilon" in shell("ledger", "plan", "t", "--times", 3, "--why", "x", "--event", step).text
+    assert shell("ledger", "plan", "t", "--times", 3, "--why", "x", "--event", "nonsense").code == 2
+    history = shell("ledger", "history", "t").text
+    assert all(word in history for word in ("opened", "raised", "planned"))
+    assert shell("ledger", "open", "t", "--epsilon", 6).code == 2

@@ -159,9 +159,9 @@ def test_what_was_spent_is_rounded_up_and_what_is_left_down() -> None:
 
 
 @pytest.mark.parametrize("x", [2.49999, 0.123456, 12.3456, 1e-5 * 1.23456, 7.0, 1234.56])
-def test_a_rounded_remainder_never_exceeds_the_true_one_by_more_than_its_last_digit_allows(x: float) -> None:
+def test_what_is_left_is_never_shown_as_more_than_it_is(x: float) -> None:
     shown = at_least(x)
-    mantissa, _, power = shown.replace(",", "").partition(" × 10")
+    mantissa, _, power = shown.replace(",", "").partition(" \u00d7 10")
     value = float(mantissa) * 10 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
     assert 0.99 * x < value <= x * (1 + 1e-9)
 

@@ -1,0 +1,59 @@
+"""Plans, relations and sources, as runs meet them."""
+
+import pytest
+
+from tests.integration.conftest import failure
+
+
+def test_a_refresh_may_be_one_use_of_a_declared_plan_and_the_last_use_is_followed_by_a_refusal(bench):
+    first = bench.refresh(epsilon=1.0)
+    assert first.success
+    (release,) = bench.ledger.releases("people")
+    events = [e for entry in bench.ledger.entries(release_id=release.id) for e in entry.events]
+    plan = bench.ledger.declare_plan("people", name="weekly", events=events, times=1, why="test", who="test")
+    assert bench.refresh(plan="weekly").success
+    used = bench.ledger.releases("people")[-1]
+    assert used.plan == plan.id
+    ran = [e for entry in bench.ledger.entries(release_id=used.id) for e in entry.events]
+    assert ran[-1].noise_multiplier == events[-1].noise_multiplier
+    assert ran[-1].steps == events[-1].steps
+    refused = bench.refresh(plan="weekly")
+    assert failure(refused).user_failure_data.metadata["exit_code"].value == 3
+
+
+def test_an_account_for_replaced_rows_pays_more_noise_for_the_same_epsilon(bench):
+    bench.ledger.open_account("swapped", epsilon=10.0, delta=1e-4, relation="replace-one", why="test")
+    noise = {}
+    for account in ("people", "swapped"):
+        result = bench.refresh(account=account)
+        assert result.success, failure(result)
+        release = bench.ledger.releases(account)[-1]
+        assert release.final_epsilon <= 4.0
+        noise[account] = bench.ledger.entries(release_id=release.id)[-1].events[-1].noise_multiplier
+    assert noise["swapped"] > 1.3 * noise["people"]
+    bench.ledger.verify()
+
+
+def test_the_same_content_under_another_account_is_noticed(bench):
+    assert bench.refresh(epsilon=1.0).success
+    bench.ledger.open_account("alias", epsilon=10.0, delta=1e-4, why="test")
+    result = bench.refresh(account="alias", epsilon=1.0)
+    facts = next(e for e in result.get_asset_materialization_events() if e.asset_key.path[-1] == "ingested")
+    assert facts.materialization.metadata["same_content_as_accounts"].value == ["people"]
+
+
+@pytest.mark.parametrize("cron", ["every monday", "99 * * * *"])
+def test_a_schedule_that_is_no_cron_is_refused_by_name(bench, cron):
+    with pytest.raises(Exception, match="cron"):
+        bench.settings(schedule=cron)
+
+
+def test_a_schedule_is_off_until_a_person_starts_it(bench):
+    (schedule,) = bench.definitions(schedule="0 3 * * 1").schedules
+    assert schedule.default_status.value == "STOPPED"
+    assert schedule.tags["dp_synth/epsilon"] == "4.0"
+
+
+def test_a_seed_in_the_settings_is_refused(bench):
+    with pytest.raises(Exception, match="seed"):
+        bench.settings(training={"settings": {"seed": 1}})

@@ -55,6 +55,9 @@ def lines(account: Account, cost: int, epsilon: float, delta: float, events: Seq
             return False
         return accountant.epsilon(plan, delta, account.relation) <= epsilon
 
+    beside = [e for e in events if not isinstance(e, SubsampledGaussian)]
+    if beside and not fits(beside):
+        return ["Of these mechanisms would fit: none; what runs beside the training costs too much already."]
     most = most_steps(events, steps, fits)
     noise = _least_noise(account, events, Budget(epsilon, delta), cost)
     told = [f"at this noise at most {most} of {steps} steps" if most else "at this noise not one step"]

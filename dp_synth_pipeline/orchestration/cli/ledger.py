@@ -146,7 +146,8 @@ def void(
     ledger: Url = "",
 ) -> None:
     """Give back a reservation of which nothing has started; it costs nothing."""
-    voided = _book(ledger).void(release, why)
+    book = _book(ledger)
+    voided = book.void(_release(book, release), why)
     Console().print(f"Voided release {voided.id[:12]}; nothing was charged.", highlight=False)
 
 
@@ -213,6 +214,15 @@ def verify(ledger: Url = "") -> None:
         f"Chain head {found.head[:16]}.",
         highlight=False,
     )
+
+
+def _release(book: Ledger, start: str) -> str:
+    """Complete the beginning of a release's id, as `ledger show` prints it."""
+    found = [r.id for r in book.releases() if r.id.startswith(start)]
+    if len(found) != 1:
+        how = "no release" if not found else f"{len(found)} releases"
+        raise InvalidInput(f"{how} begins with {start!r}; dp-synth ledger show ACCOUNT lists them.")
+    return found[0]
 
 
 def _event(text: str) -> events.Event:

@@ -56,7 +56,7 @@ def upgrade() -> None:
     op.create_table(
         "dp_release",
         sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("account", sa.ForeignKey("dp_account.name"), nullable=False),
+        sa.Column("account", sa.String(200), sa.ForeignKey("dp_account.name"), nullable=False),
         sa.Column("key", sa.Text, nullable=False, unique=True),
         sa.Column("table", sa.Text, nullable=False),
         sa.Column("run_id", sa.Text, nullable=False),
@@ -82,8 +82,8 @@ def upgrade() -> None:
     op.create_table(
         "dp_entry",
         sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("release_id", sa.ForeignKey("dp_release.id"), nullable=False),
-        sa.Column("account", sa.ForeignKey("dp_account.name"), nullable=False),
+        sa.Column("release_id", sa.String(32), sa.ForeignKey("dp_release.id"), nullable=False),
+        sa.Column("account", sa.String(200), sa.ForeignKey("dp_account.name"), nullable=False),
         sa.Column("position", sa.Integer, nullable=False),
         sa.Column("mechanism", sa.Text, nullable=False),
         sa.Column("events", sa.Text, nullable=False),

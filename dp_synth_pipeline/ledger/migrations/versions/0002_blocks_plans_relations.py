@@ -18,7 +18,7 @@ def upgrade() -> None:
     op.create_index("dp_release_source", "dp_release", ["fingerprint"])
     op.create_table(
         "dp_block",
-        sa.Column("account", sa.ForeignKey("dp_account.name"), primary_key=True),
+        sa.Column("account", sa.String(200), sa.ForeignKey("dp_account.name"), primary_key=True),
         sa.Column("name", sa.String(200), primary_key=True),
         sa.Column("cost_spent", sa.BigInteger, nullable=False),
         sa.Column("cost_held", sa.BigInteger, nullable=False),
@@ -28,7 +28,7 @@ def upgrade() -> None:
     op.create_table(
         "dp_plan",
         sa.Column("id", sa.String(32), primary_key=True),
-        sa.Column("account", sa.ForeignKey("dp_account.name"), nullable=False),
+        sa.Column("account", sa.String(200), sa.ForeignKey("dp_account.name"), nullable=False),
         sa.Column("name", sa.String(200), nullable=False),
         sa.Column("events", sa.Text, nullable=False),
         sa.Column("times", sa.BigInteger, nullable=False),

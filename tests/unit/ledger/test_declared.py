@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import pytest
+
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReleaseStateError
+from dp_synth_pipeline.ledger import Ledger, Plan, Release
+from dp_synth_pipeline.ledger.declared import covers
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.privacy.events import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    SubsampledGaussian,
+    Threshold,
+)
+from dp_synth_pipeline.privacy.filter import NANO
+from tests.unit.ledger.stores import ask, sealed
+
+WORD = {"why": "every week", "who": "A. Officer"}
+TRAINING = SubsampledGaussian(6.0, 0.01, 100)
+DECLARED: list[Event] = [DiscreteLaplace(40.0), DiscreteGaussian(90.0, 1, 6), TRAINING, Threshold(1e-8)]
+
+
+def declare(ledger: Ledger, account: str, times: int = 4, **more: object) -> Plan:
+    return ledger.declare_plan(account, name="weekly", events=DECLARED, times=times, **WORD, **more)  # type: ignore[arg-type]
+
+
+def use(ledger: Ledger, account: str, key: str) -> Release:
+    return ledger.reserve(account, key=key, table="t", run_id="r", code_version="v", plan="weekly")
+
+
+@pytest.mark.parametrize(
+    ("ran", "fits"),
+    [
+        ([], True),
+        (DECLARED, True),
+        (DECLARED[::-1], True),
+        ([DiscreteLaplace(41.0), Threshold(9e-9)], True),
+        ([SubsampledGaussian(6.0, 0.01, 60), SubsampledGaussian(7.0, 0.009, 40)], True),
+        ([SubsampledGaussian(6.0, 0.01, 60), SubsampledGaussian(7.0, 0.009, 41)], False),
+        ([SubsampledGaussian(5.99, 0.01, 1)], False),
+        ([SubsampledGaussian(6.0, 0.011, 1)], False),
+        ([DiscreteGaussian(90.0, 1, 7)], False),
+        ([DiscreteGaussian(200.0, 2, 1)], False),
+        ([DiscreteGaussian(89.0, 1, 1)], False),
+        ([DiscreteLaplace(40.0)] * 2, False),
+        ([DiscreteLaplace(39.0)], False),
+        ([Threshold(2e-8)], False),
+        ([Gaussian(1e4)], False),
+    ],
+)
+def test_only_what_was_declared_is_covered(ran: list[Event], fits: bool) -> None:
+    assert covers(DECLARED, ran) is fits
+
+
+def test_a_plan_that_is_the_whole_account_leaves_nothing_beside_it(ledger: Ledger) -> None:
+    plan = declare(ledger, "p")
+    alone = accountant.epsilon(DECLARED, 1e-5)
+    assert plan.takes == "account"
+    assert alone < plan.epsilon < 3 * alone
+    assert ledger.balance("p").epsilon_left == 0
+    with pytest.raises(BudgetExceeded):
+        ask(ledger, "p", "k", epsilon=0.01, delta=1e-9)
+    with pytest.raises(InvalidInput, match="a plan 'weekly'"):
+        declare(ledger, "p")
+    ledger.verify()
+
+
+@pytest.mark.parametrize("account", ["p", "f"])
+def test_a_plan_takes_a_share_beside_which_other_releases_go_on(ledger: Ledger, account: str) -> None:
+    ask(ledger, account, "k")
+    before = ledger.balance(account)
+    plan = declare(ledger, account, share=(1.0, 2e-7))
+    after = ledger.balance(account)
+    assert (plan.takes, plan.delta) == ("share", 2e-7)
+    assert plan.epsilon <= 1.0
+    assert before.cost_left - after.cost_left == NANO
+    assert before.delta_left - after.delta_left == pytest.approx(2e-7)
+    ask(ledger, account, "l")
+    ledger.verify()
+
+
+def test_a_plan_enters_a_filter_by_its_renyi_divergence(ledger: Ledger) -> None:
+    ask(ledger, "f", "k")
+    plan = declare(ledger, "f")
+    assert plan.takes == "renyi"
+    assert plan.cost == pytest.approx(4 * accountant.rdp(DECLARED, 10.0) * NANO, abs=2)
+    assert plan.cost_delta == 4 * 10**10
+    assert ledger.balance("f").cost_spent == plan.cost
+    ledger.verify()
+
+
+def test_a_whole_account_cannot_be_declared_once_something_of_it_is_in_use(ledger: Ledger) -> None:
+    ask(ledger, "p", "k")
+    before = sealed(ledger)
+    with pytest.raises(InvalidInput, match="in use"):
+        declare(ledger, "p")
+    assert sealed(ledger) == before
+
+
+@pytest.mark.parametrize("account", ["p", "f"])
+def test_a_plan_that_does_not_fit_is_refused_and_leaves_no_trace(ledger: Ledger, account: str) -> None:
+    before = sealed(ledger)
+    with pytest.raises(BudgetExceeded, match="refused"):
+        declare(ledger, account, times=2000)
+    with pytest.raises(BudgetExceeded, match="at most [0-9]+ fit|not one"):
+        declare(ledger, account, times=400, share=(0.5, 2e-7))
+    with pytest.raises(BudgetExceeded, match="smaller share"):
+        declare(ledger, account, share=(4.0, 2e-7))
+    for wrong in ({"times": 0}, {"times": 1.5}, {"share": (1.0, 0.0)}, {"why": ""}):
+        with pytest.raises(InvalidInput):
+            ledger.declare_plan(account, **{"name": "n", "events": DECLARED, "times": 1, **WORD, **wrong})  # type: ignore[arg-type]
+    assert sealed(ledger) == before
+
+
+@pytest.mark.parametrize("account", ["p", "f"])
+def test_uses_interleave_stop_short_and_are_charged_once_in_all(ledger: Ledger, account: str) -> None:
+    plan, spent = declare(ledger, account), ledger.balance(account)
+    one, two = use(ledger, account, "1"), use(ledger, account, "2")
+    for release in (one, two):
+        assert (release.plan, release.order, release.reserved_cost) == (plan.id, None, 0)
+        ledger.start(release.id, "count", DECLARED[:1])
+    ledger.start(two.id, "training", [TRAINING])
+    ledger.start(one.id, "profile", DECLARED[1:2])
+    for release in (one, two):
+        settled = ledger.settle(release.id)
+        assert (settled.charged_cost, settled.charged_delta) == (0, 0)
+        assert settled.final_epsilon is not None
+        assert settled.final_epsilon <= release.epsilon
+    assert ledger.balance(account) == spent
+    assert ledger.plans(account)[0].used == 2
+    ledger.verify()
+
+
+def test_a_plan_runs_as_often_as_declared_and_a_voided_use_comes_back(ledger: Ledger) -> None:
+    declare(ledger, "p", times=2)
+    first, second = use(ledger, "p", "1"), use(ledger, "p", "2")
+    assert use(ledger, "p", "2") == second
+    before = sealed(ledger)
+    with pytest.raises(BudgetExceeded, match="2 times, and all of them are taken"):
+        use(ledger, "p", "3")
+    assert sealed(ledger) == before
+    ledger.void(first.id, "no source")
+    with pytest.raises(ReleaseStateError):
+        ledger.void(first.id, "again")
+    assert use(ledger, "p", "3").state == "reserved"
+    with pytest.raises(BudgetExceeded):
+        use(ledger, "p", "4")
+    ledger.verify()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [SubsampledGaussian(5.0, 0.005, 10), SubsampledGaussian(6.0, 0.02, 10), Gaussian(80.0), DiscreteGaussian(90.0, 2)],
+)
+def test_a_use_starts_nothing_that_was_not_declared(ledger: Ledger, event: Event) -> None:
+    declare(ledger, "p")
+    release = use(ledger, "p", "1")
+    before = sealed(ledger)
+    with pytest.raises(BudgetExceeded, match="accounted for other events|reserved"):
+        ledger.start(release.id, "training", [event])
+    assert sealed(ledger) == before
+    assert ledger.start(release.id, "training", [TRAINING]).state == "started"
+
+
+def test_the_steps_of_a_use_are_shared_by_all_its_mechanisms(ledger: Ledger) -> None:
+    declare(ledger, "p")
+    release = use(ledger, "p", "1")
+    entry = ledger.start(release.id, "training", [TRAINING])
+    ledger.mark(entry.id, 70)
+    with pytest.raises(BudgetExceeded):
+        ledger.start(release.id, "training, resumed", [SubsampledGaussian(6.0, 0.01, 30)])
+    ledger.settle_at_mark(entry.id, **WORD)
+    with pytest.raises(BudgetExceeded):
+        ledger.start(release.id, "training, resumed", [SubsampledGaussian(6.0, 0.01, 31)])
+    ledger.start(release.id, "training, resumed", [SubsampledGaussian(6.0, 0.01, 30)])
+    ledger.settle(release.id)
+    ledger.verify()
+
+
+def test_a_plan_that_nobody_declared_is_named_beside_those_that_were(ledger: Ledger) -> None:
+    declare(ledger, "p")
+    with pytest.raises(InvalidInput, match="declared: weekly"):
+        ask(ledger, "p", "k", plan="daily")
+    with pytest.raises(InvalidInput, match="epsilon and a delta"):
+        ledger.reserve("f", key="k", table="t", run_id="r", code_version="v")

@@ -1,0 +1,135 @@
+"""A ledger written by an older version is upgraded when it is opened, and says afterwards what it said before."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Ledger, journal, migrations, tables
+from dp_synth_pipeline.ledger import key as keys
+from dp_synth_pipeline.ledger.store import Store
+from tests.unit.ledger.stores import SMALL, ask, in_processes
+
+NEW = {"dp_account": ["unit_in_one_block"], "dp_release": ["plan", "blocks", "relation"]}
+
+
+def first_version(url: str) -> None:
+    """Create an empty store as version 1 did."""
+    store = Store.open(url)
+    with store._writer.begin() as conn:
+        migrations.upgrade(conn, 0, 1)
+        key = keys.new_key()
+        kept = key.hex() if store.path is None else None
+        if store.path is not None:
+            keys.write_key(store.path.with_name(f"{store.path.name}.key"), key)
+        row = {"id": 1, "schema_version": 1, "length": 0, "head": journal.GENESIS}
+        conn.execute(sa.insert(tables.store).values(**row, key_id=keys.key_id(key), key=kept))
+
+
+def schema(url: str) -> dict[str, list[tuple[str, str, bool]]]:
+    with Store.open(url).read() as conn:
+        seen = sa.inspect(conn)
+        return {
+            t: sorted((c["name"], str(c["type"]), bool(c["nullable"])) for c in seen.get_columns(t))
+            for t in seen.get_table_names()
+        }
+
+
+def test_the_scripts_lead_to_the_tables_that_the_code_uses(url: str) -> None:
+    first_version(url)
+    assert "dp_plan" not in schema(url)
+    Ledger.open(url)
+    with Store.open(url).read() as conn:
+        assert compare_metadata(MigrationContext.configure(conn), tables.metadata) == []
+
+
+def test_the_last_script_is_the_version_of_the_code() -> None:
+    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
+    assert scripts.get_current_head() == f"{tables.SCHEMA_VERSION:04d}"
+
+
+def test_a_ledger_that_was_written_by_version_1_upgrades_verifies_and_goes_on(url: str) -> None:
+    first_version(url)
+    old = Ledger.open(url)
+    for account, rule in (("f", "filter"), ("p", "plan")):
+        old.open_account(account, epsilon=3.0, delta=1e-5, rule=rule)  # type: ignore[arg-type]
+        old.start(ask(old, account, f"{account}1").id, "profile", SMALL)
+        old.settle(old.releases(account)[0].id)
+        ask(old, account, f"{account}2")
+    downgrade(old)
+    with Store.open(url).read() as conn:
+        assert "relation" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_release")}
+    again = Ledger.open(url)
+    assert again.verify().releases == 4
+    assert again.head() == old.head()
+    again.start(again.releases("f")[1].id, "profile", SMALL)
+    again.declare_plan("f", name="w", events=SMALL, times=2, why="w", who="w")
+    assert again.verify().entries == 3
+
+
+def downgrade(ledger: Ledger) -> None:
+    """Make of a ledger what version 1 would have written: without the new columns, in tables or journal."""
+    bodies, previous = [], journal.GENESIS
+    for row in ledger.history():
+        facts = row.facts
+        for kind in ("account", "release"):
+            for name in NEW[f"dp_{kind}"] if facts[kind] else ():
+                del facts[kind][name]
+        draft = type(row)(**{**row.to_record(), "body": journal.json.dumps(facts, sort_keys=True), "previous": previous})
+        previous = journal.link(draft)
+        bodies.append({**draft.to_record(), "hash": previous})
+    with ledger._store.write() as conn:
+        conn.execute(sa.delete(tables.journal))
+        conn.execute(sa.insert(tables.journal), bodies)
+        conn.execute(sa.update(tables.store).values(head=previous, schema_version=1))
+        conn.execute(sa.text("DROP TABLE dp_plan"))
+        conn.execute(sa.text("DROP TABLE dp_block"))
+        conn.execute(sa.text("DROP INDEX dp_release_source"))
+        for table, columns in NEW.items():
+            for column in columns:
+                conn.execute(sa.text(f'ALTER TABLE {table} DROP COLUMN "{column}"'))
+
+
+def test_several_processes_that_open_an_old_ledger_upgrade_it_once(url: str) -> None:
+    first_version(url)
+    assert in_processes(4, lambda: Ledger.open(url).verify()) == [0] * 4
+    assert Ledger.open(url).verify().accounts == 0
+
+
+def test_an_upgrade_that_fails_leaves_the_old_ledger(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_version(url)
+    whole = migrations.upgrade
+
+    def half(conn: sa.Connection, version: int, to: int) -> None:
+        whole(conn, version, to)
+        raise RuntimeError
+
+    monkeypatch.setattr(migrations, "upgrade", half)
+    with pytest.raises(RuntimeError):
+        Ledger.open(url)
+    assert "dp_plan" not in schema(url)
+    monkeypatch.undo()
+    assert Ledger.open(url).verify().accounts == 0
+
+
+def test_a_newer_ledger_is_refused_by_name(url: str) -> None:
+    Ledger.open(url)
+    with Store.open(url).write() as conn:
+        conn.execute(sa.update(tables.store).values(schema_version=tables.SCHEMA_VERSION + 1))
+    with pytest.raises(InvalidInput, match="a newer release"):
+        Ledger.open(url)
+
+
+def test_alembic_is_not_loaded_to_use_a_ledger(tmp_path: Path) -> None:
+    code = "import sys; from dp_synth_pipeline.ledger import Ledger; Ledger.open(sys.argv[1]); assert 'alembic' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "l.db")], check=True)
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReleaseStateError, UnknownAccount
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.privacy import accountant, filter
+from dp_synth_pipeline.privacy.events import DiscreteGaussian, SubsampledGaussian
+from tests.unit.ledger.stores import SMALL, ask, sealed
+
+WORD = {"why": "the board agreed", "who": "A. Officer"}
+TRAINING = SubsampledGaussian(8.0, 0.01, 1000)
+
+
+@pytest.mark.parametrize("account", ["f", "p"])
+def test_a_raised_account_admits_what_it_refused_at_the_order_it_was_opened_with(ledger: Ledger, account: str) -> None:
+    before = ledger.account(account)
+    with pytest.raises(BudgetExceeded):
+        ask(ledger, account, "k", epsilon=4.0)
+    raised = ledger.raise_account(account, epsilon=6.0, **WORD)
+    assert (raised.epsilon, raised.delta, raised.order) == (6.0, before.delta, before.order)
+    assert raised.cost_limit - before.cost_limit == pytest.approx(3 * filter.NANO, abs=2)
+    assert ledger.account(account) == raised
+    assert ask(ledger, account, "k", epsilon=4.0).state == "reserved"
+    assert ledger.verify().accounts == 2
+
+
+def test_the_limit_of_a_raised_filter_is_the_one_of_its_order_and_not_of_the_best(ledger: Ledger) -> None:
+    raised = ledger.raise_account("f", epsilon=10.0, delta=2e-5, **WORD)
+    assert raised.order == 10.0 != filter.best_order(10.0, 2e-5)
+    assert raised.delta_limit == 10**12
+    assert raised.cost_limit == filter.budget_units(filter.limit(10.0, 1.9e-5, 10.0))
+    ledger.verify()
+
+
+def test_a_raise_is_on_record_with_its_reason_and_its_name(ledger: Ledger) -> None:
+    ledger.raise_account("f", epsilon=4.0, **WORD)
+    row = ledger.history("f")[-1]
+    assert (row.action, row.facts["note"]) == ("raised", WORD)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": 2.0},
+        {"delta": 1e-6},
+        {"epsilon": 4.0, "delta": 1e-6},
+        {"epsilon": 3.0},
+        {},
+        {"epsilon": float("nan")},
+        {"epsilon": float("inf")},
+        {"delta": 1.0},
+        {"epsilon": 4.0, "why": ""},
+        {"epsilon": 4.0, "who": " "},
+    ],
+)
+def test_what_is_no_raise_is_refused(ledger: Ledger, wrong: dict[str, object]) -> None:
+    before = sealed(ledger)
+    with pytest.raises(InvalidInput):
+        ledger.raise_account("f", **{**WORD, **wrong})  # type: ignore[arg-type]
+    with pytest.raises(UnknownAccount):
+        ledger.raise_account("nobody", epsilon=4.0, **WORD)
+    assert sealed(ledger) == before
+
+
+@pytest.mark.parametrize("account", ["f", "p"])
+def test_a_crashed_training_is_charged_for_its_marked_steps_only(ledger: Ledger, account: str) -> None:
+    release = ask(ledger, account, "k")
+    ledger.start(release.id, "profile", SMALL)
+    entry = ledger.start(release.id, "training", [TRAINING])
+    ledger.mark(entry.id, 300)
+    cut = ledger.settle_at_mark(entry.id, **WORD)
+    ran = SubsampledGaussian(8.0, 0.01, 300)
+    assert (cut.events, cut.steps_paid, cut.state) == ((ran,), 300, "settled")
+    assert ledger.balance(account).cost_held == release.reserved_cost
+    settled = ledger.settle(release.id)
+    exact = accountant.epsilon([*SMALL, ran], 1e-6)
+    assert settled.final_epsilon == exact
+    assert settled.charged_cost == ledger.balance(account).cost_spent < release.reserved_cost
+    assert [e.settled_at for e in ledger.entries(release_id=release.id)][1] == cut.settled_at
+    note = next(r for r in ledger.history() if r.action == "settled at mark").facts["note"]
+    assert note == {**WORD, "steps_paid": 1000, "steps_charged": 300}
+    ledger.verify()
+
+
+def test_settling_at_a_mark_twice_changes_nothing(ledger: Ledger) -> None:
+    entry = ledger.start(ask(ledger, "f", "k").id, "training", [TRAINING])
+    ledger.mark(entry.id, 300)
+    cut, before = ledger.settle_at_mark(entry.id, **WORD), ledger.head()
+    assert ledger.settle_at_mark(entry.id, **WORD) == cut
+    assert ledger.head() == before
+
+
+def test_a_worker_that_was_only_thought_dead_may_run_no_further(ledger: Ledger) -> None:
+    entry = ledger.start(ask(ledger, "f", "k").id, "training", [TRAINING])
+    ledger.mark(entry.id, 300)
+    ledger.settle_at_mark(entry.id, **WORD)
+    for steps in (300, 400):
+        with pytest.raises(ReleaseStateError, match="is settled"):
+            ledger.mark(entry.id, steps)
+
+
+@pytest.mark.parametrize(
+    "events", [SMALL, (TRAINING,), (TRAINING, SubsampledGaussian(9.0, 0.01, 10))], ids=["no steps", "no mark", "two"]
+)
+def test_what_has_no_mark_to_settle_at_stays_charged_in_full(ledger: Ledger, events: tuple) -> None:
+    entry = ledger.start(ask(ledger, "f", "k").id, "training", events)
+    if len(events) == 2:
+        ledger.mark(entry.id, 300)
+    before = sealed(ledger)
+    with pytest.raises(ReleaseStateError, match="cannot be settled at a mark"):
+        ledger.settle_at_mark(entry.id, **WORD)
+    for wrong in ({"why": ""}, {"who": ""}):
+        with pytest.raises(InvalidInput, match="on record"):
+            ledger.settle_at_mark(entry.id, **{**WORD, **wrong})
+    assert sealed(ledger) == before
+
+
+def test_what_runs_beside_the_steps_stays_charged(ledger: Ledger) -> None:
+    beside = DiscreteGaussian(80.0, 1, 2)
+    entry = ledger.start(ask(ledger, "f", "k").id, "training", [beside, TRAINING])
+    ledger.mark(entry.id, 1)
+    assert ledger.settle_at_mark(entry.id, **WORD).events == (beside, SubsampledGaussian(8.0, 0.01, 1))
+
+
+def test_a_source_is_on_record_before_the_release_ends(ledger: Ledger) -> None:
+    release = ask(ledger, "f", "k")
+    noted = ledger.note_source(release.id, "digest")
+    assert noted.fingerprint == ledger.fingerprint("digest") != "digest"
+    head = ledger.head()
+    assert ledger.note_source(release.id, "digest") == noted
+    assert ledger.head() == head
+    assert ledger.history()[-1].action == "source"
+    with pytest.raises(ReleaseStateError, match="another source"):
+        ledger.note_source(release.id, "other")
+    ledger.start(release.id, "profile", SMALL)
+    with pytest.raises(ReleaseStateError, match="another source"):
+        ledger.settle(release.id, fingerprint=ledger.fingerprint("other"))
+    assert ledger.settle(release.id).fingerprint == noted.fingerprint
+    ledger.verify()
+
+
+def test_a_data_set_under_a_second_name_is_found_by_its_content(ledger: Ledger) -> None:
+    for account in ("f", "p"):
+        ledger.note_source(ask(ledger, account, account).id, "digest")
+    assert ledger.same_source("digest", not_account="f") == ["p"]
+    assert ledger.same_source("digest") == ["f", "p"]
+    assert ledger.same_source("other", not_account="f") == []

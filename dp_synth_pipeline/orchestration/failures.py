@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ def reported(stage: str) -> Iterator[None]:
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         raise
     except Exception as error:
-        if os.environ.get("DP_SYNTH_DEBUG"):
+        if os.environ.get("DP_SYNTH_DEBUG") and sys.stderr.isatty():  # a file would be Dagster's captured log
             traceback.print_exc()
         raise _failure(UnexpectedFailure(stage, error)) from None
 

@@ -2,34 +2,56 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.orchestration.resources import HANDLES_FOLDER, StoreResource
+
+KEPT_RUNS = 20
+"""Runs whose own handles are kept beside the latest ones."""
 
 
 class HandleIOManager(dg.ConfigurableIOManager):
-    """Keeps each asset's latest handle as a file only its owner can read: handles may hold exact counts."""
+    """Keeps each asset's handle, of every recent run and the latest, in files only their owner can read.
+
+    A run reads its own handles, so two runs of one table do not mix; a run that starts in mid-chain reads the latest.
+    Handles may hold exact counts, so they lie with what is restricted.
+    """
 
     store: dg.ResourceDependency[StoreResource]
 
     def handle_output(self, context: dg.OutputContext, obj: dict[str, Any]) -> None:
-        """Write the handle atomically."""
-        path = self._path(context.asset_key)
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(obj, indent=1), encoding="utf-8")
-        partial.chmod(0o600)
-        os.replace(partial, path)
+        """Write the handle atomically, for this run and as the latest."""
+        text = json.dumps(obj, indent=1)
+        for path in (self._path(context.asset_key, context.run_id), self._path(context.asset_key)):
+            partial = path.with_name(f"{path.name}.{context.run_id}.partial")
+            partial.write_text(text, encoding="utf-8")
+            partial.chmod(0o600)
+            os.replace(partial, path)
+        runs = sorted(self._runs(context.asset_key).iterdir(), key=lambda p: p.stat().st_mtime)
+        for old in runs[:-KEPT_RUNS]:
+            shutil.rmtree(old, ignore_errors=True)
 
     def load_input(self, context: dg.InputContext) -> dict[str, Any]:
-        """Read the upstream handle."""
-        path = self._path(context.asset_key)
+        """Read the upstream handle: this run's own if it has one, else the latest."""
+        own = self._path(context.asset_key, context.step_context.run_id)
+        path = own if own.exists() else self._path(context.asset_key)
         if not path.exists():
             name = context.asset_key.to_user_string()
             raise dg.Failure(f"{name} has not been materialized yet; materialize it first.", allow_retries=False)
         return json.loads(path.read_text(encoding="utf-8"))
 
-    def _path(self, key: dg.AssetKey) -> Path:
-        return self.store.get().restricted(key.path[0]) / f"{'.'.join(key.path[1:])}.json"
+    def _runs(self, key: dg.AssetKey) -> Path:
+        folder = self.store.get().restricted(key.path[0]) / HANDLES_FOLDER
+        folder.mkdir(exist_ok=True, mode=0o700)
+        return folder
+
+    def _path(self, key: dg.AssetKey, run_id: str | None = None) -> Path:
+        folder = self.store.get().restricted(key.path[0])
+        if run_id is not None:
+            folder = self._runs(key) / run_id
+            folder.mkdir(exist_ok=True, mode=0o700)
+        return folder / f"{'.'.join(key.path[1:])}.json"

@@ -34,6 +34,10 @@ class LedgerResource(dg.ConfigurableResource):
         return Ledger.open(self.url or ledger_url())
 
 
+HANDLES_FOLDER = "handles"
+"""Where the handles of recent runs lie, in a table's restricted folder."""
+
+
 @dataclass(frozen=True)
 class Store:
     """Where artifacts live: `restricted/` (its owner only; real rows) and `releasable/` (noised or synthetic)."""

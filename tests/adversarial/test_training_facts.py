@@ -139,7 +139,7 @@ def test_the_artifact_holds_no_row(tmp_path: Path) -> None:
 
 
 def test_what_training_returns_has_no_place_for_private_numbers() -> None:
-    assert {f for f in training.Trained.__dataclass_fields__} == {"network", "event"}
+    assert set(training.Trained.__dataclass_fields__) == {"network", "event"}
     trained = training.train(codes(50), CARDINALITIES, TrainingPlan(0.2, 3, 10.0, 1.0), SPEC)
     assert set(trained.network.state_dict()) == {
         *("embed.weight", "causal.weight", "causal.bias", "heads.weight", "heads.bias"),
@@ -193,11 +193,11 @@ def test_training_learns_an_easy_table_at_a_generous_epsilon(rows_each: int, opt
     spec = SPEC.with_(optimizer=optimizer, learning_rate=0.03 if optimizer == "adam" else 0.5)
     uniform = [np.full(4, 0.25)] * 3
     trained = training.train(easy, (4, 4, 4), plan, spec, units=units, marginals=uniform)
-    # Three independent columns cost 3 log 4 = 4.16 nats a row, this table 1.39; noise and few steps leave some of it.
-    assert loss(trained.network, easy) < 3.2
+    # Three independent columns cost 3 log 4 = 4.16 nats a row, this table log 4 = 1.39, and training gets to 1.40.
+    assert loss(trained.network, easy) < 2.0
 
 
 def test_training_that_diverges_releases_nothing() -> None:
     spec = SPEC.with_(optimizer="sgd", learning_rate=1e30, activation="relu")
-    with pytest.raises(TrainingError, match="diverged; lower training.learning_rate"):
+    with pytest.raises(TrainingError, match=r"diverged; lower training\.learning_rate"):
         training.train(codes(100), CARDINALITIES, TrainingPlan(0.5, 30, 50.0, 1.0), spec)

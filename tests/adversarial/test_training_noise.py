@@ -101,7 +101,11 @@ class Twice(DPOptimizerFastGradientClipping):
     """The mistake: two steps for each one that was planned."""
 
     def step(self, closure: Any = None) -> Any:
+        again = [p.grad.clone() for p in self.params]
         super().step(closure)
+        self.zero_grad(set_to_none=True)
+        for parameter, grad in zip(self.params, again, strict=True):
+            parameter.grad = grad
         return super().step(closure)
 
 

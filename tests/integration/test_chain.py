@@ -224,3 +224,16 @@ def test_nothing_private_reaches_the_event_log_or_the_releasable_store(bench):
     for secret in ("CANARY-CITY", "98765.43", str(bench.ledger.releases()[0].id and "no-such")):
         assert secret not in said
     assert f'"units": {len(frame)}' not in said
+
+
+def test_two_runs_of_one_table_do_not_mix_their_handles(bench):
+    from dp_synth_pipeline.orchestration.assets.handles import load
+
+    first, second = bench.refresh(epsilon=1.0), bench.refresh(epsilon=1.0)
+    handles = bench.store / "restricted" / "people" / "handles"
+    releases = {
+        run.run_id: load(json.loads((handles / run.run_id / "generator.json").read_text())).release
+        for run in (first, second)
+    }
+    assert releases == {r.run_id: r.id for r in bench.ledger.releases("people")}
+    assert (handles / first.run_id / "ingested.json").stat().st_mode & 0o077 == 0

@@ -38,7 +38,7 @@ def test_the_noise_of_a_whole_release_fits_the_target_and_a_little_less_does_not
         assert accountant.epsilon(plan(noise / SLACK), delta) > epsilon
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(epsilon=st.floats(0.05, 12.0), delta=st.sampled_from([1e-3, 1e-5, 1e-8]))
 @example(epsilon=2.51, delta=1e-5)
 def test_the_noise_of_one_gaussian_fits_the_target_and_a_little_less_does_not(epsilon: float, delta: float) -> None:

@@ -13,7 +13,7 @@ from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.continuity import HEAD, check_continuity
 from dp_synth_pipeline.orchestration.failures import reported
-from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
+from dp_synth_pipeline.orchestration.resources import HANDLES_FOLDER, LedgerResource, Store, StoreResource
 from dp_synth_pipeline.tabular import sink, source
 
 
@@ -100,5 +100,5 @@ def forget(store: Store, ledger: Ledger, table: str) -> None:
     open_states = ("reserved", "started")
     still_open = {r.id for r in ledger.releases() if r.table == table and r.state in open_states}
     for folder in store.restricted(table).iterdir():
-        if folder.is_dir() and folder.name not in still_open:
+        if folder.is_dir() and folder.name not in (*still_open, HANDLES_FOLDER):
             shutil.rmtree(folder, ignore_errors=True)

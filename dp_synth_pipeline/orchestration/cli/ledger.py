@@ -102,11 +102,8 @@ def declare_plan(
     book = _book(ledger)
     if bool(event) == bool(like):
         raise InvalidInput("give the events of one release with --event, or a release to copy with --like.")
-    facts = (
-        [e for entry in book.entries(release_id=like) for e in entry.events]
-        if like
-        else [_event(e) for e in event or ()]
-    )
+    entries = book.entries(release_id=_release(book, like)) if like else []
+    facts = [e for entry in entries for e in entry.events] or [_event(e) for e in event or ()]
     plan = book.declare_plan(
         account, name=name, events=facts, times=times, why=why, who=who or getpass.getuser(), share=_share(share)
     )

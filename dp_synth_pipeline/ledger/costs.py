@@ -189,8 +189,8 @@ def affordable(
     each = cost // times, delta_units // times
     if delta is None:
         delta = account.delta if account.order is not None else each[1] / ATTO
-    if delta <= 0:
-        return 0.0
+        if delta <= 0:
+            return 0.0
     check_delta(delta)
     check_own_delta(own_delta, delta)
     if delta > account.delta:

@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
-from dp_synth_pipeline.errors import BudgetExceeded, ReleaseStateError
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
 from tests.unit.ledger.stores import SMALL, ask, in_processes, processes
@@ -22,6 +22,7 @@ from tests.unit.ledger.stores import SMALL, ask, in_processes, processes
 pytest_plugins = ("tests.unit.ledger.stores",)
 
 STEPS = (SubsampledGaussian(20.0, 0.01, 10),)
+WORD = {"why": "why", "who": "A. Officer"}
 
 
 @pytest.mark.parametrize(("account", "epsilon"), [("tenth", 0.1), ("f", 0.8)])
@@ -46,6 +47,50 @@ def test_eight_processes_at_the_boundary_are_admitted_exactly_as_often_as_it_fit
     assert 0 <= left.cost_left < cost
     assert left.cost_held == fits * cost
     ledger.verify()
+
+
+def test_processes_at_the_end_of_a_plan_take_exactly_the_uses_that_are_left(ledger: Ledger) -> None:
+    ledger.declare_plan("p", name="weekly", events=STEPS, times=5, **WORD)
+
+    def use() -> None:
+        for _ in range(3):
+            with suppress(BudgetExceeded):
+                ledger.reserve("p", key=uuid.uuid4().hex, table="t", run_id="r", code_version="v", plan="weekly")
+
+    assert in_processes(4, use) == [0] * 4
+    assert len(ledger.releases("p")) == ledger.plans("p")[0].used == 5
+    ledger.verify()
+
+
+def test_processes_over_blocks_fill_every_block_exactly(ledger: Ledger) -> None:
+    names = ["jan", "feb", "mar"]
+    ledger.open_account("b", epsilon=1.0, delta=1e-5, rule="plan", blocks=names, unit_in_one_block=True)
+
+    def grab() -> None:
+        rng = random.Random(os.getpid())
+        for _ in range(12):
+            with suppress(BudgetExceeded):
+                ask(ledger, "b", uuid.uuid4().hex, epsilon=0.25, blocks=rng.sample(names, rng.choice([1, 1, 2])))
+
+    assert in_processes(6, grab) == [0] * 6
+    for name in names:
+        held = sum(name in r.blocks for r in ledger.releases("b"))
+        assert ledger.balance("b", name).cost_left == 10**9 - held * 25 * 10**7 >= 0
+    ledger.verify()
+
+
+def test_processes_that_raise_and_spend_at_once_lose_neither(ledger: Ledger) -> None:
+    def work() -> None:
+        for number in range(2):
+            ask(ledger, "p", uuid.uuid4().hex, epsilon=0.1, delta=1e-8)
+            with suppress(InvalidInput):  # another one raised it higher already
+                ledger.raise_account("p", epsilon=3.0 + random.Random(os.getpid() + number).random(), **WORD)
+
+    assert in_processes(4, work) == [0] * 4
+    ledger.verify()
+    limits = [r.facts["account"]["epsilon"] for r in ledger.history("p") if r.action == "raised"]
+    assert limits == sorted(limits) != []
+    assert ledger.balance("p").cost_held == 8 * 10**8
 
 
 def test_processes_that_start_in_one_release_stay_within_what_it_reserved(ledger: Ledger) -> None:
@@ -131,7 +176,9 @@ def kill_at(ledger: Ledger, statement: int | None, act: Callable[[], object]) ->
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("step", ["reserve", "start", "mark", "settle", "void"])
+@pytest.mark.parametrize(
+    "step", ["reserve", "start", "mark", "settle", "void", "settle at mark", "raise", "plan", "use", "source"]
+)
 def test_a_kill_at_any_statement_leaves_the_state_before_or_the_state_after(ledger: Ledger, step: str) -> None:
     ledger.open_account("big", epsilon=50.0, delta=1e-4, rule="plan")
 
@@ -144,9 +191,18 @@ def test_a_kill_at_any_statement_leaves_the_state_before_or_the_state_after(ledg
         "mark": lambda r, e: ledger.mark(e, 5),
         "settle": lambda r, e: ledger.settle(r),
         "void": lambda r, e: ledger.void(r, "why"),
+        "settle at mark": lambda r, e: ledger.settle_at_mark(e, **WORD),
+        "raise": lambda r, e: ledger.raise_account("big", epsilon=60.0, **WORD),
+        "plan": lambda r, e: ledger.declare_plan("big", name="w", events=STEPS, times=3, share=(1.0, 1e-6), **WORD),
+        "use": lambda r, e: ask(ledger, "big", "the use", plan="weekly", epsilon=None, delta=None, own_delta=None),
+        "source": lambda r, e: ledger.note_source(r, "digest"),
     }
     release = reserve()
-    entry = ledger.start(release, "profile", STEPS).id if step in ("mark", "settle") else ""
+    entry = ledger.start(release, "profile", STEPS).id if step in ("mark", "settle", "settle at mark") else ""
+    if step == "settle at mark":
+        ledger.mark(entry, 5)
+    if step == "use":
+        ledger.declare_plan("big", name="weekly", events=STEPS, times=3, share=(1.0, 1e-6), **WORD)
     before = ledger.head()
     for statement in (2, 4, 6, 8, 10, 12, 14, None):
         work = partial(kill_at, ledger, statement, partial(acts[step], release, entry))
@@ -158,7 +214,9 @@ def test_a_kill_at_any_statement_leaves_the_state_before_or_the_state_after(ledg
         # All kills came before the commit, and none of them left a trace; now the step is done.
         acts[step](release, entry)
     rows = {"reserve": "reserved", "start": "started", "mark": "marked", "settle": "settled", "void": "voided"}
-    assert [r.action for r in ledger.history("big")].count(rows[step]) == {"reserve": 2}.get(step, 1)
+    rows |= {"settle at mark": "settled at mark", "raise": "raised", "plan": "planned", "use": "reserved"}
+    done = [r.action for r in ledger.history("big")].count(rows.get(step, step))
+    assert done == {"reserve": 2, "use": 2}.get(step, 1)
     ledger.verify()
 
 

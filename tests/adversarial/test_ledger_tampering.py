@@ -12,10 +12,12 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import JournalRow, Ledger, journal, tables
-from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
 from tests.unit.ledger.stores import SMALL, ask, new_store
 
 A, R, E, J, S = tables.account, tables.release, tables.entry, tables.journal, tables.store
+P, B = tables.plan, tables.block
+STEPS = (SubsampledGaussian(20.0, 0.01, 10),)
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -36,6 +38,15 @@ def in_use(ledger: Ledger) -> Ledger:
     ledger.start(ask(ledger, "f", "started").id, "profile", SMALL)
     ask(ledger, "f", "reserved")
     ledger.void(ask(ledger, "f", "voided").id, "not needed")
+    word = {"why": "why", "who": "A. Officer"}
+    cut = ledger.start(ask(ledger, "f", "cut", epsilon=0.2).id, "training", STEPS)
+    ledger.mark(cut.id, 4)
+    ledger.settle_at_mark(cut.id, **word)
+    ledger.raise_account("f", epsilon=3.5, **word)
+    ledger.declare_plan("f", name="weekly", events=STEPS, times=3, **word)
+    ledger.reserve("f", key="use", table="t", run_id="r", code_version="v", plan="weekly")
+    ledger.open_account("b", epsilon=1.0, delta=1e-5, rule="plan", blocks=["jan", "feb"], unit_in_one_block=True)
+    ask(ledger, "b", "block", blocks=["jan"])
     return ledger
 
 
@@ -44,13 +55,14 @@ def used(pristine: Ledger) -> Iterator[Ledger]:
     """The same ledger, put back as it was after the test."""
     pristine.verify()
     with pristine._store.read() as conn:
-        kept = {table: [dict(r) for r in conn.execute(sa.select(table)).mappings()] for table in (S, J, A, R, E)}
+        kept = {table: [dict(r) for r in conn.execute(sa.select(table)).mappings()] for table in (S, J, A, B, P, R, E)}
     yield pristine
     with pristine._store.write() as conn:
         for table in reversed(kept):
             conn.execute(sa.delete(table))
         for table, content in kept.items():
-            conn.execute(sa.insert(table), content)
+            if content:
+                conn.execute(sa.insert(table), content)
 
 
 def edit(ledger: Ledger, statement: sa.Executable) -> None:
@@ -82,6 +94,18 @@ EDITS = {
     "a journal row edited": sa.update(J).where(J.c.seq == 3).values(who="somebody"),
     "a journal row deleted": sa.delete(J).where(J.c.seq == 4),
     "the last journal row deleted": sa.delete(J).where(J.c.seq == sa.select(sa.func.max(J.c.seq)).scalar_subquery()),
+    "a use given back to a plan": sa.update(P).values(used=0),
+    "more uses for a plan": sa.update(P).values(times=50),
+    "another event in a plan": sa.update(P).values(
+        events='[{"kind": "gaussian", "noise_multiplier": 0.9, "count": 9}]'
+    ),
+    "a plan made cheap": sa.update(P).values(cost=1),
+    "a release moved out of its plan": sa.update(R).where(R.c.key == "use").values(plan=None),
+    "a block set back": sa.update(B).where(B.c.name == "jan").values(cost_held=0),
+    "a block renamed": sa.update(B).where(B.c.name == "feb").values(name="mar"),
+    "a release moved to another block": sa.update(R).where(R.c.key == "block").values(blocks='["feb"]'),
+    "another relation": sa.update(R).where(R.c.key == "started").values(relation="replace-one"),
+    "a mark set back": sa.update(E).where(E.c.steps_started == 4).values(steps_started=1),
     "another head": sa.update(S).values(head="0" * 64),
 }
 
@@ -120,7 +144,12 @@ def forge(ledger: Ledger, change) -> None:
         conn.execute(sa.delete(J))
         conn.execute(sa.insert(J), chain)
         conn.execute(sa.update(S).values(head=previous))
-        for table, records, name in ((A, told.accounts, "name"), (R, told.releases, "id"), (E, told.entries, "id")):
+        for table, records, name in (
+            (A, told.accounts, "name"),
+            (R, told.releases, "id"),
+            (E, told.entries, "id"),
+            (P, told.plans, "id"),
+        ):
             for identity, record in records.items():
                 conn.execute(sa.update(table).where(table.c[name] == identity).values(record))
 
@@ -137,6 +166,17 @@ FORGERIES = {
     "epsilon made small": lambda f: (
         f["release"] and f["release"]["final_epsilon"] and f["release"].update(final_epsilon=0.01)
     ),
+    "plans made cheap": lambda f: f.get("plan") and f["plan"].update(cost=1),
+    "a raise without a name": lambda f: f.get("note") and f["account"] and f["note"].update(who=""),
+    "a cut below the mark": lambda f: (
+        f.get("note") and "steps_paid" in f["note"] and f["entries"][0].update(steps_started=3)
+    ),
+    "a cut to more noise": lambda f: (
+        f.get("note")
+        and "steps_paid" in f["note"]
+        and f["entries"][0].update(events=f["entries"][0]["events"].replace("20.0", "40.0"))
+    ),
+    "an order that moved": lambda f: f["account"] and f["account"]["order"] and f["account"].update(order=5.0),
     "limits made large": lambda f: f["account"] and f["account"].update(cost_limit=10**15),
 }
 
@@ -145,7 +185,7 @@ FORGERIES = {
 def test_costs_that_do_not_follow_from_the_events_are_noticed_even_with_a_forged_chain(used: Ledger, what: str) -> None:
     seen = used.head()
     forge(used, FORGERIES[what])
-    with pytest.raises(LedgerCorrupted, match=r"(entry|release|account|balance)"):
+    with pytest.raises(LedgerCorrupted, match=r"(entry|release|account|balance|plan|journal)"):
         used.verify()
     with pytest.raises(LedgerCorrupted):
         used.verify(since=seen)

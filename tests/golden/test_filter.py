@@ -45,6 +45,28 @@ def test_a_declared_plan_admits_as_many_runs_as_published(epsilon: float, runs: 
     assert accountant.epsilon(SubsampledGaussian(2.0, 512 / 44_000, 860 * (runs + 1)), DELTA) > epsilon
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "runs"),
+    [(3, 15), pytest.param(6, 51, marks=pytest.mark.slow), pytest.param(10, 120, marks=pytest.mark.slow)],
+)
+def test_the_ledger_takes_a_plan_of_as_many_runs_as_published_and_not_of_one_more(
+    tmp_path: Path, epsilon: float, runs: int
+) -> None:
+    ledger = Ledger.open(str(tmp_path / "ledger.db"))
+    ledger.open_account("runs", epsilon=epsilon, delta=DELTA, rule="plan")
+    word = {"why": "weekly", "who": "A. Officer"}
+    with pytest.raises(BudgetExceeded, match=f"at most {runs} fit"):
+        ledger.declare_plan("runs", name="weekly", events=[RUN], times=runs + 1, **word)
+    ledger.declare_plan("runs", name="weekly", events=[RUN], times=runs, **word)
+    names = {"table": "t", "run_id": "r", "code_version": "v", "plan": "weekly", "epsilon": 0.69, "delta": DELTA}
+    for number in range(runs):
+        release = ledger.reserve("runs", key=str(number), **names)  # type: ignore[arg-type]
+        if number % 20 == 0:
+            ledger.start(release.id, "training", [RUN])
+    with pytest.raises(BudgetExceeded, match=f"{runs} times"):
+        ledger.reserve("runs", key="more", **names)  # type: ignore[arg-type]
+
+
 def test_the_ledger_admits_twelve_such_runs_one_after_the_other(tmp_path: Path) -> None:
     ledger = Ledger.open(str(tmp_path / "ledger.db"))
     ledger.open_account("runs", epsilon=3.0, delta=DELTA, own_delta_share=0.0)

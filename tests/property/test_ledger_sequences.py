@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -39,10 +40,13 @@ class Sequences(RuleBasedStateMachine):
         for name, kind in ACCOUNTS.items():
             self.ledger.open_account(name, epsilon=1.5, delta=4e-6, rule=kind, own_delta_share=0.2)  # type: ignore[arg-type]
         self.releases: list[Release] = []
-        self.ran: dict[str, list[Event]] = {}
+        self.ran: dict[str, dict[str, tuple[Event, ...]]] = {}
 
     def reopened(self) -> Ledger:
         return Ledger.open(str(Path(self.folder.name) / "ledger.db"))
+
+    def executed(self, release: str) -> list[Event]:
+        return [event for events in self.ran.get(release, {}).values() for event in events]
 
     def pick(self, data: st.DataObject) -> str:
         return data.draw(st.sampled_from(self.releases[-3:])).id
@@ -69,8 +73,8 @@ class Sequences(RuleBasedStateMachine):
         release = self.pick(data)
         for number, events in enumerate(batch):
             with suppress(DpSynthError):
-                self.ledger.start(release, f"{name}{number}", events)
-                self.ran.setdefault(release, []).extend(events)  # from here on, it may have touched the data
+                entry = self.ledger.start(release, f"{name}{number}", events)
+                self.ran.setdefault(release, {})[entry.id] = events  # from here on, it may have touched the data
 
     @precondition(lambda self: self.ran)
     @rule(data=st.data(), steps=st.integers(-1, 60))
@@ -96,6 +100,27 @@ class Sequences(RuleBasedStateMachine):
             self.ledger.void(release, "why")
             assert release not in self.ran
 
+    @precondition(lambda self: self.ran)
+    @rule(data=st.data())
+    def settle_at_mark(self, data: st.DataObject) -> None:
+        entry = data.draw(st.sampled_from(self.ledger.entries()))
+        with suppress(DpSynthError):
+            cut = self.ledger.settle_at_mark(entry.id, why="it crashed", who="A. Officer")
+            assert cut.steps_paid == cut.steps_started == entry.steps_started
+            # Only the steps that were marked as started can have run.
+            self.ran[entry.release_id][entry.id] = tuple(
+                replace(e, steps=entry.steps_started) if isinstance(e, SubsampledGaussian) else e
+                for e in self.ran[entry.release_id][entry.id]
+            )
+
+    @rule(account=st.sampled_from(sorted(ACCOUNTS)), more=st.sampled_from([-0.5, 0.0, 0.1, 0.2]))
+    def raise_account(self, account: str, more: float) -> None:
+        before = self.ledger.account(account)
+        with suppress(DpSynthError):
+            raised = self.ledger.raise_account(account, epsilon=before.epsilon + more, why="more", who="A. Officer")
+            assert raised.cost_limit > before.cost_limit
+            assert raised.order == before.order
+
     @rule()
     def crash(self) -> None:
         self.ledger = self.reopened()
@@ -111,7 +136,7 @@ class Sequences(RuleBasedStateMachine):
                 ).one()
             assert 0 <= spent + held <= account.cost_limit
             assert 0 <= delta_spent + delta_held <= account.delta_limit
-            ran = [self.ran.get(r.id, []) for r in releases]
+            ran = [self.executed(r.id) for r in releases]
             own = math.fsum(e.own_delta for events in ran for e in events)
             assert delta_spent + delta_held >= Fraction(own) * ATTO * (1 - Fraction(1, 10**12))
             if account.order is not None:
@@ -122,7 +147,7 @@ class Sequences(RuleBasedStateMachine):
         verified = self.ledger.verify()
         assert verified.releases == len(self.releases)
         for release in self.ledger.releases():
-            ran = self.ran.get(release.id, [])
+            ran = self.executed(release.id)
             assert accountant.epsilon(ran, release.delta) <= release.epsilon
             if release.state == "settled" and release.order is None:
                 assert release.charged_cost is not None

@@ -12,6 +12,8 @@ from rich.table import Table
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ledger, advice
+from dp_synth_pipeline.ledger import export as exports
+from dp_synth_pipeline.orchestration import statements
 from dp_synth_pipeline.orchestration.planning import THRESHOLD_SHARE
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, ticks
 from dp_synth_pipeline.tabular import sink
@@ -132,17 +134,14 @@ def _scheduled(account: str | None, epsilon: float | None) -> dict[str, list[tup
 
 def export(book: Ledger, account: str | None, format: str, out: str) -> None:
     """Write the statement in one of three formats to a file, or to standard output."""
-    from dp_synth_pipeline.ledger import export as exports
-
     if format not in ("json", "csv", "html"):
         raise InvalidInput(f"--format: expected json, csv or html, got {format!r}.")
-    statement = exports.statement(book, account)
     if format == "html":
         from dp_synth_pipeline.validation.statement import render_statement
 
-        text = render_statement(statement)
+        text = render_statement(statements.page(book, account))
     else:
-        text = exports.to_json(statement) if format == "json" else exports.to_csv(statement)
+        text = exports.to_json(book, account) if format == "json" else exports.to_csv(book, account)
     if out:
         sink.write_text(text, Path(out))
     else:

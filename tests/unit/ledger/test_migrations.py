@@ -84,7 +84,9 @@ def downgrade(ledger: Ledger) -> None:
         for kind in ("account", "release"):
             for name in NEW[f"dp_{kind}"] if facts[kind] else ():
                 del facts[kind][name]
-        draft = type(row)(**{**row.to_record(), "body": journal.json.dumps(facts, sort_keys=True), "previous": previous})
+        draft = type(row)(
+            **{**row.to_record(), "body": journal.json.dumps(facts, sort_keys=True), "previous": previous}
+        )
         previous = journal.link(draft)
         bodies.append({**draft.to_record(), "hash": previous})
     with ledger._store.write() as conn:

@@ -204,8 +204,9 @@ def long_ledger(ledger: Ledger, entries: int) -> dict[str, float]:
     ledger.open_account("short", epsilon=1e4, delta=1e-2, rule="plan")
     with ledger._store.write() as conn:
         release = decide.started(ask_as(ledger, "long", conn))
+        first = decide.entry(release, [], "m", STEPS, None)
         for number in range(entries):
-            entry = decide.entry(release, [], f"m{number}", STEPS, None) if not number else copy(entry, number)
+            entry = copy(first, number)
             rows.put_entry(conn, entry, new=True)
     times = {}
     for name in ("short", "long"):
@@ -225,7 +226,7 @@ def ask_as(ledger: Ledger, account: str, conn: sa.Connection) -> Any:
     """Reserve inside a transaction that is open."""
     from dp_synth_pipeline.ledger import request
 
-    opened, tally = rows.account(conn, account)
+    opened, _ = rows.account(conn, account)
     names = {"table": "t", "run_id": "r", "code_version": "v"}
     made = request.release(opened, uuid.uuid4().hex, 0.1, 1e-9, 0.0, "row", 1, **names)
     rows.put_release(conn, made, new=True)

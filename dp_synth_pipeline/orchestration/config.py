@@ -20,6 +20,11 @@ DEFAULT_DELTA = 1e-5
 """The delta of an account opened without one."""
 
 
+SEEDS = {"seed", "random_state", "noise_seed"}
+SELECTIONS = {"early_stopping", "early_stop", "best_checkpoint", "keep_best", "patience", "reduce_on_plateau"}
+"""Settings that other trainers have and that would void the guarantee here; each is refused by name."""
+
+
 class UnitSettings(dg.Model, dg.Resolvable):
     """The privacy unit, when one person has several rows."""
 
@@ -91,9 +96,16 @@ class TableSettings(dg.Model, dg.Resolvable):
         return value
 
     @model_validator(mode="after")
-    def _no_seed(self) -> TableSettings:
-        if "seed" in self.training.settings:
+    def _sound_training(self) -> TableSettings:
+        asked = set(self.training.settings)
+        if asked & SEEDS:
             raise InvalidInput("training: a seed would repeat the noise and void the guarantee; remove it.")
+        if found := sorted(asked & SELECTIONS):
+            raise InvalidInput(
+                f"training: {found[0]} stops or selects on a loss of real rows, which no epsilon would cover; remove it. "
+                f"max_epochs ends training by a public rule."
+            )
+        self.training.spec()
         return self
 
     @property

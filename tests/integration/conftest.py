@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +42,7 @@ class Bench:
     folder: Path
     ledger: Ledger
     instance: dg.DagsterInstance
+    url: str
 
     def settings(self, **changes) -> TableSettings:
         facts = {
@@ -54,9 +57,7 @@ class Bench:
         return TableSettings(**{**facts, **changes})
 
     def definitions(self, **changes) -> dg.Definitions:
-        return build_defs(
-            [self.settings(**changes)], ledger=f"sqlite:///{self.folder / 'ledger.db'}", store=str(self.store)
-        )
+        return build_defs([self.settings(**changes)], ledger=self.url, store=str(self.store))
 
     @property
     def store(self) -> Path:
@@ -68,13 +69,20 @@ class Bench:
         return job.execute_in_process(instance=self.instance, raise_on_error=False, run_config=quiet)
 
 
-@pytest.fixture
-def bench(tmp_path):
-    people().to_parquet(tmp_path / "people.parquet")
-    ledger = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+@contextmanager
+def lent(folder: Path, url: str) -> Iterator[Bench]:
+    """Lend a bench whose ledger is at `url`."""
+    people().to_parquet(folder / "people.parquet")
+    ledger = Ledger.open(url)
     ledger.open_account("people", epsilon=10.0, delta=1e-4, why="test")
     with dg.DagsterInstance.ephemeral() as instance:
-        yield Bench(tmp_path, ledger, instance)
+        yield Bench(folder, ledger, instance, url)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    with lent(tmp_path, f"sqlite:///{tmp_path / 'ledger.db'}") as found:
+        yield found
 
 
 def steps(result: dg.ExecuteInProcessResult, outcome: str) -> set[str]:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, advice
 from dp_synth_pipeline.ledger import export as exports
 from dp_synth_pipeline.orchestration import statements
@@ -139,10 +139,18 @@ def export(book: Ledger, account: str | None, format: str, out: str) -> None:
     if format == "html":
         from dp_synth_pipeline.validation.statement import render_statement
 
-        text = render_statement(statements.page(book, account))
+        text = render_statement(statements.page(book, account) | {"verified": _verifies(book)})
     else:
         text = exports.to_json(book, account) if format == "json" else exports.to_csv(book, account)
     if out:
         sink.write_text(text, Path(out))
     else:
         typer.echo(text)
+
+
+def _verifies(book: Ledger) -> bool:
+    try:
+        book.verify()
+    except LedgerCorrupted:
+        return False
+    return True

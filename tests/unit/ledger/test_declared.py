@@ -104,7 +104,7 @@ def test_a_plan_that_does_not_fit_is_refused_and_leaves_no_trace(ledger: Ledger,
     before = sealed(ledger)
     with pytest.raises(BudgetExceeded, match="refused"):
         declare(ledger, account, times=2000)
-    with pytest.raises(BudgetExceeded, match="at most [0-9]+ fit|not one"):
+    with pytest.raises(BudgetExceeded, match=r"at most [0-9]+ fit|not one"):
         declare(ledger, account, times=400, share=(0.5, 2e-7))
     with pytest.raises(BudgetExceeded, match="smaller share"):
         declare(ledger, account, share=(4.0, 2e-7))
@@ -158,7 +158,7 @@ def test_a_use_starts_nothing_that_was_not_declared(ledger: Ledger, event: Event
     declare(ledger, "p")
     release = use(ledger, "p", "1")
     before = sealed(ledger)
-    with pytest.raises(BudgetExceeded, match="accounted for other events|reserved"):
+    with pytest.raises(BudgetExceeded, match=r"accounted for other events|reserved"):
         ledger.start(release.id, "training", [event])
     assert sealed(ledger) == before
     assert ledger.start(release.id, "training", [TRAINING]).state == "started"

@@ -132,6 +132,7 @@ def test_a_newer_ledger_is_refused_by_name(url: str) -> None:
 
 
 def test_alembic_is_not_loaded_to_use_a_ledger(tmp_path: Path) -> None:
-    code = "import sys; from dp_synth_pipeline.ledger import Ledger; Ledger.open(sys.argv[1]); assert 'alembic' not in sys.modules"
+    code = "import sys; from dp_synth_pipeline.ledger import Ledger; Ledger.open(sys.argv[1])"
+    code += "; assert 'alembic' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "l.db")], check=True)
     shutil.rmtree(tmp_path)

@@ -13,6 +13,7 @@ MODULES = {
     "privacy.calibration": 1,
     "privacy.events": 1,
     "privacy.filter": 4,
+    "privacy.replacement": 1,
     "tabular.sql": 2,
     "model.spec": 1,
 }

@@ -21,7 +21,7 @@ from dp_synth_pipeline.ledger.entry import SETTLED, Account, Entry, JournalRow, 
 from dp_synth_pipeline.ledger.ledger import Ledger
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "started_at", "who", "account", "run_id", "code_version", "table", "release", "release_state", "mechanism",
     "parameters", "steps_paid", "steps_started", "unit_of_cost", "cost", "own_delta", "release_epsilon",
     "release_delta", "left_after",

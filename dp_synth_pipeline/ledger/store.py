@@ -2,7 +2,7 @@
 
 SQLite: BEGIN IMMEDIATE takes the write lock before the balance is read; the write-ahead log is synced at every commit.
 PostgreSQL: the chain's head is read FOR UPDATE first, by every decision, since the chain orders them all anyway.
-Connections are not pooled, so threads never share one and a forked process never inherits one.
+Threads never share a connection and a forked process never uses one it inherited. SQLite's are not pooled.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -30,6 +31,10 @@ WAIT_SECONDS = 60
 
 CREATION_LOCK = 0x6470_7379
 """PostgreSQL advisory lock that creates a ledger once."""
+
+
+_POOLED: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
+"""Engines of this process that keep connections."""
 
 
 class Store:
@@ -216,9 +221,22 @@ def _postgresql(url: sa.URL) -> sa.Engine:
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     try:
-        return sa.create_engine(url, poolclass=NullPool, isolation_level="READ COMMITTED")
+        engine = sa.create_engine(
+            url, pool_size=1, max_overflow=8, pool_pre_ping=True, pool_recycle=300, isolation_level="READ COMMITTED"
+        )
     except NoSuchModuleError:
         raise InvalidInput(f"unknown driver {url.drivername!r}; expected postgresql+psycopg.") from None
+    _POOLED.add(engine)
+    return engine
+
+
+def _forget_parents_connections() -> None:
+    """Start a forked child with pools of its own: it must neither talk on its parent's connections nor close them."""
+    for engine in list(_POOLED):
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_forget_parents_connections)
 
 
 @contextmanager

@@ -57,12 +57,15 @@ class GeneratorSpec:
 
     def __post_init__(self) -> None:
         for name in ("max_epochs", "max_batch", "hidden", "embedding"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"training: {name} must be at least 1, got {getattr(self, name)}.")
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise InvalidInput(f"training: {name} must be a whole number of at least 1, got {value!r}.")
         for name in ("batch_share", "learning_rate", "max_grad_norm"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise InvalidInput(f"training: {name} must be finite and above 0, got {value}.")
+            if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
+                raise InvalidInput(f"training: {name} must be finite and above 0, got {value!r}.")
+        if not (isinstance(self.averaging, (int, float)) and 0 <= self.averaging <= 1):
+            raise InvalidInput(f"training: averaging must lie between 0 and 1, got {self.averaging!r}.")
         if self.activation not in ("tanh", "relu"):
             raise InvalidInput(f"training: activation must be tanh or relu, got {self.activation!r}.")
         if self.optimizer not in ("adam", "sgd"):

@@ -86,17 +86,24 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
     if UNIT in pq.ParquetFile(snapshot).schema_arrow.names:
         columns.append(quoted(UNIT))
     where = f" WHERE {' AND '.join(kept)}" if kept else ""
+    query = f"SELECT {', '.join(columns)} FROM snapshot{where}"
     partial = out.with_suffix(".partial")
+    try:
+        _copy(snapshot, query, values, partial)
+        partial.chmod(0o400)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    return out
+
+
+def _copy(snapshot: Path, query: str, values: list[Any], out: Path) -> None:
     with duckdb.connect() as con:
         con.execute("SET threads = 2")
         con.execute("SET memory_limit = '768MB'")
         con.execute("SET TimeZone = 'UTC'")
         con.from_parquet(str(snapshot)).create_view("snapshot")
-        query = f"SELECT {', '.join(columns)} FROM snapshot{where}"
-        con.execute(f"COPY ({query}) TO {literal(partial)} (FORMAT parquet)", values)
-    partial.chmod(0o400)
-    partial.replace(out)
-    return out
+        con.execute(f"COPY ({query}) TO {literal(out)} (FORMAT parquet)", values)
 
 
 def _sql_type(column: Column) -> str:

@@ -205,7 +205,9 @@ def build(
                 f"declare another kind, such as category or excluded."
             )
         if facts.get("categories") is not None:
-            facts["categories"] = tuple(str(v) for v in facts["categories"])
+            facts["categories"] = tuple(
+                str(v).lower() if v is True or v is False else str(v) for v in facts["categories"]
+            )
         for end in ("lower", "upper"):
             facts[end] = _bound(kind, facts.get(end), f"column {name!r}: {end}")
         if facts.get("constant") is not None and kind.learned:

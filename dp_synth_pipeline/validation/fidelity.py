@@ -169,7 +169,9 @@ def compare(real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema) ->
             raise InvalidInput(f"the {what} table lacks column {lacking[0]!r}; compare tables of one schema.")
         if not len(frame):
             raise InvalidInput(f"the {what} table has no rows, so there is nothing to compare; generate some first.")
-    rng = np.random.Generator(np.random.PCG64(20))  # the same figures for the same two tables; not a noise that protects
+    rng = np.random.Generator(
+        np.random.PCG64(20)
+    )  # the same figures for the same two tables; not a noise that protects
     rows = len(real), len(synthetic)
     real, synthetic = _sample(real, rng), _sample(synthetic, rng)
     cells = [code(c, pd.Series(real[c.name]), pd.Series(synthetic[c.name])) for c in schema.learned]

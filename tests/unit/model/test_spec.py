@@ -23,17 +23,23 @@ def test_a_changed_copy_leaves_the_original() -> None:
 
 
 @pytest.mark.parametrize("name", ["max_epochs", "max_batch", "hidden", "embedding"])
-@pytest.mark.parametrize("bad", [0, -3])
-def test_sizes_below_one_are_refused_by_name(name: str, bad: int) -> None:
-    with pytest.raises(InvalidInput, match=f"{name} must be at least 1, got {bad}"):
+@pytest.mark.parametrize("bad", [0, -3, 1.5, math.nan, "64", None])
+def test_sizes_that_are_not_whole_and_at_least_one_are_refused_by_name(name: str, bad: object) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} must be a whole number of at least 1, got {bad!r}"):
         GeneratorSpec(**{name: bad})
 
 
 @pytest.mark.parametrize("name", ["batch_share", "learning_rate", "max_grad_norm"])
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "0.1"])
 def test_rates_that_are_not_finite_and_above_zero_are_refused_by_name(name: str, bad: float) -> None:
     with pytest.raises(InvalidInput, match=f"{name} must be finite and above 0"):
         GeneratorSpec(**{name: bad})
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, "all"])
+def test_a_share_of_steps_to_average_over_lies_between_zero_and_one(bad: object) -> None:
+    with pytest.raises(InvalidInput, match="averaging must lie between 0 and 1"):
+        GeneratorSpec(averaging=bad)  # type: ignore[arg-type]
 
 
 def test_unknown_activations_and_optimizers_are_refused_with_the_known_ones() -> None:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,6 +119,20 @@ def test_a_value_in_quotes_cannot_break_the_query(tmp_path: Path) -> None:
     facts = {"nulls": "constant", "constant": "'); DROP TABLE snapshot; --"}
     result, _ = completed("category", tmp_path, facts)
     assert facts["constant"] in result["x"].to_pylist()
+
+
+def test_a_failure_leaves_no_half_written_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = take(table("integer"), tmp_path)
+    found = profile(taken, quiet(ROWS))
+
+    def fail(snapshot: Path, query: str, values: list[Any], out: Path) -> None:
+        out.write_text("half")
+        raise duckdb.IOException("No space left on device")
+
+    monkeypatch.setattr(nulls, "_copy", fail)
+    with pytest.raises(duckdb.IOException):
+        nulls.complete(taken.path, taken.schema, found, tmp_path / "restricted" / "completed.parquet")
+    assert [p.name for p in (tmp_path / "restricted").iterdir()] == ["snapshot.parquet"]
 
 
 def test_unit_numbers_survive_in_order(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def test_declared_facts_are_kept_and_named() -> None:
             "born": {"lower": "1900-01-31"},
             "seen": {"upper": "2024-05-06T07:08:09"},
             "price": {"nulls": "constant", "constant": 0},
-            "ok": None,
+            "id": None,
+            "ok": {"kind": "category", "categories": [True, False]},
         },
     )
     assert built["age"].declared == ("lower", "upper")
@@ -89,7 +90,8 @@ def test_declared_facts_are_kept_and_named() -> None:
     assert built["born"].lower == date(1900, 1, 31)
     assert built["seen"].upper == datetime(2024, 5, 6, 7, 8, 9)
     assert built["price"].declared == ("constant",)
-    assert built["ok"].declared == ()
+    assert built["ok"].categories == ("true", "false"), "as the snapshot spells them"
+    assert built["id"].declared == ()
 
 
 @pytest.mark.parametrize(

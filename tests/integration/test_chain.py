@@ -90,6 +90,7 @@ def test_a_second_run_is_a_second_charge_until_the_ledger_refuses(bench):
     told = failure(result).user_failure_data
     assert told.metadata["error"].value == "BudgetExceeded"
     assert told.metadata["exit_code"].value == 3
+    assert "at this noise" in told.description  # it knows the last release, so it can say which steps would fit
     assert bench.ledger.head() == before
     assert steps(result, "STEP_SUCCESS") == set()
 

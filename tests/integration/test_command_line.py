@@ -198,3 +198,18 @@ def test_a_person_opens_asks_forecasts_raises_and_plans(shell):
     history = shell("ledger", "history", "t").text
     assert all(word in history for word in ("opened", "raised", "planned"))
     assert shell("ledger", "open", "t", "--epsilon", 6).code == 2
+
+
+def test_a_forecast_reads_the_schedules_of_the_project(shell):
+    shell("ledger", "open", "rand_hie", "--epsilon", 12)
+    told = shell("ledger", "forecast", "rand_hie").text
+    assert "refreshes of epsilon 3 in 365 days" in told
+    assert "would fit at epsilon" in told
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "html"])
+def test_a_statement_is_exported(shell, format):
+    shell("ledger", "open", "t", "--epsilon", 6, "--why", "test")
+    assert shell("ledger", "export", "t", "--format", format, "--out", f"s.{format}").code == 0
+    assert len((shell.folder / f"s.{format}").read_text()) > 100
+    assert shell("ledger", "export", "t", "--format", "pdf").code == 2

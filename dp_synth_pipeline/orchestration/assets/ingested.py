@@ -14,6 +14,7 @@ from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.continuity import HEAD, check_continuity
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import HANDLES_FOLDER, LedgerResource, Store, StoreResource
+from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.tabular import sink, source
 
 
@@ -92,7 +93,14 @@ def reserve(context: dg.AssetExecutionContext, ledger: Ledger, settings: TableSe
         table=settings.name,
         run_id=context.run_id,
         code_version=settings.code_version(),
+        nominal=last_events(ledger, settings),
     )
+
+
+def last_events(ledger: Ledger, settings: TableSettings) -> list[Event]:
+    """Return what this table's last settled release ran, so that a refusal can say which steps and noise would fit."""
+    settled = [r for r in ledger.releases(settings.account) if r.table == settings.name and r.state == "settled"]
+    return [e for entry in ledger.entries(release_id=settled[-1].id) for e in entry.events] if settled else []
 
 
 def forget(store: Store, ledger: Ledger, table: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,6 +151,8 @@ noise = pa.record_batch({"x": np.random.default_rng().random(100_000)})
 try:
     if kind == "stream":
         sink.write_parquet(iter([noise] * 20), noise.schema, folder / "t.parquet")
+    elif kind == "duckdb":
+        sink.publish(folder / "big.parquet", f"duckdb:///{folder}/d.duckdb?table=t")
     else:
         sink.publish(folder / "big.parquet", str(folder / f"t.{kind}"))
 except InvalidInput as error:
@@ -168,7 +169,7 @@ def test_a_file_that_does_not_fit_leaves_the_old_one(tmp_path: Path, kind: str) 
     old = target.read_bytes()
     pq.write_table(pa.table({"x": np.random.default_rng().random(100_000)}), tmp_path / "big.parquet")
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(LIMITED), str(tmp_path), kind],
+        [sys.executable, "-c", LIMITED, str(tmp_path), kind],
         capture_output=True,
         text=True,
         check=False,
@@ -178,6 +179,21 @@ def test_a_file_that_does_not_fit_leaves_the_old_one(tmp_path: Path, kind: str) 
     assert "intact" in done.stdout
     assert target.read_bytes() == old
     only(tmp_path, target.name, "big.parquet")
+
+
+def test_a_table_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    pq.write_table(pa.table({"x": np.random.default_rng().random(100_000)}), tmp_path / "big.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED.replace("200_000", "600_000"), str(tmp_path), "duckdb"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "What was there is intact" in done.stdout
+    assert read_duckdb(tmp_path / "d.duckdb") == [(1,)]
 
 
 def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

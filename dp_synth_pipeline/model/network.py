@@ -98,6 +98,14 @@ class AutoregressiveNetwork(nn.Module):
         return flat.unflatten(0, codes.shape).sum(-1)
 
     @torch.no_grad()
+    def forget_unused(self) -> None:
+        """Zero the weights that no output depends on: training leaves bare noise in them, of use only to an attacker."""
+        self.causal.weight.mul_(self.causal.mask)
+        absent = self.heads.absent < 0
+        self.heads.weight[absent] = 0
+        self.heads.bias[absent] = 0
+
+    @torch.no_grad()
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:
         """Start as the product of released 1-way marginals: free, and better than chance from the first step."""
         for i, share in enumerate(marginals):

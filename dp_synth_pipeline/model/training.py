@@ -74,6 +74,7 @@ def train(
         raise TrainingError("the steps that Opacus accounted for are not those of the plan; nothing was released.")
     if not all(torch.isfinite(p).all() for p in network.parameters()):
         raise TrainingError("training diverged; lower training.learning_rate. The charge stands: noise was drawn.")
+    network.forget_unused()
     return Trained(network.cpu().eval(), SubsampledGaussian(plan.noise_multiplier, plan.sample_rate, done))
 
 

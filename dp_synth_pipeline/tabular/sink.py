@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import duckdb_uri
 from dp_synth_pipeline.tabular.sql import quoted
 
 
@@ -32,7 +32,7 @@ def check_writable(target: str, needed: int = 0) -> None:
     Raises:
         InvalidInput: if its folder cannot be made or written, or has too little free space.
     """
-    path = duckdb_target(target)[0] if target.startswith("duckdb://") else Path(target).expanduser()
+    path = duckdb_uri.split(target)[0] if target.startswith("duckdb://") else Path(target).expanduser()
     folder = path.absolute().parent
     while not folder.exists():
         folder = folder.parent
@@ -105,18 +105,8 @@ def publish(parquet: Path, target: str) -> str:
     return str(path)
 
 
-def duckdb_target(uri: str) -> tuple[Path, tuple[str, ...]]:
-    """Split `duckdb:///file.duckdb?table=schema.table` into the file and the table's parts."""
-    parts = urlsplit(uri)
-    tables = parse_qs(parts.query).get("table")
-    if not tables or not parts.path.strip("/"):
-        raise InvalidInput(f"{uri}: the form is duckdb:///file.duckdb?table=schema.table.")
-    path = parts.path[1:] if parts.path.startswith("//") else parts.path.lstrip("/")
-    return Path(path), tuple(tables[0].split("."))
-
-
 def _publish_duckdb(parquet: Path, uri: str) -> str:
-    path, name = duckdb_target(uri)
+    path, name = duckdb_uri.split(uri)
     path.parent.mkdir(parents=True, exist_ok=True)
     *where, last = name
     table, staging = ".".join(map(quoted, name)), ".".join(map(quoted, (*where, f"__next_{last}")))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 import pyarrow as pa
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import refusals
+from dp_synth_pipeline.tabular import duckdb_uri, refusals
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
@@ -34,7 +33,7 @@ UNIT = "__privacy_unit"
 KEY = "__privacy_unit_key"
 """The units' own names, in the sorted copy that is bounded and then deleted."""
 
-CSV_DIALECT = """header=true, skip=0, strict_mode=true, quote='"', escape='"', null_padding=false"""
+CSV_DIALECT = """header=true, skip=0, strict_mode=true, quote='"', escape='"', null_padding=false, comment=''"""
 """Pinned, since a dialect guessed from damaged lines would skip rows in silence; the delimiter comes from the header."""
 
 MEMORY_LIMIT = "768MB"
@@ -111,17 +110,10 @@ def parse(uri: str, declared: Mapping[str, Any] | None = None) -> Source:
 
 
 def _parse_duckdb(uri: str) -> Source:
-    parts = urlsplit(uri)
-    tables = parse_qs(parts.query).get("table")
-    path = Path(parts.path[1:] if parts.path.startswith("//") else parts.path)
-    if not path.is_file():  # duckdb:///relative.duckdb, as in SQLAlchemy URLs
-        path = Path(parts.path.lstrip("/"))
+    path, table = duckdb_uri.split(uri)
     if not path.is_file():
-        raise InvalidInput(f"no such DuckDB file in {uri}. The form is duckdb:///file.duckdb?table=schema.table.")
-    if not tables:
-        raise InvalidInput(f"{uri} names no table. The form is duckdb:///file.duckdb?table=schema.table.")
-    name = ".".join(quoted(p) for p in tables[0].split("."))
-    return Source(uri, f"source_db.{name}", path, attach=str(path))
+        raise InvalidInput(f"no such DuckDB file in {uri}. The form is {duckdb_uri.FORM}.")
+    return Source(uri, f"source_db.{'.'.join(map(quoted, table))}", path, attach=str(path))
 
 
 def snapshot(

@@ -73,3 +73,17 @@ def test_a_fresh_network_knows_nothing_of_the_rows() -> None:
         p = AutoregressiveNetwork((3, 2), GeneratorSpec())(torch.tensor([[0, 1]])).softmax(-1)
     assert p[0, 0].tolist() == pytest.approx([1 / 3] * 3)
     assert p[0, 1, :2].tolist() == pytest.approx([1 / 2] * 2)
+
+
+def test_weights_that_no_output_depends_on_are_zeroed_and_nothing_else_changes():
+    network = AutoregressiveNetwork((3, 5), GeneratorSpec(hidden=4, embedding=2))
+    with torch.no_grad():
+        for p in network.parameters():
+            p.normal_()
+        codes = torch.tensor([[0, 4], [2, 1]])
+        before = network.losses(codes)
+        network.forget_unused()
+        assert torch.allclose(network.losses(codes), before)
+    assert not network.heads.weight[0, 3:].any()
+    assert not network.heads.bias[0, 3:].any()
+    assert not (network.causal.weight * (1 - network.causal.mask)).any()

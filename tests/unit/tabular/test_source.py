@@ -17,7 +17,7 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import source
+from dp_synth_pipeline.tabular import duckdb_uri, source
 from dp_synth_pipeline.tabular.schema import Kind
 from tests.unit.tabular.snapshots import take
 
@@ -232,3 +232,12 @@ def test_a_demo_is_a_source_and_an_unknown_one_is_refused() -> None:
     assert source.parse("demo://clinic_visits").table is not None
     with pytest.raises(InvalidInput, match="clinic_visits"):
         source.parse("demo://nothing")
+
+
+def test_a_duckdb_uri_means_the_same_file_to_sources_and_targets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert duckdb_uri.split("duckdb:///new.duckdb?table=s.t") == (Path("new.duckdb"), ("s", "t"))
+    assert duckdb_uri.split("duckdb:///here/new.duckdb?table=t")[0] == Path("here/new.duckdb")
+    assert duckdb_uri.split(f"duckdb://{tmp_path}/here/new.duckdb?table=t")[0] == tmp_path / "here/new.duckdb"
+    assert duckdb_uri.split(f"duckdb:///{tmp_path}/here/new.duckdb?table=t")[0] == tmp_path / "here/new.duckdb"

@@ -191,7 +191,7 @@ def test_an_open_reservation_stands_out_with_the_command_that_settles_it() -> No
 def test_a_reservation_of_which_nothing_started_is_to_be_voided_not_settled() -> None:
     text = words(page(account([release(1, state="reserved", final_epsilon=None, entries=[])])))
     assert "ledger settle" not in text
-    assert "voiding release release-1 costs nothing" in text
+    assert "dp-synth ledger void release-1 --why" in text
 
 
 def test_settled_and_voided_releases_ask_for_nothing() -> None:

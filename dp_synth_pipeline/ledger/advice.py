@@ -10,8 +10,8 @@ from datetime import datetime
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger.entry import Account
 from dp_synth_pipeline.privacy import accountant, calibration
-from dp_synth_pipeline.privacy.budget import Budget
-from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget
+from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.privacy.filter import NANO
 
 
@@ -91,3 +91,33 @@ def _least_noise(account: Account, events: Sequence[Event], budget: Budget, cost
         return None
     digits = 10 ** (3 - math.floor(math.log10(found)))
     return math.ceil(found * digits) / digits
+
+
+def noise_factor(
+    events: Sequence[Event], times: int, order: float, rdp_left: float, relation: str = ADD_REMOVE
+) -> float | None:
+    """Return by how much all noise of `events` must grow for `times` repetitions to cost at most `rdp_left` at `order`.
+
+    At least 1, accurate to a part in a thousand and never too small; None if a thousand times the noise is not enough.
+    """
+
+    def fits(factor: float) -> bool:
+        return times * accountant.rdp([_noisier(e, factor) for e in events], order, relation) <= rdp_left
+
+    if fits(1.0):
+        return 1.0
+    low, high = 1.0, 1000.0
+    if not fits(high):
+        return None
+    while high > low * 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _noisier(event: Event, factor: float) -> Event:
+    if isinstance(event, (DiscreteLaplace, DiscreteGaussian)):
+        return replace(event, scale=event.scale * factor)
+    if isinstance(event, (Gaussian, SubsampledGaussian)):
+        return replace(event, noise_multiplier=event.noise_multiplier * factor)
+    return event

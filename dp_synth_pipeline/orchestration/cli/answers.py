@@ -16,6 +16,7 @@ from dp_synth_pipeline.ledger import export as exports
 from dp_synth_pipeline.orchestration import statements
 from dp_synth_pipeline.orchestration.planning import THRESHOLD_SHARE
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, ticks
+from dp_synth_pipeline.privacy.filter import NANO
 from dp_synth_pipeline.tabular import sink
 
 
@@ -109,10 +110,21 @@ def forecast(
         fit = book.affordable(name, times=len(dates), own_delta=own)
         console.print(
             f"{what}{found.fits} fit, and the account is exhausted on {found.first_refused:%d %B %Y}. All {len(dates)} "
-            f"would fit at epsilon {fit:.3g} each.",
+            f"would fit at epsilon {fit:.3g} each{_noise(book, name, len(dates))}.",
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _noise(book: Ledger, account: str, times: int) -> str:
+    """Say how much more noise than the last settled release's would let `times` more of it fit; nothing without one."""
+    opened, balance = book.account(account), book.balance(account)
+    settled = [r for r in book.releases(account) if r.state == "settled"]
+    if opened.order is None or not settled:
+        return ""
+    events = [e for entry in book.entries(release_id=settled[-1].id) for e in entry.events]
+    factor = advice.noise_factor(events, times, opened.order, balance.cost_left / NANO, opened.relation)
+    return "" if factor is None else f", or with {factor:.3g} times the noise of the last release"
 
 
 def _assumed(account: str | None, epsilon: float | None, every: str) -> dict[str, list[tuple[str, float]]]:

@@ -7,6 +7,7 @@ events that library lacks: the discrete Gaussian, and thresholding, which costs 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral
@@ -19,7 +20,7 @@ from dp_synth_pipeline.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(ABC):
     """One mechanism that was, or will be, run on private data."""
 
     kind: ClassVar[str] = "event"
@@ -28,9 +29,9 @@ class Event:
         """Return a JSON-ready form that `from_dict` reads back unchanged."""
         return {"kind": self.kind, **asdict(self)}
 
+    @abstractmethod
     def to_dp_event(self) -> dpa.DpEvent:
         """Return the event in dp_accounting's own terms, for re-verification with that library alone."""
-        raise NotImplementedError
 
     @property
     def own_delta(self) -> float:

@@ -7,6 +7,7 @@ to the person who pointed at it, without a value and without a count.
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import re
 from contextlib import contextmanager
@@ -142,6 +143,10 @@ def explained(source: Source, header: Header):
         raise InvalidInput(f"{source.uri}: no such table in this DuckDB file.") from None
     except duckdb.InvalidInputException as error:
         raise InvalidInput(_unreadable(source, str(error), header)) from None
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise InvalidInput(f"{source.uri}: the disk is full. Free some space; nothing was charged.") from None
     except duckdb.Error as error:
         raise InvalidInput(
             f"{source.uri} cannot be read ({type(error).__name__}). Check its format; the details are withheld because "

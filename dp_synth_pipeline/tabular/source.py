@@ -148,7 +148,8 @@ def snapshot(
             refusals.check_rows(con, schema, source)
             digest = _digest(con, schema)
             con.execute(f"COPY ({_selection(schema, unit)}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
-        units = _bounded(partial, unit)
+        with refusals.explained(source, header):
+            units = _bounded(partial, unit)
         refusals.check_units(source, units, delta)
         partial.chmod(0o400)
         os.replace(partial, path)

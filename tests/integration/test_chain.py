@@ -1,6 +1,7 @@
 """The whole graph on a real file: what is materialized, what is charged, what stops it."""
 
 import json
+from pathlib import Path
 
 import duckdb
 import pandas as pd
@@ -238,3 +239,48 @@ def test_two_runs_of_one_table_do_not_mix_their_handles(bench):
     }
     assert releases == {r.run_id: r.id for r in bench.ledger.releases("people")}
     assert (handles / first.run_id / "ingested.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_failed_refresh_does_not_spoil_drawing_from_the_generator_before_it(done, monkeypatch):
+    bench, _ = done
+    before = (bench.store / "releasable/people/generator/profile.json").read_bytes()
+    from dp_synth_pipeline.tabular import nulls
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("half-way")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nulls, "complete", broken)
+        assert "completed" in steps(bench.refresh(), "STEP_FAILURE")
+    assert (bench.store / "releasable/people/profile.json").read_bytes() != before
+    handle = json.loads((bench.store / "restricted/people/generator.json").read_text())
+    assert Path(handle["files"]["profile"]).read_bytes() == before
+    keys = [k for k in bench.definitions().resolve_all_asset_keys() if k.path[-1] in ("synthetic", "published")]
+    again = (
+        bench.definitions()
+        .resolve_job_def("people_refresh")
+        .execute_in_process(
+            instance=bench.instance,
+            asset_selection=keys,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )
+    )
+    assert again.success
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("SECRET")])
+def test_an_ingestion_that_breaks_for_any_reason_charges_nothing(bench, monkeypatch, error):
+    from dp_synth_pipeline.tabular import source
+
+    def broken(*args, **kwargs):
+        raise error
+
+    bench.ledger.open_account("persons", epsilon=10.0, delta=1e-4, unit="person", max_rows=2, why="test")
+    monkeypatch.setattr(source, "bound_rows", broken)
+    result = bench.refresh(account="persons", unit={"column": "person", "max_rows": 2}, columns={})
+    told = failure(result).user_failure_data
+    assert told.metadata["exit_code"].value == (2 if isinstance(error, OSError) else 1)
+    assert ("the disk is full" in told.description) == isinstance(error, OSError)
+    assert [r.state for r in bench.ledger.releases("persons")] == ["voided"]
+    assert bench.ledger.balance("persons").epsilon_spent == 0
+    assert not list((bench.store / "restricted/people").rglob("*.parquet"))

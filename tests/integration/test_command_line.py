@@ -213,3 +213,17 @@ def test_a_statement_is_exported(shell, format):
     assert shell("ledger", "export", "t", "--format", format, "--out", f"s.{format}").code == 0
     assert len((shell.folder / f"s.{format}").read_text()) > 100
     assert shell("ledger", "export", "t", "--format", "pdf").code == 2
+
+
+def test_a_release_that_died_before_its_training_is_settled_by_its_id(shell):
+    from dp_synth_pipeline.privacy.events import DiscreteGaussian
+
+    shell("ledger", "open", "t", "--epsilon", 6)
+    facts = {"table": "t", "run_id": "r", "code_version": "c"}
+    release = shell.ledger().reserve("t", key="k", epsilon=2.0, delta=1e-5, own_delta=1e-8, **facts)
+    shell.ledger().start(release.id, "profile", [DiscreteGaussian(20.0, 1, 9)])
+    assert f"dp-synth ledger settle {release.id}" in shell("ledger", "show", "t").text
+    assert shell("ledger", "settle", release.id, "--why", "the machine died").code == 0
+    assert shell.ledger().release(release.id).state == "settled"
+    assert 0 < shell.ledger().balance("t").cost_spent < release.reserved_cost
+    assert shell("ledger", "settle", "nothing", "--why", "x").code == 2

@@ -12,6 +12,7 @@ from dp_synth_pipeline.orchestration.continuity import HEAD
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.privacy.budget import Budget
+from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 
@@ -54,8 +55,10 @@ def generator(settings: TableSettings) -> dg.AssetsDefinition:
             folder = store.get().releasable(settings.name) / "generator"
             facts = {"release": release.id, "event": trained.event.to_dict(), "schema": refresh.schema}
             artifact.save(folder, trained.network, settings.training.spec(), facts)
+            # Beside the weights, since a later refresh that fails half-way leaves another profile behind.
+            own_profile = sink.write_text(profile.to_json(), folder / "profile.json")
         return dg.MaterializeResult(
-            value=refresh.with_({"generator": folder}, rows=profile.rows),
+            value=refresh.with_({"generator": folder, "profile": own_profile}, rows=profile.rows),
             metadata={
                 **metadata.cost(release, book.entries(release_id=release.id)),
                 "visibility": metadata.RELEASABLE,

@@ -5,7 +5,6 @@ from dataclasses import asdict
 
 import dagster as dg
 
-from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, Release
 from dp_synth_pipeline.orchestration import metadata, planning, progress
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, dump_schema
@@ -50,9 +49,9 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
                     complete=settings.columns_complete,
                     delta=None if settings.delta == "auto" else settings.delta,
                 )
-            except InvalidInput as error:
-                book.void(release.id, "the source cannot be used")
-                raise error
+            except Exception:  # no mechanism has started, so nothing was learnt from what was read
+                book.void(release.id, "the source could not be ingested")
+                raise
             book.note_source(release.id, snapshot.digest)
             same = book.same_source(snapshot.digest, not_account=settings.account)
             if same:

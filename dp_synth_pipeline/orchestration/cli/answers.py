@@ -53,7 +53,14 @@ def _releases(book: Ledger, account: str, console: Console) -> None:
         delta = f"{r.final_delta:.1e}" if r.final_delta is not None else f"≤ {r.delta:.1e}"
         table.add_row(r.id[:12], r.reserved_at[:16], r.table, r.state, epsilon, delta, r.run_id[:8])
         if r.state == "started":
-            open_entries += [e for e in book.entries(release_id=r.id) if e.state == "started" and e.steps_started]
+            marked = [e for e in book.entries(release_id=r.id) if e.state == "started" and e.steps_started]
+            open_entries += marked
+            if not marked:
+                console.print(
+                    f"Open before its training: {r.id}. If it is dead: dp-synth ledger settle {r.id} --why REASON",
+                    highlight=False,
+                    soft_wrap=True,
+                )
     console.print(table)
     for e in open_entries:
         console.print(

@@ -116,24 +116,24 @@ def declare_plan(
 
 @app.command("settle")
 def settle(
-    entry: Annotated[str, typer.Argument(help="The entry of a crashed training; see dp-synth ledger show ACCOUNT.")],
+    what: Annotated[str, typer.Argument(metavar="ENTRY|RELEASE", help="See dp-synth ledger show ACCOUNT.")],
     why: Why,
-    at_mark: Annotated[
-        bool, typer.Option("--at-mark", help="Charge the steps up to the durable mark, and no more.")
-    ] = False,
+    at_mark: Annotated[bool, typer.Option("--at-mark", help="ENTRY: charge the steps up to its durable mark.")] = False,
     who: Who = "",
     ledger: Url = "",
 ) -> None:
-    """Settle a crashed release: charge what started, give back the rest. Only a person can say that it is really dead."""
+    """Settle a crashed release: charge what started, give back the rest. Only a person can say that it is really dead.
+
+    With --at-mark, a training entry is charged up to its durable mark. Without it, a release is charged for every
+    mechanism that started, in full: what is left to do when it died before its training.
+    """
     book = _book(ledger)
-    if not at_mark:
-        raise InvalidInput("say --at-mark: the crashed training is charged up to its durable mark, and no less.")
-    settled = book.settle_at_mark(entry, why=why, who=who or getpass.getuser())
-    release = book.settle(settled.release_id)
-    Console().print(
-        f"Settled release {release.id[:12]}: {settled.steps_paid} steps charged, epsilon {release.final_epsilon:.4g}.",
-        highlight=False,
-    )
+    steps = ""
+    if at_mark:
+        entry = book.settle_at_mark(what, why=why, who=who or getpass.getuser())
+        what, steps = entry.release_id, f"{entry.steps_paid} steps charged, "
+    release = book.settle(_release(book, what))
+    Console().print(f"Settled release {release.id[:12]}: {steps}epsilon {release.final_epsilon:.4g}.", highlight=False)
 
 
 @app.command("void")

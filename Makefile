@@ -25,8 +25,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)  ## Synthesize two tables end to end; spends, until the ledger refuses
 	@$(BIN)/dp-synth demo
 
-test: $(STAMP)  ## Run every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(STAMP)  ## Run every test, two processes of one thread each
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(STAMP)  ## ruff, pyright and the walls (import-linter)
 	$(BIN)/ruff check .

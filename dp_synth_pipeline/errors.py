@@ -54,6 +54,17 @@ class TrainingError(DpSynthError):
     exit_code = 1
 
 
+class AuditFailed(TrainingError):
+    """What training was seen to do is not what was charged; its weights were thrown away."""
+
+    def __init__(self, failed: list[str]) -> None:
+        super().__init__(
+            f"the audit of what ran failed ({', '.join(failed)}): training did not do what was charged for it. Its weights "
+            f"were thrown away, nothing was published, and the release stays charged. Find the cause before another run: "
+            f"see docs/evidence.md."
+        )
+
+
 class UnexpectedFailure(DpSynthError):
     """A library failed; its own message is withheld, because such messages quote data values."""
 

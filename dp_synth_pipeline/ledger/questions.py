@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import costs, decide, journal, refusal, request, rows, tables
+from dp_synth_pipeline.ledger import costs, decide, journal, preflight, refusal, request, rows, tables
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Balance, Verification
 from dp_synth_pipeline.ledger.book import Book
@@ -87,6 +87,28 @@ class Questions(Book):
         cost, delta_units = request.priced(opened, epsilon, each, own_delta, opened.unit, opened.max_rows)
         cost_left, delta_left = tally.left(opened)
         return min(cost_left // cost, delta_left // delta_units if delta_units else cost_left)
+
+    def admitted(
+        self,
+        account: str,
+        *,
+        epsilon: float,
+        delta: float,
+        own_delta: float = 0.0,
+        each: Sequence[Sequence[str]],
+    ) -> list[bool]:
+        """Return, for each of several such releases, whether it would be admitted after those before it; change nothing.
+
+        Args:
+            each: the blocks that each of them reads. A block that is still to be added has spent nothing; a release
+                that names no block is charged to the account's own row.
+        """
+        named = [request.check_blocks(blocks) for blocks in each]
+        with self._store.read() as conn:
+            opened, own = rows.account(conn, account)
+            known = rows.blocks(conn, account)
+        cost, delta_units = request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
+        return preflight.admitted(opened, own, known, cost, delta_units, named)
 
     def affordable(
         self,

@@ -1,7 +1,8 @@
 """Exact per-unit clipping in one backward pass, without per-example gradients, as an extension of Opacus.
 
-Guarantee: after `OnePassClipping.backward(losses)`, every `p.grad` is the sum over units of that unit's gradient, scaled
-so that the gradient over *all* parameters has an L2 norm of at most `max_grad_norm`. It equals Opacus' `hooks` mode.
+Guarantee: `OnePassClipping.backward(losses)` adds to every `p.grad` the sum over units of that unit's gradient, scaled so
+that the gradient over *all* parameters has an L2 norm of at most `max_grad_norm`. It equals Opacus' `hooks` mode, and
+`attach` lets every optimizer of Opacus take its sums, per-layer and adaptive bounds too.
 
 How: for a layer used once per row, the gradient's norm follows from the layer's input a and the gradient g at its output
 (for a linear map ||a||^2 ||g||^2 + ||g||^2), and the clipped sum is a weighted product of the two (book-keeping: Bu et al.
@@ -20,18 +21,38 @@ Shapes: `(units, ...)` for one row a unit, or `(units, rows, ...)`; padded rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
-from opacus.grad_sample import GradSampleModuleFastGradientClipping, register_grad_sampler, register_norm_sampler
+from opacus.grad_sample import register_grad_sampler, register_norm_sampler
+from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.network import CausalLinear, ColumnEmbedding, ColumnHeads
+from dp_synth_pipeline.model.network import CausalLinear, ColumnEmbedding, ColumnHeads, rows_last
 
+Bound = float | Sequence[float]
 Grads = dict[nn.Parameter, torch.Tensor]
+SQUARED_NORMS: dict[type[nn.Module], Callable[..., Grads]] = {}
+"""For each layer type, each unit's squared gradient norm (units,) from (layer, input, output gradient)."""
+
 CLIPPED_SUMS: dict[type[nn.Module], Callable[..., Grads]] = {}
 """For each layer type, the weighted sum of per-row gradients from (layer, input, output gradient, weights)."""
+
+
+def _squared_norm(layer_type: type[nn.Module]):
+    """Register squared norms here, and their roots as Opacus' norm sampler."""
+
+    def register(function: Callable[..., Grads]) -> Callable[..., Grads]:
+        @register_norm_sampler(layer_type)
+        def norms(layer: nn.Module, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
+            return {p: square.clamp(min=0).sqrt() for p, square in function(layer, activations[0], g).items()}
+
+        SQUARED_NORMS[layer_type] = function
+        return function
+
+    return register
 
 
 def _clipped_sum(layer_type: type[nn.Module]):
@@ -45,19 +66,34 @@ def _clipped_sum(layer_type: type[nn.Module]):
 class OnePassClipping:
     """Clips each unit's gradient over all parameters of `module`, which must consist of registered layers.
 
+    Attributes:
+        max_grad_norm: L2 bound of a unit's whole gradient; or one bound for each trained parameter, in the module's order,
+            as in per-layer clipping.
+        units, unclipped: units in the last backward pass, and those under the bound: private, for an optimizer that adds
+            noise to them.
+
     Raises:
         TrainingError: if a layer with parameters is not registered, or is used twice in one pass.
     """
 
-    def __init__(self, module: nn.Module, max_grad_norm: float) -> None:
+    def __init__(self, module: nn.Module, max_grad_norm: Bound) -> None:
         self.max_grad_norm = max_grad_norm
+        self.units, self.unclipped = 0, torch.zeros((), dtype=torch.int64)
+        self._parameters = [p for p in module.parameters() if p.requires_grad]
         self._seen: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
+        self._hooks: list[RemovableHandle] = []
         for layer in module.modules():
             if not any(p.requires_grad for p in layer.parameters(recurse=False)):
                 continue
             if type(layer) not in CLIPPED_SUMS:
                 raise TrainingError(f"no clipped sum is registered for layers of type {type(layer).__name__}.")
-            layer.register_forward_hook(self._remember)
+            self._hooks.append(layer.register_forward_hook(self._remember))
+
+    def close(self) -> None:
+        """Leave the module as it was."""
+        for hook in self._hooks:
+            hook.remove()
+        self._seen.clear()
 
     def _remember(self, layer: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         if not torch.is_grad_enabled():
@@ -68,23 +104,84 @@ class OnePassClipping:
         self._seen.append((layer, inputs[0].detach(), output))
 
     def backward(self, losses: torch.Tensor) -> None:
-        """Set `p.grad` to the clipped sum for per-unit `losses` (units,), summed over a unit's rows already."""
+        """Add the clipped sum for per-unit `losses` (units,), summed over a unit's rows already, to every `p.grad`."""
         seen, self._seen = self._seen, []
         grads = torch.autograd.grad(losses.sum(), [output for _, _, output in seen])
-        squares = torch.zeros_like(losses)
-        samplers = GradSampleModuleFastGradientClipping.NORM_SAMPLERS
+        with torch.no_grad():
+            self._add(seen, grads)
+
+    def _add(self, seen: list[tuple[nn.Module, torch.Tensor, torch.Tensor]], grads: tuple[torch.Tensor, ...]) -> None:
+        squares: Grads = {}
         for (layer, a, _), g in zip(seen, grads, strict=True):
-            for norm in samplers[type(layer)](layer, [a], g).values():
-                squares = squares + norm.square()
-        weights = (self.max_grad_norm / (squares.sqrt() + 1e-6)).clamp(max=1.0).detach()
-        # A unit whose gradient is not finite contributes nothing, as if it had been clipped to zero.
-        finite = torch.isfinite(squares)
-        if not finite.all():
-            weights = torch.where(finite, weights, torch.zeros_like(weights))
-            grads = [torch.nan_to_num(g, 0.0, 0.0, 0.0) for g in grads]
+            squares |= SQUARED_NORMS[type(layer)](layer, a, g)
+        whole = torch.stack(list(squares.values())).sum(0)
+        finite = torch.isfinite(whole)
+        sound = bool(finite.all())
+        weights = self._weights(squares, whole)
+        if not sound:  # a unit whose gradient is not finite contributes nothing, as if it had been clipped to zero
+            weights = {p: torch.where(finite, w, torch.zeros_like(w)) for p, w in weights.items()}
         for (layer, a, _), g in zip(seen, grads, strict=True):
-            for parameter, total in CLIPPED_SUMS[type(layer)](layer, a, g, weights).items():
-                parameter.grad = total
+            a, g = (a, g) if sound else (torch.nan_to_num(a, 0.0, 0.0, 0.0), torch.nan_to_num(g, 0.0, 0.0, 0.0))
+            for parameter, total in _layer_sums(layer, a, g, weights).items():
+                parameter.grad = total if parameter.grad is None else parameter.grad + total
+
+    def _weights(self, squares: Grads, whole: torch.Tensor) -> Grads:
+        """Return each unit's weight (units,) for every parameter: one for all of them unless bounds are per layer."""
+        self.units = len(whole)
+        if isinstance(self.max_grad_norm, Sequence):
+            each = zip(self._parameters, self.max_grad_norm, strict=True)
+            return {p: _factor(squares[p], bound) for p, bound in each}
+        weights = _factor(whole, self.max_grad_norm)
+        self.unclipped = len(weights) - (weights < 1).sum()
+        return dict.fromkeys(squares, weights)
+
+
+def attach(clipping: OnePassClipping, optimizer: DPOptimizer) -> None:
+    """Let an optimizer of Opacus take its clipped sums from `clipping.backward`, and give it the bounds.
+
+    Opacus' `ghost` optimizers take what is in `p.grad` as it is. The others would clip per-example gradients, which there
+    are none of here: their clipping is replaced, and their noise, averaging, reduction and accounting stay their own.
+    """
+    clipping.max_grad_norm = getattr(optimizer, "max_grad_norms", optimizer.max_grad_norm)
+    if isinstance(optimizer, DPOptimizerFastGradientClipping):
+        return
+
+    def take() -> None:
+        for p in optimizer.params:
+            if p.grad is None:
+                raise TrainingError("no backward pass through the clipping came before this step.")
+            p.summed_grad = p.grad if p.summed_grad is None else p.summed_grad + p.grad  # type: ignore[attr-defined]
+            p.grad = None
+        if isinstance(optimizer, AdaClipDPOptimizer):
+            optimizer.sample_size += clipping.units
+            optimizer.unclipped_num = optimizer.unclipped_num + clipping.unclipped
+
+    honest = optimizer.pre_step
+
+    def pre_step(closure: Callable[[], float] | None = None) -> float | None:
+        for p in optimizer.params:
+            p.grad_sample = p.new_empty(0, *p.shape)  # type: ignore[attr-defined]
+        done = honest(closure)
+        if isinstance(optimizer, AdaClipDPOptimizer):
+            clipping.max_grad_norm = float(optimizer.max_grad_norm)
+        return done
+
+    optimizer.clip_and_accumulate, optimizer.pre_step = take, pre_step
+
+
+def _factor(squares: torch.Tensor, bound: float) -> torch.Tensor:
+    """Return what brings norms of these squares to `bound` at most, as Opacus computes it."""
+    return (bound / (squares.clamp(min=0).sqrt() + 1e-6)).clamp(max=1.0)
+
+
+def _layer_sums(layer: nn.Module, a: torch.Tensor, g: torch.Tensor, weights: Grads) -> Grads:
+    """Return the weighted sums of one layer's gradients; parameters whose units weigh alike share a computation."""
+    found: Grads = {}
+    for parameter in layer.parameters(recurse=False):
+        if parameter not in found:
+            sums = CLIPPED_SUMS[type(layer)](layer, a, g, weights[parameter])
+            found |= {p: total for p, total in sums.items() if weights[p] is weights[parameter]}
+    return found
 
 
 def _rows(x: torch.Tensor, inner: int) -> torch.Tensor:
@@ -97,66 +194,62 @@ def _gram(x: torch.Tensor) -> torch.Tensor:
     return torch.einsum("usdn,utdn->ustd", x, x)
 
 
-def _norm(square: torch.Tensor) -> torch.Tensor:
-    return square.clamp(min=0).sqrt()
+def _one_row(x: torch.Tensor) -> bool:
+    """Whether activations (units, D, n) or (units, rows, D, n) hold one row for each unit."""
+    return x.dim() == 3 or x.shape[1] == 1
 
 
-def _single(x: torch.Tensor) -> bool:
-    return x.shape[1] == 1
+def _of_each_row(weights: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+    """Return units' weights (units,) for each of their rows, flat (units * rows,), for g (units, D, n) or with rows."""
+    return weights if _one_row(g) else weights.repeat_interleave(g.shape[1])
 
 
-@register_norm_sampler(ColumnEmbedding)
-def _embedding_norm(layer: ColumnEmbedding, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    codes, g = _rows(activations[0], 1), _rows(g, 2)
-    if _single(g):
-        return {layer.weight: _norm(g.square().sum((1, 2, 3)))}
+@_squared_norm(ColumnEmbedding)
+def _embedding_norm(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor) -> Grads:
+    if _one_row(g):
+        return {layer.weight: rows_last(g).square().sum((0, 1))}
     same = codes[:, :, None, :] == codes[:, None, :, :]
-    return {layer.weight: _norm((_gram(g) * same).sum((1, 2, 3)))}
+    return {layer.weight: (_gram(g) * same).sum((1, 2, 3))}
 
 
 @_clipped_sum(ColumnEmbedding)
 def _embedding_sum(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor, weights: torch.Tensor) -> Grads:
-    weighted = _rows(g, 2) * weights[:, None, None, None]
-    rows = (_rows(codes, 1) + layer.offsets).flatten()
+    weighted = rows_last(g) * _of_each_row(weights, g)  # (D, E, rows)
+    index = (codes.flatten(0, -2) + layer.offsets).T.flatten()
     total = torch.zeros_like(layer.weight)
-    return {layer.weight: total.index_add_(0, rows, weighted.flatten(0, 2))}
+    return {layer.weight: total.index_add_(0, index, weighted.transpose(1, 2).reshape(-1, weighted.shape[1]))}
 
 
-@register_norm_sampler(CausalLinear)
-def _causal_norm(layer: CausalLinear, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    a, g = _rows(activations[0], 2), _rows(g, 2)
-    if _single(g):
-        earlier = a.square().sum(-1).cumsum(-1) - a.square().sum(-1)  # of columns before each
-        squares = g.square().sum(-1)
-        return {layer.weight: _norm((squares * earlier).sum((1, 2))), layer.bias: _norm(squares.sum((1, 2)))}
-    inner = _gram(a)
-    earlier, outer = inner.cumsum(-1) - inner, _gram(g)
-    return {layer.weight: _norm((outer * earlier).sum((1, 2, 3))), layer.bias: _norm(outer.sum((1, 2, 3)))}
+@_squared_norm(CausalLinear)
+def _causal_norm(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor) -> Grads:
+    if _one_row(g):
+        squares = rows_last(g).square().sum(1)
+        earlier = layer.sees @ rows_last(a).square().sum(1)  # over the columns that each column sees: (d, rows)
+        return {layer.weight: (squares * earlier).sum(0), layer.bias: squares.sum(0)}
+    earlier, outer = _gram(a) @ layer.sees.T, _gram(g)
+    return {layer.weight: (outer * earlier).sum((1, 2, 3)), layer.bias: outer.sum((1, 2, 3))}
 
 
 @_clipped_sum(CausalLinear)
 def _causal_sum(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor, weights: torch.Tensor) -> Grads:
-    weighted = (_rows(g, 2) * weights[:, None, None, None]).flatten(0, 1).flatten(1)
-    weight = weighted.T @ _rows(a, 2).flatten(0, 1).flatten(1)
-    return {layer.weight: weight * layer.mask, layer.bias: weighted.sum(0)}
+    each, flat = _of_each_row(weights, g), rows_last(g).flatten(0, 1)  # (d * H, rows)
+    weight = flat @ (rows_last(a).flatten(0, 1) * each).T
+    return {layer.weight: weight.mul_(layer.mask), layer.bias: flat @ each}
 
 
-@register_norm_sampler(ColumnHeads)
-def _heads_norm(layer: ColumnHeads, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    h, g = _rows(activations[0], 2), _rows(g, 2)
-    if _single(g):
-        squares = g.square().sum(-1)
-        weight = (squares * h.square().sum(-1)).sum((1, 2))
-        return {layer.weight: _norm(weight), layer.bias: _norm(squares.sum((1, 2)))}
+@_squared_norm(ColumnHeads)
+def _heads_norm(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor) -> Grads:
+    if _one_row(g):
+        squares = rows_last(g).square().sum(1)
+        return {layer.weight: (squares * rows_last(h).square().sum(1)).sum(0), layer.bias: squares.sum(0)}
     outer = _gram(g)
-    return {layer.weight: _norm((outer * _gram(h)).sum((1, 2, 3))), layer.bias: _norm(outer.sum((1, 2, 3)))}
+    return {layer.weight: (outer * _gram(h)).sum((1, 2, 3)), layer.bias: outer.sum((1, 2, 3))}
 
 
 @_clipped_sum(ColumnHeads)
 def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor, weights: torch.Tensor) -> Grads:
-    weighted = (_rows(g, 2) * weights[:, None, None, None]).flatten(0, 1).transpose(0, 1)  # (D, rows, K)
-    weight = torch.bmm(weighted.transpose(1, 2), _rows(h, 2).flatten(0, 1).transpose(0, 1))
-    return {layer.weight: weight, layer.bias: weighted.sum(1)}
+    weighted = rows_last(g) * _of_each_row(weights, g)  # (d, K, rows)
+    return {layer.weight: torch.bmm(weighted, rows_last(h).transpose(1, 2)), layer.bias: weighted.sum(2)}
 
 
 # Per-example gradients, used only to check the above against Opacus' own `hooks` mode.

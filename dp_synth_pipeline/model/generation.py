@@ -1,49 +1,104 @@
-"""Draws code rows from released weights: post-processing, so it costs nothing, however many rows are drawn."""
+"""Draws code rows from a released generator: post-processing, so it costs nothing, however many rows are drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
 
+from dp_synth_pipeline.model.mixture import Mixture
 from dp_synth_pipeline.model.network import ABSENT, AutoregressiveNetwork
+from dp_synth_pipeline.model.optimization import few_threads
+from dp_synth_pipeline.model.raking import Tilt
 
-BATCH = 1 << 14
-"""Rows drawn at a time."""
+BATCH = 1 << 15
+"""Rows yielded at a time."""
+
+AT_ONCE = 1 << 13
+"""Rows drawn at a time: few enough to stay in a processor's cache."""
+
+OVERSAMPLED = 2
+"""Rows drawn for each row kept, when draws are raked."""
+
+Forbidden = Sequence[Sequence[int]]
+"""For each column, codes that must not be drawn; the rest is drawn as if they did not exist."""
 
 
-@torch.no_grad()
+@dataclass(frozen=True)
+class Generator:
+    """What a release learnt: a network or a mixture that draws rows, and the tilt that rakes them, if any."""
+
+    proposal: AutoregressiveNetwork | Mixture
+    tilt: Tilt | None = None
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """Codes per column."""
+        return self.proposal.cardinalities
+
+    @property
+    def weights(self) -> int:
+        """Number of released numbers, the tilt's included."""
+        tilt = 0 if self.tilt is None else len(self.tilt.values)
+        return sum(p.numel() for p in self.proposal.parameters()) + tilt
+
+
 def draw(
-    network: AutoregressiveNetwork, rows: int, *, forbidden: Sequence[Sequence[int]] | None = None, batch: int = BATCH
+    generator: Generator, rows: int, *, forbidden: Forbidden | None = None, batch: int = BATCH
 ) -> Iterator[np.ndarray]:
     """Yield int64 code matrices (up to `batch`, columns) until `rows` rows were drawn.
 
     Args:
-        forbidden: for each column, codes that must not be drawn; the rest is drawn as if they did not exist.
+        forbidden: for each column, codes that must not be drawn.
     """
-    banned = torch.zeros_like(network.heads.bias)
-    for column, codes in enumerate(forbidden or ()):
-        banned[column, list(codes)] = ABSENT
     while rows > 0:
         size = min(rows, batch)
-        yield _draw_batch(network, size, banned)
+        if generator.tilt is None:
+            yield propose(generator.proposal, size, forbidden)
+        else:
+            wide = propose(generator.proposal, max(OVERSAMPLED * size, 1 << 10), forbidden)
+            yield generator.tilt.resample(wide, size)
         rows -= size
 
 
-def _draw_batch(network: AutoregressiveNetwork, rows: int, banned: torch.Tensor) -> np.ndarray:
-    causal, heads, embed = network.causal, network.heads, network.embed
-    weight = (causal.weight * causal.mask).unflatten(1, (causal.columns, causal.inputs))
-    before = causal.bias.expand(rows, -1).clone()  # hidden units before the activation, filled column by column
-    out = torch.empty(rows, causal.columns, dtype=torch.int64)
-    for i, cardinality in enumerate(network.cardinalities):
-        block = slice(i * causal.outputs, (i + 1) * causal.outputs)
-        hidden = network.activation(before[:, block])
-        logits = hidden @ heads.weight[i, :cardinality].T + heads.bias[i, :cardinality] + banned[i, :cardinality]
-        cumulative = logits.double().softmax(-1).cumsum(-1)
-        u = torch.from_numpy(np.random.default_rng().random(rows))[:, None] * cumulative[:, -1:]
-        out[:, i] = (cumulative <= u).sum(-1).clamp(max=cardinality - 1)
-        if i + 1 < causal.columns:
-            later = slice((i + 1) * causal.outputs, None)
-            before[:, later] += embed.weight[embed.offsets[i] + out[:, i]] @ weight[later, i].T
-    return out.numpy()
+@torch.no_grad()
+def propose(proposal: AutoregressiveNetwork | Mixture, rows: int, forbidden: Forbidden | None = None) -> np.ndarray:
+    """Return int64 codes (rows, columns) as the network or mixture draws them, before raking."""
+    if isinstance(proposal, Mixture):
+        return proposal.draw(rows, forbidden).cpu().numpy()
+    banned = [list(codes) for codes in forbidden or ()] or [[]] * len(proposal.cardinalities)
+    with few_threads():
+        parts = [_ancestral(proposal, min(AT_ONCE, rows - at), banned) for at in range(0, rows, AT_ONCE)]
+    return np.concatenate(parts) if parts else np.zeros((0, len(proposal.cardinalities)), np.int64)
+
+
+def _ancestral(network: AutoregressiveNetwork, rows: int, forbidden: Forbidden) -> np.ndarray:
+    """Draw column by column, each given the ones before; numbers of one row lie a column apart in memory."""
+    embed = network.embed
+    size, device = embed.weight.shape[1], embed.weight.device
+    embedded = embed.weight.new_empty(len(network.cardinalities) * size, rows)
+    uniform = torch.from_numpy(np.random.default_rng().random((len(network.cardinalities), rows), dtype=np.float32))
+    uniform = (uniform * (1 - 2**-20)).to(device)  # so that a code of probability 0 is never the last one left
+    out = torch.empty(len(network.cardinalities), rows, dtype=torch.int64, device=device)
+    for i, u in enumerate(uniform):
+        weight, bias, head, head_bias = network.column(i)
+        if len(forbidden[i]):
+            head_bias = head_bias.clone()
+            head_bias[list(forbidden[i])] = ABSENT
+        hidden = network.activation(torch.addmm(bias[:, None], weight, embedded[: i * size]))
+        upto = _cumulate(torch.addmm(head_bias[:, None], head, hidden).softmax(0))
+        out[i] = (upto <= u * upto[-1]).sum(0)
+        embedded[i * size : (i + 1) * size] = embed.weight[embed.offsets[i] + out[i]].T
+    return out.T.cpu().numpy()
+
+
+def _cumulate(shares: torch.Tensor) -> torch.Tensor:
+    """Return running sums down the codes of `shares` (codes, rows), which it may overwrite."""
+    if shares.device.type != "cpu":
+        return shares.cumsum(0)
+    for before, now in pairwise(shares):  # many times as fast as cumsum along that axis
+        now += before
+    return shares

@@ -10,22 +10,32 @@ from typing import Any
 
 import dagster as dg
 
+from dp_synth_pipeline.model.spec import Method
+from dp_synth_pipeline.orchestration import lineage, metadata
+from dp_synth_pipeline.orchestration.alerts import Notify, build_alerts
 from dp_synth_pipeline.orchestration.assets.card import release_card
 from dp_synth_pipeline.orchestration.assets.completed import completed
 from dp_synth_pipeline.orchestration.assets.generator import generator
 from dp_synth_pipeline.orchestration.assets.ingested import ingested
 from dp_synth_pipeline.orchestration.assets.link import HANDLES, key
+from dp_synth_pipeline.orchestration.assets.marginals import marginals
+from dp_synth_pipeline.orchestration.assets.one_run_audit import one_run_audits
 from dp_synth_pipeline.orchestration.assets.profile import profile
 from dp_synth_pipeline.orchestration.assets.published import published
 from dp_synth_pipeline.orchestration.assets.report import quality_report
 from dp_synth_pipeline.orchestration.assets.synthetic import synthetic
+from dp_synth_pipeline.orchestration.automation import refuse_eager_spending
 from dp_synth_pipeline.orchestration.checks import checks
 from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.executors.placing import executor_for, executor_of
 from dp_synth_pipeline.orchestration.io_managers import HandleIOManager
-from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
-from dp_synth_pipeline.orchestration.schedules import schedules
+from dp_synth_pipeline.orchestration.new_data import sensors
+from dp_synth_pipeline.orchestration.preflight import asking
+from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource, ledger_url
+from dp_synth_pipeline.orchestration.schedules import ACCOUNT, schedules
+from dp_synth_pipeline.tabular.warehouse.address import shown
 
-LINKS = (ingested, profile, completed, generator, synthetic, published, quality_report, release_card)
+LINKS = (ingested, profile, completed, marginals, generator, synthetic, published, quality_report, release_card)
 
 
 def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
@@ -36,21 +46,34 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
     """
     upstream = dg.AssetSpec(
         key(settings, "source"),
-        description=f"The source itself: {_shown(settings.source)}. Person-level data; never copied into the event log.",
+        description=f"The source itself: {shown(settings.source)}. Person-level data; never copied into the event log.",
         group_name=settings.group or settings.name,
         kinds={"source"},
-        tags={"dp_synth/visibility": "restricted"},
+        tags={metadata.VISIBILITY: metadata.RESTRICTED},
+        metadata={
+            lineage.SOURCE: shown(settings.source),
+            lineage.UNIT: str(settings.privacy_unit),
+            **({lineage.ACCOUNT: settings.account} if settings.account else {}),
+        },
     )
-    links = [build(settings) for build in LINKS]
+    measures = Method(settings.training.spec().method).measures
+    links = [build(settings) for build in LINKS if measures or build is not marginals]
     job = dg.define_asset_job(
         f"{settings.name}_refresh",
         dg.AssetSelection.assets(*links),
-        description=f"One refresh of {settings.name}: charges account {settings.account} at most {settings.epsilon:g}.",
-        tags={"dp_synth/account": settings.account},
+        description=f"One refresh of {settings.name}: {_price(settings)}.",
+        executor_def=executor_of(settings.compute),
+        tags={metadata.GUARANTEE: settings.privacy, **({ACCOUNT: settings.account} if settings.account else {})},
+        metadata=asking(settings),
     )
-    return dg.Definitions(
-        assets=[upstream, *links], asset_checks=[checks(settings)], jobs=[job], schedules=schedules(settings, job)
+    table = dg.Definitions(
+        assets=[upstream, *links],
+        asset_checks=[checks(settings)],
+        jobs=[job],
+        schedules=schedules(settings, job),
+        sensors=sensors(settings, job),
     )
+    return dg.Definitions.merge(table, one_run_audits(settings))
 
 
 def resources(ledger: str = "", store: str = "") -> dict[str, Any]:
@@ -59,18 +82,39 @@ def resources(ledger: str = "", store: str = "") -> dict[str, Any]:
     return {"ledger": LedgerResource(url=ledger), "store": shelf, HANDLES: HandleIOManager(store=shelf)}
 
 
-def build_defs(tables: list[TableSettings], ledger: str = "", store: str = "") -> dg.Definitions:
-    """Return complete definitions for some tables."""
-    parts = [build_synthetic_table(t) for t in tables]
-    return dg.Definitions.merge(*parts, dg.Definitions(resources=resources(ledger, store)))
+def build_defs(
+    tables: list[TableSettings],
+    ledger: str = "",
+    store: str = "",
+    *,
+    notify: Notify | None = None,
+    alert_below: float = 0.2,
+) -> dg.Definitions:
+    """Return complete definitions for some tables; `notify` and `alert_below` are those of `alerts.build_alerts`."""
+    parts = dg.Definitions.merge(*(build_synthetic_table(t) for t in tables))
+    shared = dg.Definitions(
+        resources=resources(ledger, store),
+        executor=executor_for(parts, ledger or ledger_url()),
+        sensors=build_alerts(notify, alert_below=alert_below),
+    )
+    return refuse_eager_spending(dg.Definitions.merge(parts, shared))
 
 
 def project_definitions() -> dg.Definitions:
     """Return the definitions of every table described under this project's `defs/`."""
     tables = dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
-    return dg.Definitions.merge(tables, dg.Definitions(resources=resources()))
+    shared = dg.Definitions(resources=resources(), executor=executor_for(tables, ledger_url()), sensors=build_alerts())
+    return refuse_eager_spending(dg.Definitions.merge(tables, shared))
 
 
-def _shown(uri: str) -> str:
-    """A source URI without what may be a secret."""
-    return uri.split("@")[-1] if "@" in uri else uri
+def completed_definitions(tables: dg.Definitions, ledger: str = "") -> dg.Definitions:
+    """Return another project's definitions with the resources and the executor that they lack."""
+    lacking = {k: v for k, v in resources(ledger).items() if k not in (tables.resources or {})}
+    executor = None if tables.executor else executor_for(tables, ledger or ledger_url())
+    return refuse_eager_spending(dg.Definitions.merge(tables, dg.Definitions(resources=lacking, executor=executor)))
+
+
+def _price(settings: TableSettings) -> str:
+    if settings.privacy == "none":
+        return "no privacy guarantee, nothing is charged"
+    return f"charges account {settings.charge.account} at most {settings.charge.epsilon:g}"

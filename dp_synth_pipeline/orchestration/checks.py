@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -9,18 +10,30 @@ import dagster as dg
 from dp_synth_pipeline.orchestration import progress
 from dp_synth_pipeline.orchestration.assets.handles import load
 from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.executors.compute import op_tags, pool_of
 from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import StoreResource
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular import rules, sink
 from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.validation.checks import CheckResult, check_names, grouped
+from dp_synth_pipeline.validation.asked import Asked
+from dp_synth_pipeline.validation.checks import CheckResult, grouped
+from dp_synth_pipeline.validation.own import read_suite
+
+DATA_DOCS = "data_docs/index.html"
+"""Great Expectations' page about the checks, in a table's releasable folder."""
 
 
 def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
-    """Build the checks of one table; their names follow from its declared column names, or are grouped without them."""
+    """Build the checks of one table, before anything is read.
+
+    Their names follow from its declared column names, or are grouped without them; from its declared rules; and from the
+    suite of a person's own.
+    """
     key = dg.AssetKey([settings.name, "synthetic"])
     known = _published_names(settings)
-    names = check_names(known)
+    wanted = asked(settings, known)
+    names = wanted.names()
 
     @dg.multi_asset_check(
         name=f"{settings.name}__checks",
@@ -28,27 +41,41 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
             dg.AssetCheckSpec(n.name, asset=key, blocking=n.blocking, description=f"Checks {n.title}.") for n in names
         ],
         ins={"synthetic": dg.AssetIn(key=key)},
+        op_tags=op_tags(settings.compute, "checks"),
+        pool=pool_of(settings.compute, "checks"),
+        can_subset=True,
     )
     def _checks(context: dg.AssetCheckExecutionContext, synthetic: dict, store: StoreResource):
-        from dp_synth_pipeline.validation.expectations import suite_for
+        from dp_synth_pipeline.validation.expectations import suite_json
         from dp_synth_pipeline.validation.run import validate
 
         with reported("checks"):
             refresh = load(synthetic)
             shown = progress.REPORTER.get()
             if shown is not None:
-                shown(f"{settings.name}: checks", 0, 1)
+                shown(f"{settings.name}: checks", 0, 1, "")
             profile = TableProfile.from_json(refresh.path("profile").read_text())
-            suite = suite_for(refresh.table_schema(), profile, int((refresh.facts or {})["asked_rows"]))
-            results = validate(refresh.path("synthetic"), suite)
-            sink.write_text(
-                json.dumps([asdict(r) for r in results], indent=1, default=str),
-                store.get().releasable(settings.name) / "checks.json",
-            )
+            suite = wanted.suite(refresh.table_schema(), profile, int((refresh.facts or {})["asked_rows"]))
+            folder = store.get().releasable(part(settings, refresh.partitions).folder)
+            page = folder / DATA_DOCS
+            with sink.replacing(page) as partial:
+                results = validate(refresh.path("synthetic"), suite, docs=partial)
+            sink.write_text(json.dumps([asdict(r) for r in results], indent=1, default=str), folder / "checks.json")
+            sink.write_text(suite_json(suite), folder / "suite.json")
+        # A run of some checks alone still writes about all of them, so that the files never tell half.
         for result in results if known is not None else grouped(results):
-            yield _evaluation(key, result)
+            if dg.AssetCheckKey(key, result.name) in context.selected_asset_check_keys:
+                yield _evaluation(key, result, page)
 
     return _checks
+
+
+def asked(settings: TableSettings, known: list[str] | None) -> Asked:
+    """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
+    wanted = settings.validation
+    rules.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
+    own = read_suite(wanted.suite) if wanted.suite is not None else []
+    return Asked(known, wanted.parsed_rules, own, wanted.severity)
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:
@@ -58,7 +85,7 @@ def _published_names(settings: TableSettings) -> list[str] | None:
     return [n for n, facts in settings.columns.items() if (facts or {}).get("kind") != "excluded"]
 
 
-def _evaluation(key: dg.AssetKey, result: CheckResult) -> dg.AssetCheckResult:
+def _evaluation(key: dg.AssetKey, result: CheckResult, page: Path) -> dg.AssetCheckResult:
     severity = dg.AssetCheckSeverity.ERROR if result.blocking else dg.AssetCheckSeverity.WARN
     observed: dict[str, Any] = {k: _value(v) for k, v in result.observed.items()}
     return dg.AssetCheckResult(
@@ -67,7 +94,7 @@ def _evaluation(key: dg.AssetKey, result: CheckResult) -> dg.AssetCheckResult:
         passed=result.passed,
         severity=severity,
         description=result.description,
-        metadata=observed,
+        metadata={**observed, "data_docs": dg.MetadataValue.path(str(page))},
     )
 
 

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-import dagster as dg
+from typing import Any
 
+import dagster as dg
+from pydantic import BaseModel, ValidationError
+
+from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.build import build_synthetic_table
 from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.mistakes import explain
 
 TEMPLATE = """type: dp_synth_pipeline.SyntheticTable
 attributes:
-  source: data/{name}.csv          # CSV, Parquet, or duckdb:///file.duckdb?table=schema.table
-  account: {name}                  # open it once: dp-synth ledger open {name} --epsilon 6 --delta 1e-5
+  source: data/{name}.csv          # .csv, .parquet, duckdb:///f.duckdb?table=s.t, or a warehouse (docs/warehouses.md)
+  account: {name}                  # a person opens it once: dp-synth ledger open {name} --epsilon 6 --delta 1e-5
   epsilon: 2.0                     # the most that one refresh may cost
+
+  # -- who is protected, and what is known already (declared facts are public, and free) --
   # unit: {{column: person_id, max_rows: 4}}   # when one person has several rows
-  # nulls: keep                    # keep | mean | drop; per column under `columns`
-  # columns:
+  # population: 12000              # the public number of units; otherwise it is counted with noise
+  # nulls: keep                    # keep | mean | median | mode | drop; per column under `columns`
+  # columns:                       # docs/tables.md; dp-synth schema infer writes them, charged
+  #   sex: {{categories: [F, M]}}
   #   notes: {{kind: excluded}}
+  # filter: "year >= 2020"         # only such rows are read
+  # partitions: {{column: visit_date, cadence: daily, start: 2026-01-01}}   # a balance for each day (docs/partitions.md)
+
+  # -- how it learns, and where --
   # training: {{purpose: analytics}}           # testing | analytics | machine_learning
+  # compute: {{training: {{gpus: 1}}}}           # docs/executors.md
+
+  # -- what is checked, and where analysts read it --
+  # validation: {{rules: [start <= end], predict: outcome}}   # docs/checks.md, docs/report.md
   # target: duckdb:///warehouse.duckdb?table=synthetic.{name}
+  # schedule: 0 3 * * 1            # Mondays at three, in UTC; off until a person starts it
+  # fresh_for: 8d
+  # owners: [team:data]
 """
 
 
@@ -37,6 +57,18 @@ class SyntheticTable(dg.Component, TableSettings):
     Materializing the table's assets reads its source, spends at most `epsilon` of `account`, checks what it drew and
     replaces the published table. The account is opened by a person, never by the pipeline.
     """
+
+    @classmethod
+    def resolve_from_model(cls, context: dg.ResolutionContext, model: BaseModel) -> Any:
+        """Return the component.
+
+        Raises:
+            InvalidInput: with each mistake, by line of the YAML.
+        """
+        try:
+            return super().resolve_from_model(context, model)
+        except ValidationError as error:
+            raise InvalidInput(explain(error, context.source_position_tree)) from None
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the table's assets, checks and refresh job."""

@@ -9,25 +9,47 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
+from dagster._core.execution.context.compute import current_execution_context
+from dagster._core.storage.tags import MAX_RETRIES_TAG
 
 from dp_synth_pipeline.errors import DpSynthError, UnexpectedFailure
 
 
 @contextmanager
-def reported(stage: str) -> Iterator[None]:
-    """Turn our errors into `dagster.Failure` with the same text; withhold the text of everybody else's."""
+def withheld(stage: str) -> Iterator[None]:
+    """Let our own errors pass, whose texts are written to be shown; withhold the text of everybody else's."""
     try:
         yield
-    except dg.Failure:
-        raise
-    except DpSynthError as error:
-        raise _failure(error) from None
-    except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
+    except (DpSynthError, dg.Failure, KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         raise
     except Exception as error:
         if os.environ.get("DP_SYNTH_DEBUG") and sys.stderr.isatty():  # a file would be Dagster's captured log
             traceback.print_exc()
-        raise _failure(UnexpectedFailure(stage, error)) from None
+        raise UnexpectedFailure(stage, error) from None
+
+
+@contextmanager
+def reported(stage: str) -> Iterator[None]:
+    """Turn errors into `dagster.Failure`: ours with their text, everybody else's without."""
+    try:
+        with withheld(stage):
+            yield
+    except DpSynthError as error:
+        if not isinstance(
+            error, UnexpectedFailure
+        ):  # a lost connection may work the next time, as whoever set retries wants
+            _never_again()
+        raise _failure(error) from None
+
+
+def _never_again() -> None:
+    """Keep `run_retries` from launching this run anew: `allow_retries=False` holds for a step, not for its run.
+
+    What is refused once is refused again. A retry is a run of its own, so it would reserve anew.
+    """
+    found = current_execution_context.get()
+    if found is not None:
+        found.instance.add_run_tags(found.run.run_id, {MAX_RETRIES_TAG: "0"})
 
 
 def _failure(error: DpSynthError) -> dg.Failure:

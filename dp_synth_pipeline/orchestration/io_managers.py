@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    PARTITION_NAME_TAG,
+)
 
+from dp_synth_pipeline.orchestration.partitions import folded_label
 from dp_synth_pipeline.orchestration.resources import HANDLES_FOLDER, StoreResource
+from dp_synth_pipeline.orchestration.restricted import private
 
 KEPT_RUNS = 20
 """Runs whose own handles are kept beside the latest ones."""
@@ -26,10 +33,11 @@ class HandleIOManager(dg.ConfigurableIOManager):
     def handle_output(self, context: dg.OutputContext, obj: dict[str, Any]) -> None:
         """Write the handle atomically, for this run and as the latest."""
         text = json.dumps(obj, indent=1)
-        for path in (self._path(context.asset_key, context.run_id), self._path(context.asset_key)):
+        latest = self._path(context.asset_key, partition=_partition(context))
+        for path in (self._path(context.asset_key, context.run_id), latest):
             partial = path.with_name(f"{path.name}.{context.run_id}.partial")
-            partial.write_text(text, encoding="utf-8")
-            partial.chmod(0o600)
+            with private():
+                partial.write_text(text, encoding="utf-8")
             os.replace(partial, path)
         runs = sorted(self._runs(context.asset_key).iterdir(), key=lambda p: p.stat().st_mtime)
         for old in runs[:-KEPT_RUNS]:
@@ -38,9 +46,9 @@ class HandleIOManager(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> dict[str, Any]:
         """Read the upstream handle: this run's own if it has one, else the latest."""
         own = self._path(context.asset_key, context.step_context.run_id)
-        path = own if own.exists() else self._path(context.asset_key)
+        path = own if own.exists() else self._path(context.asset_key, partition=_partition(context))
         if not path.exists():
-            name = context.asset_key.to_user_string()
+            name = " ".join(filter(None, (context.asset_key.to_user_string(), _partition(context))))
             raise dg.Failure(f"{name} has not been materialized yet; materialize it first.", allow_retries=False)
         return json.loads(path.read_text(encoding="utf-8"))
 
@@ -49,9 +57,20 @@ class HandleIOManager(dg.ConfigurableIOManager):
         folder.mkdir(exist_ok=True, mode=0o700)
         return folder
 
-    def _path(self, key: dg.AssetKey, run_id: str | None = None) -> Path:
+    def _path(self, key: dg.AssetKey, run_id: str | None = None, partition: str = "") -> Path:
         folder = self.store.get().restricted(key.path[0])
         if run_id is not None:
             folder = self._runs(key) / run_id
             folder.mkdir(exist_ok=True, mode=0o700)
-        return folder / f"{'.'.join(key.path[1:])}.json"
+        return folder / ".".join(filter(None, (*key.path[1:], partition, "json")))
+
+
+def _partition(context: dg.InputContext | dg.OutputContext) -> str:
+    """Return which partitions of its table a run refreshes, so that one's latest handle is never taken for another's."""
+    if not context.has_asset_partitions:
+        return ""
+    tags = context.step_context.dagster_run.tags
+    if PARTITION_NAME_TAG in tags:
+        return folded_label([tags[PARTITION_NAME_TAG]])
+    ends = dict.fromkeys(tags[end] for end in (ASSET_PARTITION_RANGE_START_TAG, ASSET_PARTITION_RANGE_END_TAG))
+    return folded_label(list(ends))

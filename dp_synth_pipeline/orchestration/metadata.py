@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from dp_synth_pipeline.ledger import Entry, Release
+from dp_synth_pipeline.orchestration.unprotected import Unprotected
 from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.validation.burndown import drawing, layout
+from dp_synth_pipeline.validation.templates import markdown
 
 RESTRICTED = "restricted"
 """Looks at real rows; never leaves."""
@@ -17,9 +21,17 @@ RELEASABLE = "releasable"
 """Noised and charged, or computed from what is."""
 
 
-def tags(visibility: str, extra: dict[str, str]) -> dict[str, str]:
-    """Asset tags that say whether the asset may leave."""
-    return {"dp_synth/visibility": visibility, **extra}
+GUARANTEE = "dp_synth/guarantee"
+"""Tag of every asset and job: `dp`, or `none` for a source that a person declared public."""
+
+
+VISIBILITY = "dp_synth/visibility"
+"""Tag of every asset: `RESTRICTED` or `RELEASABLE`."""
+
+
+def tags(visibility: str, guarantee: str, extra: dict[str, str]) -> dict[str, str]:
+    """Asset tags that say whether the asset may leave, and what it promises; a person's own tags change neither."""
+    return {**extra, VISIBILITY: visibility, GUARANTEE: guarantee}
 
 
 def column_schema(schema: TableSchema) -> dg.TableSchema:
@@ -37,8 +49,29 @@ def column_lineage(schema: TableSchema, upstream: dg.AssetKey) -> dg.TableColumn
     )
 
 
-def cost(release: Release, entries: Sequence[Entry] = ()) -> dict[str, Any]:
-    """What a release costs, who paid and by which entries of the ledger, for an asset's metadata."""
+def burn_down(account: Mapping[str, Any]) -> dict[str, dg.MetadataValue]:
+    """Return an account's burn-down as a picture; nothing if there is nothing to draw yet.
+
+    Args:
+        account: one of the accounts that `statements.page` returns.
+    """
+    chart = layout(list(account["history"]), account["forecast"], None)
+    if chart is None:
+        return {}
+    picture = base64.b64encode(drawing(chart, f"ε {account['epsilon']:g}").encode()).decode()
+    told = f"Left of account {account['name']}: {account['cost_left'] / account['cost_limit']:.1%} of its limit"
+    return {"burn_down": dg.MetadataValue.md(f"![{markdown(told)}](data:image/svg+xml;base64,{picture})")}
+
+
+def cost(release: Release | Unprotected, entries: Sequence[Entry] = ()) -> dict[str, Any]:
+    """What a release costs, who paid and by which entries of the ledger; or that it promises nothing, and who says so."""
+    if isinstance(release, Unprotected):
+        return {
+            "guarantee": release.told,
+            "release": release.id,
+            "run_id": release.run_id,
+            "code_version": release.code_version,
+        }
     facts: dict[str, Any] = {
         "account": release.account,
         "release": release.id,

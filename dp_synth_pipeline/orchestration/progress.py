@@ -7,24 +7,24 @@ from contextvars import ContextVar
 
 import dagster as dg
 
-Reporter = Callable[[str, int, int], None]
-"""Called with a stage's name, what is done and what there is to do."""
+Reporter = Callable[[str, int, int, str], None]
+"""Called with a stage's name, what is done, what there is to do, and a note."""
 
 REPORTER: ContextVar[Reporter | None] = ContextVar("REPORTER", default=None)
 
 
-def reporter(context: dg.AssetExecutionContext, stage: str) -> Callable[[int, int], None]:
+def reporter(context: dg.AssetExecutionContext, stage: str) -> Callable[..., None]:
     """Return a callback for one stage that reports every tenth of the way."""
     shown = REPORTER.get()
     last = -1
 
-    def report(done: int, total: int) -> None:
+    def report(done: int, total: int, note: str = "") -> None:
         nonlocal last
         if shown is not None:
-            shown(stage, done, total)
+            shown(stage, done, total, note)
         tenth = 10 * done // max(total, 1)
         if tenth > last:
             last = tenth
-            context.log.info(f"{stage}: {done:,} of {total:,}")
+            context.log.info(f"{stage}: {done:,} of {total:,}{', ' if note else ''}{note}")
 
     return report

@@ -38,6 +38,10 @@ HANDLES_FOLDER = "handles"
 """Where the handles of recent runs lie, in a table's restricted folder."""
 
 
+RESTRICTED_FOLDER = "restricted"
+"""The part of the store that holds real rows."""
+
+
 @dataclass(frozen=True)
 class Store:
     """Where artifacts live: `restricted/` (its owner only; real rows) and `releasable/` (noised or synthetic)."""
@@ -45,13 +49,14 @@ class Store:
     root: Path
 
     def restricted(self, table: str, release: str = "") -> Path:
-        """A folder for what holds real rows or exact numbers."""
-        folder = self.root / "restricted"
+        """A folder for what holds real rows or exact numbers; neither it nor what it lies in can be opened by others."""
+        folder = self.root / RESTRICTED_FOLDER
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.chmod(0o700)
-        inner = folder / table / release
-        inner.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return inner
+        for part in filter(None, (table, release)):
+            folder = folder / part
+            folder.mkdir(exist_ok=True, mode=0o700)
+        return folder
 
     def releasable(self, table: str) -> Path:
         """A folder for what may leave."""

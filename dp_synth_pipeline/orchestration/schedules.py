@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice, takewhile
 
 import dagster as dg
@@ -9,6 +10,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from dagster._utils.schedules import schedule_execution_time_iterator
 
 from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.partitions import definition
 
 ACCOUNT, EPSILON = "dp_synth/account", "dp_synth/epsilon"
 """Tags by which a forecast knows what one tick of a schedule asks for."""
@@ -21,16 +23,34 @@ def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> lis
     """
     if settings.schedule is None:
         return []
+    tags, what = {}, "without a privacy guarantee; nothing is charged"
+    if settings.privacy == "dp":
+        account, epsilon = settings.charge
+        tags, what = {ACCOUNT: account, EPSILON: repr(epsilon)}, f"each tick charges {account} at most {epsilon:g}"
+    cut = settings.partitions
+    due = None if cut is None else partial(_due, definition(cut), tags)
+    per = "" if cut is None else ": the window that is over, or each value in turn"
     return [
         dg.ScheduleDefinition(
             name=f"{settings.name}_refresh_schedule",
             job=job,
             cron_schedule=settings.schedule,
             execution_timezone="UTC",
-            description=f"Refreshes {settings.name}; each tick charges {settings.account} at most {settings.epsilon:g}.",
-            tags={ACCOUNT: settings.account, EPSILON: repr(settings.epsilon)},
+            description=f"Refreshes {settings.name}{per}; {what}.",
+            tags=tags if due is None else None,  # else they stand on the requests
+            execution_fn=due,
         )
     ]
+
+
+def _due(cut: dg.PartitionsDefinition, tags: dict[str, str], context: dg.ScheduleEvaluationContext):
+    """Ask for a run of the newest window that is over, or of every listed value."""
+    windows = isinstance(cut, dg.TimeWindowPartitionsDefinition)
+    keys = cut.get_partition_keys(current_time=context.scheduled_execution_time)
+    for key in keys[-1:] if windows else keys:
+        yield dg.RunRequest(
+            run_key=f"{context.scheduled_execution_time.isoformat()}:{key}", partition_key=key, tags=tags
+        )
 
 
 def ticks(crons: list[str], until: datetime, *, at_most: int = 2000) -> tuple[datetime, ...]:

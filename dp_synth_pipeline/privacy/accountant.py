@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from dp_accounting import NeighboringRelation
@@ -132,6 +133,7 @@ def _noise(event: Event) -> float:
     return event.noise_multiplier if isinstance(event, SubsampledGaussian) else math.inf
 
 
+@lru_cache(maxsize=128)
 def _pld(event: Event) -> pld_lib.PrivacyLossDistribution | None:
     if isinstance(event, DiscreteGaussian):
         one = pld_lib.from_discrete_gaussian_mechanism(

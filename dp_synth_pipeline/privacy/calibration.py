@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -42,26 +43,72 @@ def least_noise(
         InvalidInput: if even the largest noise does not fit, since the plan's fixed parts cost too much.
     """
 
-    def fits(noise: float) -> bool:
-        events = plan(noise)
-        if order is not None and rdp_limit is not None and accountant.rdp(events, order, relation) > rdp_limit:
-            return False
-        return accountant.epsilon(events, budget.delta, relation) <= budget.epsilon
+    seen: dict[float, float] = {}
 
-    low, high = LEAST, 1.0
-    while not fits(high):
-        low, high = high, high * 2
-        if high > MOST:
+    def excess(log_noise: float) -> float:
+        """Log of cost over limit: above 0 does not fit."""
+        if log_noise not in seen:
+            seen[log_noise] = _excess(plan(math.exp(log_noise)), budget, order, rdp_limit, relation)
+        return seen[log_noise]
+
+    low, high = math.log(LEAST), 0.0
+    while excess(high) > 0:
+        low, high = high, high + math.log(2)
+        if high > math.log(MOST):
             raise InvalidInput(
                 f"no noise makes this plan fit epsilon={budget.epsilon:g} at delta={budget.delta:g}: its profile alone "
                 f"costs too much. Lower profile_share, or raise epsilon."
             )
-    if high == 1.0 and fits(low):
-        return low
-    while high > low * (1 + RELATIVE_TOLERANCE):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    if excess(low) <= 0:
+        return math.exp(low)
+    root = float(brentq(excess, low, high, xtol=RELATIVE_TOLERANCE / 4))  # type: ignore[arg-type]
+    while excess(root) > 0:
+        root += RELATIVE_TOLERANCE / 4
+    return math.exp(root)
+
+
+def most_steps(
+    plan: Callable[[int], Sequence[Event]],
+    most: int,
+    budget: Budget,
+    *,
+    order: float | None = None,
+    rdp_limit: float | None = None,
+    relation: str = ADD_REMOVE,
+) -> int:
+    """Return the most steps, from 1 to `most`, at which `plan(steps)` costs at most `budget`.
+
+    Args:
+        plan: the events performed in that many steps; their cost must grow with the steps.
+
+    Raises:
+        InvalidInput: if not even one step fits.
+    """
+
+    def fits(steps: int) -> bool:
+        return _excess(plan(steps), budget, order, rdp_limit, relation) <= 0
+
+    if not fits(1):
+        raise InvalidInput(
+            f"not one step fits epsilon={budget.epsilon:g} at delta={budget.delta:g} with this noise_multiplier; raise "
+            f"the noise, or leave it out to have it calibrated."
+        )
+    low, high = 1, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _excess(
+    events: Sequence[Event], budget: Budget, order: float | None, rdp_limit: float | None, relation: str
+) -> float:
+    ratio = 0.0
+    if order is not None and rdp_limit is not None:
+        ratio = accountant.rdp(events, order, relation) / rdp_limit if rdp_limit > 0 else math.inf
+    if ratio <= 1:
+        ratio = max(ratio, accountant.epsilon(events, budget.delta, relation) / budget.epsilon)
+    return min(math.log(ratio), 50.0) if ratio > 0 else -50.0
 
 
 @cache

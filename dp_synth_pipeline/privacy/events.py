@@ -91,7 +91,10 @@ class DiscreteGaussian(Event):
 
 @dataclass(frozen=True)
 class Gaussian(Event):
-    """`count` releases, each with continuous Gaussian noise of `noise_multiplier` times its L2 sensitivity."""
+    """`count` releases, each with Gaussian noise, continuous or discrete, of `noise_multiplier` times its L2 sensitivity.
+
+    Several releases whose squared ratios of sensitivity to noise add up to `1 / noise_multiplier ** 2` cost as much as one.
+    """
 
     noise_multiplier: float
     count: int = 1

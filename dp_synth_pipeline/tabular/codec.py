@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.tabular import nulls
 from dp_synth_pipeline.tabular.columns.axis import AxisCodec
-from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec
+from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec, OrdinalCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.source import UNIT
@@ -73,7 +73,7 @@ class TableCodec:
         arrays = [
             self.columns[learned[c.name]].decode(codes[:, learned[c.name]], rng)
             if c.name in learned
-            else _identifiers(c, first_row, len(codes))
+            else _unlearned(c, first_row, len(codes))
             for c in self.schema.published
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow_schema())
@@ -85,21 +85,29 @@ class TableCodec:
             yield self.decode(codes, first_row=row)
             row += len(codes)
 
+    def renumber(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Yield decoded rows, some of which may have been left out or copied, with identifiers numbered through."""
+        row = 0
+        for table in tables:
+            for i, c in enumerate(self.schema.published):
+                if c.kind is Kind.IDENTIFIER:
+                    table = table.set_column(i, c.name, _unlearned(c, row, table.num_rows))
+            yield from table.to_batches()
+            row += table.num_rows
+
 
 def _codec(column: Column, profile: TableProfile) -> CategoricalCodec | AxisCodec:
-    keep = column.nulls is NullPolicy.KEEP
+    codec = AxisCodec if column.kind.numeric else OrdinalCodec if column.kind is Kind.ORDINAL else CategoricalCodec
     facts = nulls.filled(column, profile[column.name])
-    return (
-        AxisCodec(column, facts, keep_nulls=keep)
-        if column.kind.numeric
-        else CategoricalCodec(column, facts, keep_nulls=keep)
-    )
+    return codec(column, facts, keep_nulls=column.nulls is NullPolicy.KEEP)
 
 
-def _identifiers(column: Column, first: int, rows: int) -> pa.Array:
+def _unlearned(column: Column, first: int, rows: int) -> pa.Array:
+    if column.kind is Kind.CONSTANT:
+        return pa.repeat(nulls.scalar(column, column.constant), rows)
     numbers = np.arange(first + 1, first + rows + 1)
     if pa.types.is_string(column.arrow_type):
         return pa.array([f"{column.name}-{n:09d}" for n in numbers])
-    if column.kind is Kind.IDENTIFIER and not pa.types.is_integer(column.arrow_type):
+    if not pa.types.is_integer(column.arrow_type):
         return pa.array(numbers).cast(pa.string()).cast(column.arrow_type)
     return pa.array(numbers).cast(column.arrow_type)

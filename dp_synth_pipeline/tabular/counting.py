@@ -47,6 +47,7 @@ class Counts:
         key = {
             Kind.BOOLEAN: f"CASE WHEN {name} THEN 'true' ELSE 'false' END",
             Kind.CATEGORY: f"CAST({name} AS VARCHAR)",
+            Kind.ORDINAL: f"CAST({name} AS VARCHAR)",
             Kind.DATE: f"CAST(date_diff('day', DATE '1970-01-01', CAST({name} AS DATE)) AS DOUBLE)",
             Kind.DATETIME: f"CAST(epoch_us({name}) AS DOUBLE)",
         }.get(column.kind, f"CAST({name} AS DOUBLE)")
@@ -63,7 +64,7 @@ class Counts:
         return total
 
     def precision(self, column: Column) -> np.ndarray:
-        """Count values by the precision they need: decimals by digits after the point, datetimes by resolution."""
+        """Count values by the precision they need: decimals by digits after the point, others by resolution."""
         single = pa.types.is_float32(column.arrow_type)
         of = partial(_digits, single=single) if column.kind is Kind.DECIMAL else _resolutions
         return sum((of(x) for x in self._axis(column)), start=of(np.zeros(0)))
@@ -84,7 +85,8 @@ class Counts:
 def _digits(x: np.ndarray, *, single: bool) -> np.ndarray:
     needed = np.full(len(x), MAX_DECIMALS + 1)
     for d in range(MAX_DECIMALS, -1, -1):
-        rounded = np.round(x, d)
+        with np.errstate(over="ignore", invalid="ignore"):  # near the end of double precision, no digit is kept
+            rounded = np.round(x, d)
         # 0.1 in single precision is 0.10000000149; in double precision, sums of cents are off by a few last digits.
         same = rounded.astype(np.float32) == x if single else np.isclose(rounded, x, rtol=1e-12, atol=1e-15)
         needed[same] = d

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.warehouse.address import shown
 
 FORM = "duckdb:///file.duckdb?table=schema.table"
 
@@ -21,10 +22,10 @@ def split(uri: str) -> tuple[Path, tuple[str, ...]]:
     """
     parts = urlsplit(uri)
     if not parts.path.strip("/"):
-        raise InvalidInput(f"{uri} names no DuckDB file. The form is {FORM}.")
+        raise InvalidInput(f"{shown(uri)} names no DuckDB file. The form is {FORM}.")
     tables = parse_qs(parts.query).get("table")
     if not tables:
-        raise InvalidInput(f"{uri} names no table. The form is {FORM}.")
+        raise InvalidInput(f"{shown(uri)} names no table. The form is {FORM}.")
     return _file(unquote(parts.path)), tuple(tables[0].split("."))
 
 

@@ -1,22 +1,26 @@
 """Grids of cells on a number line: one that no data chose, and its refinement by noisy counts.
 
 Every learned number lives on one axis of float64: integers and decimals as they are, dates as day numbers, datetimes as
-microseconds since 1970-01-01 UTC.
+microseconds since 1970-01-01 UTC, durations as microseconds.
 """
 
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.schema import Kind
+from dp_synth_pipeline.tabular.kinds import Kind
 
 DAY = 86_400_000_000
 """Microseconds in a day."""
+
+FAR = (128, 256, 512, 1023)
+"""Binary exponents beyond 100, where decimals are rare: few cells, so that noise finds nobody there."""
 
 SURE = 4.5
 """Standard deviations of noise above which a cell is believed to hold somebody."""
@@ -26,17 +30,18 @@ SURE = 4.5
 def public_edges(kind: Kind) -> np.ndarray:
     """Return the ascending edges of a coarse grid that covers every value of `kind` and depends on no data.
 
-    Numbers: powers of two on both sides of 0 (integers to 2^62; decimals from 2^-30 to 2^100, with one cell around 0).
+    Numbers: powers of two on both sides of 0 (integers, and microseconds of durations, to 2^62; decimals from 2^-30 to
+    2^100, then in four great steps to the end of double precision, with one cell around 0).
     Dates and datetimes: decades of the years 1600 to 2400.
     """
     if kind in (Kind.DATE, Kind.DATETIME):
         decades = np.arange(1600, 2401, 10) - 1970
         days = decades.astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
         return days * (DAY if kind is Kind.DATETIME else 1.0)
-    if kind is Kind.INTEGER:
+    if kind in (Kind.INTEGER, Kind.DURATION):
         positive = np.exp2(np.arange(0, 63))
         return np.concatenate([-positive[::-1] + 1, positive])
-    positive = np.exp2(np.arange(-30, 101))
+    positive = np.exp2([*range(-30, 101), *FAR])
     return np.concatenate([-positive[::-1], positive])
 
 
@@ -47,13 +52,17 @@ def to_axis(values: pa.Array, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
         values = values.cast(pa.date32()).cast(pa.int32())
     elif kind is Kind.DATETIME:
         values = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_duration(values.type):  # snapshots hold microseconds already
+        values = values.cast(pa.duration("us"), safe=False).cast(pa.int64())
     elif pa.types.is_decimal(values.type):
         values = values.cast(pa.string()).cast(pa.float64())  # straight, Arrow misses the nearest float by a last digit
     return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), null
 
 
-def axis_value(value: float | date | datetime) -> float:
-    """Place one declared number, date or datetime on its axis."""
+def axis_value(value: float | date | datetime | timedelta) -> float:
+    """Place one declared number, date, datetime or duration on its axis."""
+    if isinstance(value, timedelta):
+        return value / timedelta(microseconds=1)
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
         return aware.timestamp() * 1e6
@@ -64,11 +73,16 @@ def axis_value(value: float | date | datetime) -> float:
 
 def step(kind: Kind, decimals: int | None, resolution: int | None = None) -> float:
     """Return the distance between neighbouring values of a kind; 0 for a continuum."""
-    if kind is Kind.DATETIME:
+    if kind in (Kind.DATETIME, Kind.DURATION):
         return float(resolution or 1)
     if kind in (Kind.INTEGER, Kind.DATE):
         return 1.0
     return 0.0 if decimals is None else 10.0**-decimals
+
+
+def is_coarse(low: Any, high: Any, width: float) -> Any:
+    """Whether doubles at these ends of a cell lie further apart than `width`, so that its multiples mean nothing."""
+    return np.maximum(np.abs(low), np.abs(high)) >= 2.0**52 * width
 
 
 def count_cells(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -95,6 +109,21 @@ def support(noisy: np.ndarray, scale: float) -> tuple[int, int] | None:
     return (int(found[0]), int(found[-1])) if len(found) else None
 
 
+def without_tails(edges: np.ndarray, noisy: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cut the cells before the first and after the last that noise does not explain, so that the ends are not loose.
+
+    What the cut cells held beyond noise goes to the new ends. Post-processing, so free.
+    """
+    found = support(noisy, scale)
+    if found is None:
+        return edges, noisy
+    first, last = found
+    kept = noisy[first : last + 1].astype(float)
+    kept[0] += noisy[:first].sum()
+    kept[-1] += noisy[last + 1 :].sum()
+    return edges[first : last + 2], kept
+
+
 def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, cells: int) -> np.ndarray:
     """Cut cells in proportion to their noisy mass into about `cells` pieces, none lighter than next round's noise.
 
@@ -108,10 +137,11 @@ def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, 
     wanted = max(mass.sum() / cells, 3 * scale)
     pieces = []
     for low, high, m in zip(edges[:-1], edges[1:], mass, strict=True):
-        most = (high - low) / width if width else cells
+        own = 0.0 if is_coarse(low, high, width) else width
+        most = (high - low) / own if own else cells
         parts = int(max(1, min(round(m / wanted), most, cells)))
-        cuts = np.linspace(low, high, parts + 1)[:-1]
-        pieces.append(np.append(low, np.ceil(cuts[1:] / width) * width) if width else cuts)
+        cuts = low + (high - low) * (np.arange(parts) / parts)
+        pieces.append(np.append(low, np.ceil(cuts[1:] / own) * own) if own else cuts)
     return np.unique(np.append(np.concatenate(pieces), edges[-1]))
 
 

@@ -87,11 +87,11 @@ def _counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:
 def _measures_precision(column: Column) -> bool:
     if column.kind is Kind.DECIMAL:
         return column.decimals is None and not pa.types.is_decimal(column.arrow_type)
-    return column.kind is Kind.DATETIME
+    return column.kind in (Kind.DATETIME, Kind.DURATION)
 
 
 def _thresholded(column: Column) -> bool:
-    return column.kind.numeric or (column.kind is Kind.CATEGORY and column.categories is None)
+    return column.kind.numeric or (column.kind.named and column.categories is None)
 
 
 def _bounds(column: Column) -> tuple[float, float]:
@@ -125,6 +125,7 @@ class _Pass:
     def __init__(self, counts: Counts, schema: TableSchema, plan: ProfilePlan, population: int) -> None:
         self.counts, self.schema, self.plan = counts, schema, plan
         self.total = float(population)
+        self.total_noise = 0.0 if plan.count_epsilon is None else math.sqrt(2) / plan.count_epsilon
         self.sensitivity = plan.unit.max_rows
         # Counts under `floor` are never candidates, so a lone unit can lift a cell only from below it: the threshold
         # starts at floor - 1 + sensitivity. This keeps near-unique columns cheap and costs a quarter of a deviation.
@@ -141,25 +142,28 @@ class _Pass:
         noisy = self._noisy(
             np.array(self.counts.rows([c.name for c in self.schema.learned if c.nulls is NullPolicy.DROP]))
         )
-        self.total = float(max(1, noisy.sum()))
+        self.total, self.total_noise = float(max(1, noisy.sum())), math.sqrt(2) * self.plan.scale
         return int(max(1, noisy[0]))
 
     def category(self, column: Column) -> ColumnProfile:
-        """Measure a category or boolean: named values, the rest as `other`, nulls. One histogram."""
+        """Measure a category, ordinal or boolean: named values, the rest as `other`, nulls. One histogram."""
         names = ("true", "false") if column.kind is Kind.BOOLEAN else column.categories
         found = dict(self.counts.values(column, self.floor if names is None else 1))
         keys = list(found) if names is None else list(names)
         noisy = self._noisy(np.array([self.counts.nulls(column), *(found.get(k, 0) for k in keys)]))
         null_rate, cells = self._rate(noisy[0], self.plan.scale), noisy[1:]
-        if names is None:
-            shown = cells >= self.threshold
+        empty = self._all_null(noisy[0], self.plan.scale)
+        shown = cells >= (self.threshold if names is None else self._least(column, empty=empty))
+        if names is None or empty or shown.any():
             keys, cells = [k for k, s in zip(keys, shown, strict=True) if s], cells[shown]
+        if not keys and empty:
+            return ColumnProfile(column.name, column.kind, (), (), null_rate=1.0, declared=column.declared)
         present = self.total * (1 - null_rate)
-        other = present - cells.sum() if column.kind is Kind.CATEGORY else 0.0
+        other = present - cells.sum() if column.kind.named else 0.0
         if other < 3 * self.plan.scale * math.sqrt(len(cells) + 1):
             other = 0.0
         share = grid.to_probabilities(np.append(cells, other) if other else cells, present) * (1 - null_rate)
-        order = np.argsort(-share[: len(keys)], kind="stable")
+        order = _order(column, keys, share)
         values: list[Any] = [keys[i] for i in order]
         return ColumnProfile(
             column.name,
@@ -179,13 +183,15 @@ class _Pass:
         width = grid.step(column.kind, decimals, resolution)
         edges = self._within(grid.public_edges(column.kind), column)
         coarse = self._noisy(np.append(self.counts.cells(column, edges, known), self.counts.nulls(column)), STEER)
-        null_rate, coarse = self._rate(coarse[-1], STEER * self.plan.scale), coarse[:-1]
-        fine, cells = self._zoom(column, known, edges, coarse, width, must=not heavy)
+        noisy_nulls, coarse = coarse[-1], coarse[:-1]
+        null_rate, noise = self._rate(noisy_nulls, STEER * self.plan.scale), STEER * self.plan.scale
+        empty = not heavy and grid.support(coarse, noise) is None and self._all_null(noisy_nulls, noise)
+        fine, cells = self._zoom(column, known, edges, coarse, width, must=not heavy and not empty)
         values = list(heavy)
         both = np.concatenate([[heavy[v] for v in values], cells])
         share = grid.to_probabilities(both, self.total * (1 - null_rate)) * (1 - null_rate)
         binned = share[len(values) :]
-        kept = np.flatnonzero(binned > 0)
+        kept = np.flatnonzero(binned > 1e-12)  # the projection leaves dust where it cut to 0
         return ColumnProfile(
             column.name,
             column.kind,
@@ -193,7 +199,7 @@ class _Pass:
             tuple(float(s) for s in share[: len(values)]),
             tuple((float(fine[i]), float(fine[i + 1])) for i in kept),
             tuple(float(binned[i]) for i in kept),
-            null_rate=null_rate,
+            null_rate=1.0 if empty else null_rate,
             decimals=decimals,
             resolution=resolution,
             declared=column.declared,
@@ -223,7 +229,8 @@ class _Pass:
         counted = grid.reconcile(edges, coarse, noise, middle, counted, noise)
         fine = grid.refine(middle, counted, scale=self.plan.scale, width=width, cells=FINE_CELLS)
         cells = self._noisy(self.counts.cells(column, fine, known))
-        return fine, grid.reconcile(middle, counted, noise, fine, cells, self.plan.scale)
+        cells = grid.reconcile(middle, counted, noise, fine, cells, self.plan.scale)
+        return grid.without_tails(fine, cells, self.plan.scale)
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""
@@ -235,7 +242,7 @@ class _Pass:
         finer = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)  # rows that need more than each
         limit = max(3 * STEER * self.plan.scale * math.sqrt(len(noisy)), 0.005 * self.total)
         needed = int(np.flatnonzero(finer <= limit)[0])
-        if column.kind is Kind.DATETIME:
+        if column.kind in (Kind.DATETIME, Kind.DURATION):
             return None, RESOLUTIONS[needed]
         return (needed if needed < len(noisy) - 1 else None), None
 
@@ -254,9 +261,27 @@ class _Pass:
             return 0.0
         return float(min(noisy_nulls / max(self.total, 1.0), 0.999))
 
+    def _least(self, column: Column, *, empty: bool) -> float:
+        """Return the noisy count from which a publicly known name is kept; below it, noise would explain it."""
+        if empty:
+            return grid.SURE * self.plan.scale
+        return 2 * self.plan.scale if column.kind is Kind.BOOLEAN else -math.inf
+
+    def _all_null(self, noisy_nulls: float, scale: float) -> bool:
+        """Whether noise explains every row that is not a null; what holds no value gets no cell, so one code."""
+        tolerance = 3 * math.hypot(scale, self.total_noise)
+        return self._rate(noisy_nulls, scale) > 0 and self.total - noisy_nulls < tolerance
+
     def _noisy(self, histogram: np.ndarray, factor: float = 1.0) -> np.ndarray:
         if len(histogram) == 0:
             return histogram.astype(np.int64)
         scale = factor * self.plan.scale
         (noisy,), _ = mechanisms.noisy_histograms([histogram], scale=scale, sensitivity=self.sensitivity)
         return noisy
+
+
+def _order(column: Column, keys: list[Any], share: np.ndarray) -> np.ndarray:
+    """Return where each value comes: in its own order if there is one, else the likeliest first."""
+    if column.kind is not Kind.ORDINAL:
+        return np.argsort(-share[: len(keys)], kind="stable")
+    return np.array(sorted(range(len(keys)), key=lambda i: i if column.categories is not None else int(keys[i])), int)

@@ -1,4 +1,4 @@
-"""What becomes of nulls: kept and modelled, filled with a private mean or a constant, or their rows left out.
+"""What becomes of nulls: kept and modelled, filled with a private figure or a constant, or their rows left out.
 
 Every policy acts on each row by itself with released numbers only, so it changes neither sensitivity nor cost. Leaving a
 row out under add/remove is a row-wise transformation: neighbours stay neighbours.
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular.kinds import duration
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.source import UNIT
@@ -23,28 +25,61 @@ from dp_synth_pipeline.tabular.sql import literal, quoted
 
 
 def fill_value(column: Column, profile: ColumnProfile) -> Any:
-    """Return what replaces a null of `column`, as a value of its storage type; None if nulls stay."""
+    """Return what replaces a null of `column`, as its snapshot holds values; None if nulls stay.
+
+    Nulls also stay where the profile found nothing else: there is no figure to fill in.
+
+    Raises:
+        InvalidInput: if a category is to be filled with a mode that nobody may know.
+    """
     if column.nulls is NullPolicy.CONSTANT:
-        return column.constant
-    if column.nulls is not NullPolicy.MEAN:
+        return _micros(duration(column.constant)) if column.kind is Kind.DURATION else column.constant
+    if not column.nulls.measured:
         return None
-    if not column.kind.numeric:
-        if profile.mode is None:
-            raise InvalidInput(
-                f"column {column.name!r}: nulls: mean needs a private mode, but no category is frequent enough to be "
-                f"named; declare its categories, or use nulls: keep."
-            )
-        return profile.mode
-    mean = profile.mean or 0.0
+    if column.kind.numeric:
+        figure = {NullPolicy.MEAN: profile.mean, NullPolicy.MEDIAN: profile.median, NullPolicy.MODE: profile.mode}
+        point = figure[column.nulls]
+        return None if point is None else _value(column, profile, float(point))
+    if profile.mode is None and profile.null_rate < 1:
+        raise InvalidInput(
+            f"column {column.name!r}: nulls: {column.nulls} needs a private mode, but no category is frequent enough to be "
+            f"named; declare its categories, or use nulls: keep."
+        )
+    return profile.median if column.nulls is NullPolicy.MEDIAN and column.kind is Kind.ORDINAL else profile.mode
+
+
+def _value(column: Column, profile: ColumnProfile, point: float) -> Any:
+    """Bring a point of the number line to the nearest value that the column can hold."""
     if column.kind is Kind.DATE:
-        return date(1970, 1, 1) + timedelta(days=round(mean))
-    if column.kind is Kind.DATETIME:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(mean))
-    return (
-        round(mean)
-        if column.kind is Kind.INTEGER
-        else round(mean, profile.decimals if profile.decimals is not None else 9)
-    )
+        return date(1970, 1, 1) + timedelta(days=round(point))
+    if column.kind in (Kind.DATETIME, Kind.DURATION):
+        step = profile.resolution or 1
+        micros = round(point / step) * step
+        epoch = datetime(1970, 1, 1, tzinfo=UTC)
+        return micros if column.kind is Kind.DURATION else epoch + timedelta(microseconds=micros)
+    if column.kind is Kind.INTEGER:
+        return round(point)
+    return round(point, profile.decimals if profile.decimals is not None else 9)
+
+
+def _micros(length: timedelta) -> int:
+    return round(length / timedelta(microseconds=1))
+
+
+def scalar(column: Column, value: Any) -> pa.Scalar:
+    """Return a declared value as a scalar of the column's storage type; naive datetimes of a zone are UTC."""
+    target = column.arrow_type
+    if value is None:
+        return pa.scalar(None, target)
+    if pa.types.is_duration(target):
+        return pa.scalar(duration(value), target)
+    if pa.types.is_date(target):
+        return pa.scalar(datetime.fromisoformat(str(value)).date(), target)
+    if pa.types.is_timestamp(target):
+        moment = datetime.fromisoformat(str(value))
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return pa.scalar(aware if target.tz else aware.astimezone(UTC).replace(tzinfo=None), target)
+    return pa.scalar(str(value).lower() if isinstance(value, bool) else str(value)).cast(target)
 
 
 def filled(column: Column, profile: ColumnProfile) -> ColumnProfile:
@@ -55,13 +90,15 @@ def filled(column: Column, profile: ColumnProfile) -> ColumnProfile:
     weights = dict(zip(profile.values, profile.weights, strict=True))
     point = _point(column, value)
     weights[point] = weights.get(point, 0.0) + profile.null_rate
-    likeliest = sorted(weights, key=lambda v: -weights[v])
-    return replace(profile, values=tuple(likeliest), weights=tuple(weights[v] for v in likeliest), null_rate=0.0)
+    ordered = list(weights) if column.kind is Kind.ORDINAL else sorted(weights, key=lambda v: -weights[v])
+    if column.kind is Kind.ORDINAL and column.categories is None:
+        ordered = sorted(weights, key=int)
+    return replace(profile, values=tuple(ordered), weights=tuple(weights[v] for v in ordered), null_rate=0.0)
 
 
 def _point(column: Column, value: Any) -> Any:
     """Return a fill value as the profile writes it: text, a boolean, or a point of the number line."""
-    if column.kind is Kind.CATEGORY:
+    if column.kind.named:
         return str(value)
     if column.kind is Kind.BOOLEAN:
         return str(value).lower() == "true"
@@ -109,8 +146,10 @@ def _copy(snapshot: Path, query: str, values: list[Any], out: Path) -> None:
 def _sql_type(column: Column) -> str:
     kinds = {
         Kind.CATEGORY: "VARCHAR",
+        Kind.ORDINAL: "VARCHAR",
         Kind.BOOLEAN: "BOOLEAN",
         Kind.INTEGER: "BIGINT",
+        Kind.DURATION: "BIGINT",
         Kind.DATE: "DATE",
         Kind.DATETIME: "TIMESTAMP",
     }

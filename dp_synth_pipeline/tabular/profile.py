@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import events as ev
-from dp_synth_pipeline.tabular.schema import Kind
+from dp_synth_pipeline.tabular.kinds import Kind
 
 FORMAT = 1
 
@@ -24,15 +24,16 @@ class ColumnProfile:
     Attributes:
         name: the column.
         kind: as in the schema.
-        values: values with a cell of their own: categories (text), booleans, or heavy numbers. Dates are day numbers
-            and datetimes are microseconds, both since 1970-01-01 UTC.
+        values: values with a cell of their own: categories (text; likeliest first, or in order if ordinal), booleans, or
+            heavy numbers. Dates are day numbers and datetimes are microseconds, both since 1970-01-01 UTC; durations
+            are microseconds.
         weights: their probabilities.
         bins: half-open `(lower, upper)` cells of a number line, ascending, without the heavy values.
         bin_weights: their probabilities.
         other: probability of all unnamed categories together.
         null_rate: probability of a null.
         decimals: digits after the point that values are written with; None for full precision.
-        resolution: microseconds between neighbouring datetimes.
+        resolution: microseconds between neighbouring datetimes or durations.
         declared: facts about this column that a person declared, so that they cost nothing.
     """
 
@@ -71,11 +72,35 @@ class ColumnProfile:
         return math.fsum([*inner, *heavy]) / total if total > 0 else None
 
     @property
-    def mode(self) -> Any:
-        """The likeliest named value; None if no value is named."""
-        if not self.values:
+    def median(self) -> Any:
+        """The private median: a point of the number line, or a value of an ordinal column; None for a category."""
+        if self.kind is Kind.ORDINAL:
+            cells = [(v, v, w) for v, w in zip(self.values, self.weights, strict=True)]
+        elif self.kind.numeric:
+            named = [(v, v, w) for v, w in zip(self.values, self.weights, strict=True)]
+            cells = sorted([*named, *((a, b, w) for (a, b), w in zip(self.bins, self.bin_weights, strict=True))])
+        else:
             return None
-        return max(zip(self.weights, self.values, strict=True), key=lambda p: p[0])[1]
+        half = math.fsum(w for _, _, w in cells) / 2
+        for low, high, mass in cells:
+            if mass > 0 and half <= mass:
+                return low + (high - low) * half / mass if high != low else low
+            half -= mass
+        return cells[-1][1] if cells else None
+
+    @property
+    def mode(self) -> Any:
+        """The likeliest named value, else the middle of the densest cell; None if neither was released.
+
+        A named number outweighs whole cells of others, so it is denser than any of them.
+        """
+        if self.values:
+            return max(zip(self.weights, self.values, strict=True), key=lambda p: p[0])[1]
+        if not self.bins:
+            return None
+        density = [w / (b - a) for (a, b), w in zip(self.bins, self.bin_weights, strict=True)]
+        low, high = self.bins[density.index(max(density))]
+        return (low + high) / 2
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.schema import Column, TableSchema
+from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
 
 if TYPE_CHECKING:
@@ -41,12 +41,28 @@ def header(source: Source) -> Header:
         return Header()
     found = _csv_header(source.file) if source.is_csv else _parquet_header(source.file)
     seen = [n.strip().lower() for n in found.names]
+    if source.is_csv and any(seen) and all(map(_is_data, seen)):
+        raise InvalidInput(
+            f"the first line of {source.uri} holds no column names; every cell of it is empty, a number or a date. Add a "
+            f"first line that names the columns, or prefix names that are numbers."
+        )
     twice = [n for n, key in zip(found.names, seen, strict=True) if seen.count(key) > 1]
     if twice:
-        raise InvalidInput(f"duplicate column name {twice[0]!r} in {source.uri}; rename one of the two.")
+        quotable = not (source.is_csv and any(n and _is_data(n) for n in seen))  # else it may be a row of values
+        which = f" {twice[0]!r}" if quotable else ""
+        raise InvalidInput(f"duplicate column name{which} in {source.uri}; rename one of the two.")
     if "" in seen:
         raise InvalidInput(f"a column of {source.uri} has no name; the first line must name every column.")
     return found
+
+
+def _is_data(cell: str) -> bool:
+    """Whether a cell of a first line is a value rather than a name: empty, a number, a truth value, a date or a time."""
+    if cell in ("", "true", "false"):
+        return True
+    if re.fullmatch(r"[$€£]?[-+]?[\d.,' ]*\d[\d.,' ]*(e[-+]?\d+)?[%$€£]?", cell):
+        return True
+    return re.fullmatch(r"[-+]?\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([t ].*)?|\d{1,2}:\d{2}(:\d{2}.*)?", cell) is not None
 
 
 def _csv_header(path: Path) -> Header:
@@ -97,8 +113,8 @@ def _check_column(
 ) -> None:
     name = column.name
     leave_out = f"leave it out (--exclude {name}, or in YAML: columns: {{{name}: {{kind: excluded}}}})"
-    if filled == 0:
-        raise InvalidInput(f"column {name!r} holds only nulls; {leave_out}.")
+    if filled == 0 and column.nulls is NullPolicy.DROP:
+        raise InvalidInput(f"column {name!r} holds only nulls, so nulls: drop would leave no row; {leave_out}.")
     if infinite:
         what = "infinite or NaN numbers" if pa.types.is_floating(column.arrow_type) else "infinite dates"
         raise InvalidInput(f"column {name!r} holds {what}; write them as nulls, or {leave_out}.")
@@ -124,6 +140,18 @@ def check_units(source: Source, units: int, delta: float | None) -> None:
             f"delta={delta:g} is not below one over the number of units of this table, so it would allow the "
             f"publication of someone's row. Use delta auto, or a smaller one, such as 1e-6."
         )
+
+
+def check_filter(con: duckdb.DuckDBPyConnection, relation: str, where: str | None) -> None:
+    """Refuse a filter that DuckDB cannot apply to this relation; the filter is public, DuckDB's words are not repeated."""
+    try:
+        if where is not None:
+            con.execute(f"SELECT * FROM {relation} WHERE ({where}) LIMIT 0").fetchall()
+    except duckdb.Error as error:
+        raise InvalidInput(
+            f"filter: DuckDB cannot apply it to this source ({type(error).__name__}); check the names of its columns and "
+            f"the types of its literals. Nothing was charged."
+        ) from None
 
 
 @contextmanager

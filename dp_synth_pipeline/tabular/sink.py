@@ -1,7 +1,7 @@
 """Atomic replacement: readers see the old synthetic table or the new one, never half; a crash leaves the old one.
 
 Files are written beside their target and renamed. DuckDB tables are built under another name and swapped inside one
-transaction.
+transaction. Warehouses are in a room of their own.
 """
 
 from __future__ import annotations
@@ -20,28 +20,38 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import duckdb_uri
-from dp_synth_pipeline.tabular.sql import quoted
+from dp_synth_pipeline.tabular.sql import literal, quoted, readable
+from dp_synth_pipeline.tabular.warehouse import engines
+from dp_synth_pipeline.tabular.warehouse.address import shown
 
 
 def check_writable(target: str, needed: int = 0) -> None:
     """Refuse a target that cannot be written, before anything is spent on it.
 
     Args:
-        needed: bytes that should be free where the target lies.
+        needed: bytes that should be free where the target lies, if that is a file.
 
     Raises:
-        InvalidInput: if its folder cannot be made or written, or has too little free space.
+        InvalidInput: if it cannot be made or written, or its folder has too little free space.
     """
+    warehouse = engines.engine(target)
+    if warehouse is not None:
+        warehouse.check_writable()
+        return
+    if "://" in target and not target.startswith("duckdb://"):
+        raise InvalidInput(f"{shown(target)}: unknown kind of target. Give {engines.FORMS}.")
     path = duckdb_uri.split(target)[0] if target.startswith("duckdb://") else Path(target).expanduser()
     folder = path.absolute().parent
     while not folder.exists():
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InvalidInput(f"{target} cannot be written: {folder} is not a folder that you may write to.")
+        raise InvalidInput(f"{shown(target)} cannot be written: {folder} is not a folder that you may write to.")
     if path.is_dir():
-        raise InvalidInput(f"{target} is a folder; name a file in it.")
+        raise InvalidInput(f"{shown(target)} is a folder; name a file in it.")
     if shutil.disk_usage(folder).free < needed:
-        raise InvalidInput(f"{target} cannot be written: the disk is full. Free some space; what was there is intact.")
+        raise InvalidInput(
+            f"{shown(target)} cannot be written: the disk is full. Free some space; what was there is intact."
+        )
 
 
 @contextmanager
@@ -83,26 +93,39 @@ def write_text(text: str, path: Path) -> Path:
 
 
 def publish(parquet: Path, target: str) -> str:
-    """Copy a synthetic Parquet file to its target atomically and return where it is.
+    """Copy a synthetic Parquet file to its target atomically and return where it is, without secrets.
 
     Args:
-        target: a `.parquet` or `.csv` path, or `duckdb:///file.duckdb?table=schema.table`.
+        target: a `.parquet` or `.csv` path, `duckdb:///file.duckdb?table=schema.table`, or what `warehouse.engines` knows.
     """
+    warehouse = engines.engine(target)
+    if warehouse is not None:
+        warehouse.publish(parquet)
+        return warehouse.shown
     if target.startswith("duckdb://"):
         return _publish_duckdb(parquet, target)
     path = Path(target).expanduser()
     if path.suffix.lower() == ".csv":
         with replacing(path) as partial, _duckdb_errors(path), duckdb.connect() as con:
-            source = con.from_parquet(str(parquet))
-            source.write_csv(str(partial), header=True)
+            con.execute("SET TimeZone = 'UTC'")
+            columns = _columns(parquet)
+            con.sql(f"SELECT {columns} FROM read_parquet({literal(parquet)})").write_csv(str(partial), header=True)
         return str(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
-        raise InvalidInput(
-            f"{target}: unknown kind of target. Give .parquet, .csv or duckdb:///file.duckdb?table=name."
-        )
+        raise InvalidInput(f"{shown(target)}: unknown kind of target. Give {engines.FORMS}.")
     with replacing(path) as partial:
         shutil.copyfile(parquet, partial)
     return str(path)
+
+
+def _columns(parquet: Path) -> str:
+    try:
+        return readable(pq.read_schema(parquet))
+    except (OSError, pa.ArrowException):
+        raise InvalidInput(
+            "the synthetic file cannot be written out: it is gone. Materialize `synthetic` again, which is free; what "
+            "was published before is intact."
+        ) from None
 
 
 def _publish_duckdb(parquet: Path, uri: str) -> str:
@@ -113,12 +136,14 @@ def _publish_duckdb(parquet: Path, uri: str) -> str:
     with _duckdb_errors(path), duckdb.connect(str(path)) as con:
         if where:
             con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(where[-1])}")
+        columns = _columns(parquet)
+        con.execute("SET TimeZone = 'UTC'")
         con.execute("BEGIN")
-        con.execute(f"CREATE OR REPLACE TABLE {staging} AS SELECT * FROM read_parquet(?)", [str(parquet)])
+        con.execute(f"CREATE OR REPLACE TABLE {staging} AS SELECT {columns} FROM read_parquet(?)", [str(parquet)])
         con.execute(f"DROP TABLE IF EXISTS {table}")
         con.execute(f"ALTER TABLE {staging} RENAME TO {quoted(last)}")
         con.execute("COMMIT")
-    return uri
+    return shown(uri)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Sources: CSV, Parquet and DuckDB tables read once, out of core, into an immutable Parquet snapshot.
+"""Sources: files, DuckDB tables and warehouses read once, out of core, into an immutable Parquet snapshot.
 
 A snapshot is restricted: it holds real rows, bounded per privacy unit, in a folder only its owner can open. What makes a
 source unusable is in `refusals`.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,22 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import duckdb_uri, refusals
+from dp_synth_pipeline.tabular import duckdb_uri, refusals, stored
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
 from dp_synth_pipeline.tabular.units import bound_rows
+from dp_synth_pipeline.tabular.warehouse import engines, predicate
+from dp_synth_pipeline.tabular.warehouse.address import shown
 
 UNIT = "__privacy_unit"
 """The snapshot's column of dense unit numbers, when a unit is not a row."""
 
 KEY = "__privacy_unit_key"
 """The units' own names, in the sorted copy that is bounded and then deleted."""
+
+WHOLE = "source_unfiltered"
+"""The source as DuckDB reads it, before the declared filter."""
 
 CSV_DIALECT = """header=true, skip=0, strict_mode=true, quote='"', escape='"', null_padding=false, comment=''"""
 """Pinned, since a dialect guessed from damaged lines would skip rows in silence; the delimiter comes from the header."""
@@ -59,9 +65,11 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Source:
-    """Where rows come from: a SQL relation, and a file that must exist for it.
+    """Where rows come from: a SQL relation, and a file that must exist for it; or a warehouse.
 
-    `text` names the columns of a CSV that a person declared to be categories, so that their type is not guessed.
+    `uri` holds no secret, and `where` is the declared row filter, in the source's own SQL. `text`, `durations`
+    and `booleans` name the columns of a CSV that a person declared to be so, and whose type is not guessed. `parquet` are
+    the files whose footers tell zones and durations.
     """
 
     uri: str
@@ -70,6 +78,11 @@ class Source:
     table: pa.Table | None = None
     attach: str | None = None
     text: tuple[str, ...] = ()
+    durations: tuple[str, ...] = ()
+    booleans: tuple[str, ...] = ()
+    parquet: tuple[Path, ...] = ()
+    warehouse: engines.Warehouse | None = None
+    where: str | None = None
 
     @property
     def is_csv(self) -> bool:
@@ -77,15 +90,26 @@ class Source:
         return self.relation.startswith("read_csv")
 
 
-def parse(uri: str, declared: Mapping[str, Any] | None = None) -> Source:
-    """Understand a source URI without reading a row.
+def parse(uri: str, declared: Mapping[str, Any] | None = None, where: str | None = None) -> Source:
+    """Understand a source URI without reading a row or connecting.
 
     Accepted: `file.csv`, `file.parquet` (globs and folders too), `duckdb:///file.duckdb?table=schema.table`,
-    `demo://rand_hie`, `demo://clinic_visits`.
+    `demo://rand_hie`, `demo://clinic_visits`, and what `warehouse.engines` knows, such as
+    `postgresql://user@host/database?table=schema.table`.
+
+    Args:
+        where: a predicate of one row's columns; only rows that it holds for are read. Public by declaration.
 
     Raises:
-        InvalidInput: for an unknown form or a file that does not exist.
+        InvalidInput: for an unknown form, a file that does not exist or a filter that looks beyond its row.
     """
+    return replace(_parse(uri, declared), uri=shown(uri), where=None if where is None else predicate.check(where))
+
+
+def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
+    warehouse = engines.engine(uri)
+    if warehouse is not None:
+        return Source(uri, "warehouse", warehouse=warehouse)
     if uri.startswith("demo://"):
         from dp_synth_pipeline import demo
 
@@ -94,25 +118,30 @@ def parse(uri: str, declared: Mapping[str, Any] | None = None) -> Source:
         return _parse_duckdb(uri)
     path = Path(uri.removeprefix("file://")).expanduser()
     if path.is_dir():
-        return Source(uri, f"read_parquet({literal(path / '**' / '*.parquet')})")
+        files = tuple(sorted(path.rglob("*.parquet")))
+        return Source(uri, f"read_parquet({literal(path / '**' / '*.parquet')})", parquet=files)
     found = [path] if path.is_file() else [Path(p) for p in sorted(glob(str(path), recursive=True))]
     if not found:
-        raise InvalidInput(f"no such file: {uri}. Give a CSV or Parquet file, or duckdb:///file.duckdb?table=name.")
+        raise InvalidInput(f"no such file: {shown(uri)}. Give {engines.FORMS}.")
     if found[0].stat().st_size == 0:
         raise InvalidInput(f"{uri} is empty: it holds no header and no row.")
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return Source(uri, f"read_parquet({literal(path)})", found[0])
+        return Source(uri, f"read_parquet({literal(path)})", found[0], parquet=tuple(found))
     if suffix in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
-        text = tuple(n for n, f in (declared or {}).items() if (f or {}).get("kind") == Kind.CATEGORY)
-        return Source(uri, f"read_csv({literal(path)}, {CSV_DIALECT})", found[0], text=text)
-    raise InvalidInput(f"{uri}: unknown kind of source. Give .csv, .parquet or duckdb:///file.duckdb?table=name.")
+        kinds = {n: (f or {}).get("kind") for n, f in (declared or {}).items()}
+        text, durations, booleans = (
+            tuple(n for n, k in kinds.items() if k == kind) for kind in (Kind.CATEGORY, Kind.DURATION, Kind.BOOLEAN)
+        )
+        relation = f"read_csv({literal(path)}, {CSV_DIALECT})"
+        return Source(uri, relation, found[0], text=text, durations=durations, booleans=booleans)
+    raise InvalidInput(f"{shown(uri)}: unknown kind of source. Give {engines.FORMS}.")
 
 
 def _parse_duckdb(uri: str) -> Source:
     path, table = duckdb_uri.split(uri)
     if not path.is_file():
-        raise InvalidInput(f"no such DuckDB file in {uri}. The form is {duckdb_uri.FORM}.")
+        raise InvalidInput(f"no such DuckDB file in {shown(uri)}. The form is {duckdb_uri.FORM}.")
     return Source(uri, f"source_db.{'.'.join(map(quoted, table))}", path, attach=str(path))
 
 
@@ -122,6 +151,7 @@ def snapshot(
     *,
     declared: Mapping[str, Mapping[str, Any] | None] | None = None,
     nulls: str = "keep",
+    other: str = "drop",
     unit: PrivacyUnit = PrivacyUnit(),
     delta: float | None = None,
     complete: bool = False,
@@ -139,12 +169,16 @@ def snapshot(
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     header = refusals.header(source)
-    partial = path.with_suffix(".partial")
+    partial, staged = path.with_suffix(".partial"), path.with_suffix(".staged")
     try:
         with _connection(path.parent) as con, refusals.explained(source, header):
-            _open(con, source, header)
-            storage = {f.name: f.type for f in con.sql("SELECT * FROM source LIMIT 0").to_arrow_table().schema}
-            schema = schema_lib.build(storage, declared, nulls=nulls, unit_column=unit.column, complete=complete)
+            storage = _types(con, source, header)
+            schema = schema_lib.build(
+                storage, declared, nulls=nulls, other=other, unit_column=unit.column, complete=complete
+            )
+            if source.warehouse is not None:
+                engines.stage(source.warehouse, _needed(schema, unit), source.where, staged)
+                _open_staged(con, staged)
             refusals.check_rows(con, schema, source)
             digest = _digest(con, schema)
             con.execute(f"COPY ({_selection(schema, unit)}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
@@ -155,7 +189,19 @@ def snapshot(
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+        staged.unlink(missing_ok=True)
     return Snapshot(path, schema, digest, units)
+
+
+def storage_types(source: Source) -> dict[str, pa.DataType]:
+    """Return column names and storage types, which are public; a CSV's types are detected from its rows.
+
+    Raises:
+        InvalidInput: if the source cannot be opened; the message holds no value.
+    """
+    header = refusals.header(source)
+    with tempfile.TemporaryDirectory() as spill, _connection(Path(spill)) as con, refusals.explained(source, header):
+        return _types(con, source, header)
 
 
 @contextmanager
@@ -172,24 +218,61 @@ def _connection(folder: Path):
         con.close()
 
 
-def _open(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> None:
+def _types(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> dict[str, pa.DataType]:
+    """Return the storage types of all columns; the view `source` is open then, unless a warehouse must be staged first."""
+    return _open(con, source, header) if source.warehouse is None else source.warehouse.types()
+
+
+def _needed(schema: TableSchema, unit: PrivacyUnit) -> list[str]:
+    """Return the columns that are read: the learned ones and the unit's; the others never leave a warehouse."""
+    learned = [c.name for c in schema.learned]
+    return learned if unit.column is None or unit.column in learned else [*learned, unit.column]
+
+
+def _open_staged(con: duckdb.DuckDBPyConnection, staged: Path) -> None:
+    con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM read_parquet({literal(staged)})")
+    stored.open_rows(con, [staged], None)
+
+
+def _open(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> dict[str, pa.DataType]:
     if source.attach is not None:
         con.execute(f"ATTACH {literal(source.attach)} AS source_db (READ_ONLY)")
     if source.table is not None:
-        con.register("source", source.table)
-        return
-    relation = source.relation
-    if source.is_csv:
-        text = [f"{literal(n)}: 'VARCHAR'" for n in source.text if n in header.names]
-        types = f", types={{{', '.join(text)}}}" if text else ""
-        relation = f"{relation.removesuffix(')')}, delim={literal(header.delimiter)}{types})"
-    con.execute(f"CREATE VIEW source AS SELECT * FROM {relation}")
+        con.register(WHOLE, source.table)
+    else:
+        read = replace(source, text=(*source.text, *_spelled(con, source, header))) if source.is_csv else source
+        con.execute(f"CREATE VIEW {WHOLE} AS SELECT * FROM {_relation(read, header)}")
+    refusals.check_filter(con, WHOLE, source.where)
+    kept = f" WHERE ({source.where})" if source.where else ""
+    con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM {WHOLE}{kept}")
+    return stored.open_rows(con, source.parquet, source.table)
+
+
+def _relation(source: Source, header: refusals.Header) -> str:
+    if not source.is_csv:
+        return source.relation
+    declared = {"VARCHAR": source.text, "INTERVAL": source.durations}
+    pairs = [f"{literal(n)}: '{kind}'" for kind, names in declared.items() for n in names if n in header.names]
+    types = f", types={{{', '.join(pairs)}}}" if pairs else ""
+    return f"{source.relation.removesuffix(')')}, delim={literal(header.delimiter)}{types})"
+
+
+def _spelled(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> tuple[str, ...]:
+    """Return columns that DuckDB takes for booleans though their cells say `yes` and `no`, or `T` and `F`: text to keep."""
+    types = con.execute(f"DESCRIBE SELECT * FROM {_relation(source, header)}").fetchall()
+    found = [name for name, kind, *_ in types if kind == "BOOLEAN" and name not in source.booleans]
+    if not found:
+        return ()
+    as_text = _relation(replace(source, text=(*source.text, *found)), header)
+    plain = ", ".join(f"bool_and(lower({quoted(n)}) IN ('true', 'false'))" for n in found)
+    (answers,) = con.execute(f"SELECT {plain} FROM {as_text}").fetchall()
+    return tuple(name for name, answer in zip(found, answers, strict=True) if answer is False)
 
 
 def _selection(schema: TableSchema, unit: PrivacyUnit) -> str:
     # Categories become text here, once, so that the profile and the codec spell each of them alike.
     columns = ", ".join(
-        f"CAST({quoted(c.name)} AS VARCHAR) AS {quoted(c.name)}" if c.kind is Kind.CATEGORY else quoted(c.name)
+        f"CAST({quoted(c.name)} AS VARCHAR) AS {quoted(c.name)}" if c.kind.named else quoted(c.name)
         for c in schema.learned
     )
     if unit.column is None:

@@ -1,6 +1,8 @@
-"""Names and texts, quoted for DuckDB."""
+"""Names and texts, quoted for DuckDB, and columns as DuckDB should read them."""
 
 from __future__ import annotations
+
+import pyarrow as pa
 
 
 def quoted(name: str) -> str:
@@ -21,3 +23,16 @@ def literal(value: object) -> str:
         'it''s'
     """
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def readable(schema: pa.Schema) -> str:
+    """List the columns of a Parquet file for a SELECT, with durations as intervals: DuckDB reads bare integers.
+
+    Example:
+        >>> readable(pa.schema([("a", pa.int8()), ("took", pa.duration("us"))]))
+        '"a", to_microseconds("took") AS "took"'
+    """
+    return ", ".join(
+        f"to_microseconds({quoted(f.name)}) AS {quoted(f.name)}" if pa.types.is_duration(f.type) else quoted(f.name)
+        for f in schema
+    )

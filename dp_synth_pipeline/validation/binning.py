@@ -52,7 +52,10 @@ def code(column: Column, real: pd.Series, synthetic: pd.Series) -> Cells:
 
 
 def axis(values: pd.Series, kind: Kind) -> np.ndarray:
-    """Return numbers, days or seconds since 1970 as `(rows,) float64`, NaN where null or not a finite number."""
+    """Return numbers, days, or seconds (since 1970, or long) as `(rows,) float64`, NaN where null or not finite."""
+    if kind is Kind.DURATION:
+        lengths = pd.Series(pd.to_timedelta(pd.Series(values.to_numpy(dtype=object, na_value=None)), errors="coerce"))
+        return lengths.dt.total_seconds().to_numpy(dtype=np.float64)
     if kind in (Kind.DATE, Kind.DATETIME):
         if values.dtype == object or isinstance(values.dtype, pd.ArrowDtype):
             values = pd.Series(values.to_numpy(dtype=object, na_value=None))
@@ -80,6 +83,8 @@ def text(values: pd.Series, kind: Kind) -> pd.Series:
 
 def place(x: float, kind: Kind) -> str:
     """Write a point of a column's number line for a person."""
+    if kind is Kind.DURATION:
+        return _length(x)
     if kind in (Kind.DATE, Kind.DATETIME):
         moment = np.datetime64(int(x * (86_400 if kind is Kind.DATE else 1)), "s")
         whole = kind is Kind.DATE or x % 86_400 == 0
@@ -87,6 +92,14 @@ def place(x: float, kind: Kind) -> str:
     if abs(x) >= 1e15:
         return f"{x:.3g}"
     return f"{x:,.0f}" if x == int(x) or abs(x) >= 1000 else f"{x:.4g}"
+
+
+def _length(seconds: float) -> str:
+    """Write seconds as days and a clock, such as -2 d 03:04:05."""
+    days, rest = divmod(abs(seconds), 86_400)
+    hours, minutes, left = int(rest // 3600), int(rest % 3600 // 60), rest % 60
+    clock = f"{hours:02}:{minutes:02}:{left:02.0f}" if left == int(left) else f"{hours:02}:{minutes:02}:{left:09.6f}"
+    return f"{'-' if seconds < 0 else ''}{f'{days:,.0f} d ' if days else ''}{clock}"
 
 
 def _numbers(column: Column, real: np.ndarray, synthetic: np.ndarray) -> Cells:

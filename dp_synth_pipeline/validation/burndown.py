@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from html import escape
 from typing import Any
 
 WIDTH, HEIGHT = 1000.0, 100.0
@@ -66,6 +67,49 @@ def layout(history: list[dict[str, Any]], forecast: dict[str, Any] | None, now: 
         "first": day(first),
         "last": day(today),
     }
+
+
+def drawing(chart: dict[str, Any], limit: str, wide: int = 640, high: int = 220) -> str:
+    """Return what `layout` laid out as one SVG picture of its own, with its words, for light and dark pages.
+
+    Args:
+        limit: the account's limit in words, such as 'ε 6'.
+        wide, high: size in pixels.
+    """
+    left, top, w, h = 52, 30, wide - 76, high - 64
+    labels = [
+        f'<text x="{left - 8}" y="{top + h * (1 - s) + 4:g}" text-anchor="end">{s:.0%}</text>' for s in (0, 0.5, 1)
+    ]
+    for tick in chart["ticks"]:
+        at = f'x="{left + w * tick["x"] / 100:g}" y="{top + h + 20}" text-anchor="{_anchor(tick["x"])}"'
+        labels.append(f"<text {at}>{escape(tick['label'])}</text>")
+    labels.append(f'<text x="{left + w}" y="{top - 10}" text-anchor="end">limit, {escape(limit)}</text>')
+    labels.append(f'<text x="{left}" y="{top - 10}">left of the account</text>')
+    raises = "".join(f'<path class="up" d="{up["path"]}"/>' for up in chart["raises"])
+    dots = "".join(f'<path class="{c}" d="{d}"/>' for c, d in (("dot", chart["fits"]), ("no", chart["refused"])) if d)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" role="img">'
+        f"<title>Left of the account, {escape(chart['first'])} to {escape(chart['last'])}: "
+        f"{math.floor(100 * chart['left']['share'])} %</title><style>{_STYLE}</style>"
+        f'<rect class="page" width="{wide}" height="{high}" rx="8"/>'
+        f'<svg x="{left}" y="{top}" width="{w}" height="{h}" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" '
+        f'preserveAspectRatio="none" overflow="visible"><path class="grid" d="M0 0H1000M0 50H1000M0 100H1000"/>'
+        f'<path class="area" d="{chart["area"]}"/><path class="line" d="{chart["line"]}"/>{raises}{dots}</svg>'
+        f"{''.join(labels)}</svg>"
+    )
+
+
+_STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#596273}.page{fill:#fff}path{fill:none;vector-effect:non-scaling-stroke}"
+    ".grid{stroke:#e1e5eb}.line{stroke:#2563eb;stroke-width:2}.area{fill:#2563eb;fill-opacity:.12}"
+    ".up{stroke:#14804a;stroke-width:3}.dot,.no{stroke:#2563eb;stroke-width:8;stroke-linecap:round}.no{stroke:#c02626}"
+    "@media(prefers-color-scheme:dark){text{fill:#98a2b3}.page{fill:#171b22}.grid{stroke:#2a303a}.line,.dot{stroke:#6ea8fe}"
+    ".area{fill:#6ea8fe}.up{stroke:#4ade94}.no{stroke:#ff8a80}}"
+)
+
+
+def _anchor(x: float) -> str:
+    return "start" if x < 6 else "end" if x > 94 else "middle"
 
 
 def _share(point: dict[str, Any]) -> float:

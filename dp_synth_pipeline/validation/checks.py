@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["types", "domain", "range", "null_rate", "uniqueness", "row_count", "columns"]
+Kind = Literal["types", "domain", "range", "null_rate", "uniqueness", "row_count", "columns", "rule", "own"]
 
 TYPE, DOMAIN, NULLS = "type", "domain", "nulls"
 """The check of each column: its storage type; its values; its nulls."""
@@ -48,7 +48,7 @@ class Check:
     Attributes:
         name: as `check_names` gives it.
         column: the column it is about; None for the whole table.
-        kind: types, domain, range, null_rate, uniqueness, row_count or columns.
+        kind: types, domain, range, null_rate, uniqueness, row_count, columns, rule or own.
         blocking: whether a failure keeps the table from being published; otherwise it is a warning.
         description: what is expected, in plain words, with released or declared values only.
         expectation: the type of the Great Expectations expectation, in snake case.
@@ -121,11 +121,11 @@ def stems_of(columns: Iterable[str]) -> dict[str, str]:
         >>> stems_of(["age", "marital status"])
         {'age': 'age', 'marital status': 'marital_status'}
     """
-    plain = {c: _ascii(c) for c in columns}
+    plain = {c: ascii_name(c) for c in columns}
     taken = list(plain.values())
     stems = {c: s if s == c or taken.count(s) == 1 else f"{s}_{_digest(c, 6)}" for c, s in plain.items()}
     values = list(stems.values())
-    return {c: s if values.count(s) == 1 or s == c else f"{_ascii(c)}_{_digest(c, 16)}" for c, s in stems.items()}
+    return {c: s if values.count(s) == 1 or s == c else f"{ascii_name(c)}_{_digest(c, 16)}" for c, s in stems.items()}
 
 
 def grouped(results: Iterable[CheckResult]) -> list[CheckResult]:
@@ -168,7 +168,8 @@ def _group(name: str, members: list[CheckResult]) -> CheckResult:
     return CheckResult(name, not failed, blocking, None, text, observed)
 
 
-def _ascii(name: str) -> str:
+def ascii_name(name: str) -> str:
+    """Return a name of `[A-Za-z0-9_]` alone, equal to the given one wherever that is possible."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9_]+", "_", plain).strip("_") or "column" if plain != name or not _valid(name) else name
 

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 
+from dp_synth_pipeline.tabular.kinds import duration
+from dp_synth_pipeline.tabular.nulls import scalar
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
 from dp_synth_pipeline.validation.checks import DOMAIN, NULLS, TYPE, Check, stems_of
@@ -42,7 +45,7 @@ def suite_for(schema: TableSchema, profile: TableProfile, rows: int) -> list[Che
     """
     names = [c.name for c in schema.published]
     stems = stems_of(names)
-    measured = {c.name: c for c in profile.columns}
+    measured = {c.name: c for c in profile.columns if schema[c.name].kind.learned}
     checks = [_columns(names), _row_count(rows)]
     for column in schema.published:
         stem, facts = stems[column.name], measured.get(column.name)
@@ -101,6 +104,8 @@ def _type(column: Column, name: str) -> Check:
 
 
 def _domain(column: Column, facts: ColumnProfile | None, name: str) -> Check:
+    if column.kind is Kind.CONSTANT:
+        return _constant(column, name)
     if facts is None:
         recipe = ("expect_column_values_to_be_unique", {"column": column.name})
         return Check(name, column.name, "uniqueness", True, f"Every value of {column.name} occurs once.", *recipe)
@@ -116,6 +121,23 @@ def _domain(column: Column, facts: ColumnProfile | None, name: str) -> Check:
     return Check(name, column.name, "domain", True, text, *recipe)
 
 
+def _constant(column: Column, name: str) -> Check:
+    """Expect the one declared value in every row; nulls, if that is what was declared."""
+    text = f"{column.name} holds its declared constant alone."
+    recipe: tuple[str, dict[str, Any]] = ("expect_column_values_to_be_null", {"column": column.name})
+    if column.constant is None:
+        return Check(name, column.name, "domain", True, text, *recipe)
+    value = scalar(column, column.constant).as_py()
+    if isinstance(value, (date, timedelta)):
+        end = round(value / timedelta(microseconds=1)) if isinstance(value, timedelta) else value.isoformat()
+        ends = {"min_value": end, "max_value": end}
+        recipe = ("expect_column_values_to_be_between", {"column": column.name, **ends})
+    else:
+        kept = value if isinstance(value, (bool, int, float, str)) else str(value)
+        recipe = ("expect_column_values_to_be_in_set", {"column": column.name, "value_set": [kept]})
+    return Check(name, column.name, "domain", True, text, *recipe)
+
+
 def _allowed(column: Column, facts: ColumnProfile) -> list[Any]:
     """Return the values a column may hold, in its storage type where JSON has that type, else as text."""
     if column.kind is Kind.BOOLEAN:
@@ -123,6 +145,8 @@ def _allowed(column: Column, facts: ColumnProfile) -> list[Any]:
     values = [str(v) for v in (column.categories if column.categories is not None else facts.values)]
     if column.nulls is NullPolicy.CONSTANT and str(column.constant) not in values:
         values.append(str(column.constant))
+    if column.label is not None and facts.other > 0 and column.label not in values:
+        values.append(column.label)
     kind = column.arrow_type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return values
@@ -134,7 +158,7 @@ def _allowed(column: Column, facts: ColumnProfile) -> list[Any]:
 
 def _range(column: Column, facts: ColumnProfile, name: str) -> Check:
     low, high = _ends(column, facts)
-    text = f"Every value of {column.name} lies between {_plain(low)} and {_plain(high)}."
+    text = f"Every value of {column.name} lies between {_plain(low, column)} and {_plain(high, column)}."
     if low is None and high is None:
         recipe = ("expect_column_values_to_be_null", {"column": column.name})
         text = f"{column.name} is empty: the profile has no value of it."
@@ -159,7 +183,9 @@ def _ends(column: Column, facts: ColumnProfile) -> tuple[Any, Any]:
 
 
 def _axis(value: Any, kind: Kind) -> float | None:
-    """Place a number, date or datetime on the profile's number line: days or microseconds since 1970."""
+    """Place a number, date, datetime or duration on the profile's number line: days or microseconds since 1970."""
+    if kind is Kind.DURATION and isinstance(value, (str, timedelta)):
+        return duration(value) / timedelta(microseconds=1)
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     if isinstance(value, date) and kind is Kind.DATETIME:
@@ -176,7 +202,7 @@ def _unit(column: Column, facts: ColumnProfile) -> float:
     storage = column.arrow_type
     if column.kind is Kind.DATETIME:
         return {"s": 1e6, "ms": 1e3}.get(getattr(storage, "unit", "us"), 1.0)
-    if column.kind in (Kind.INTEGER, Kind.DATE):
+    if column.kind in (Kind.INTEGER, Kind.DATE, Kind.DURATION):
         return 1.0
     if facts.decimals is not None:
         return 10.0**-facts.decimals
@@ -187,7 +213,9 @@ def _unit(column: Column, facts: ColumnProfile) -> float:
 
 
 def _value(x: float, column: Column) -> Any:
-    """Bring a point of the number line to JSON: a number, or ISO text for a date or datetime."""
+    """Bring a point of the number line to JSON: a number, ISO text for a date or datetime, microseconds for a duration."""
+    if column.kind is Kind.DURATION:
+        return round(x)
     if column.kind is Kind.DATE:
         return date.fromordinal(int(min(max(x + EPOCH.toordinal(), 1), date.max.toordinal()))).isoformat()
     if column.kind is Kind.DATETIME:
@@ -198,13 +226,21 @@ def _value(x: float, column: Column) -> Any:
 
 
 def _nulls(column: Column, facts: ColumnProfile | None, rows: int, name: str) -> Check:
+    empty = (
+        column.constant is None if column.kind is Kind.CONSTANT else facts is not None and _stays_empty(column, facts)
+    )
+    if empty:
+        recipe = ("expect_column_values_to_be_null", {"column": column.name})
+        return Check(name, column.name, "null_rate", True, f"{column.name} holds nulls alone.", *recipe)
     if facts is None or column.nulls is not NullPolicy.KEEP:
-        why = "an identifier has a value in every row" if facts is None else f"the null policy is {column.nulls.value}"
+        unlearned = f"{column.kind} columns have a value in every row"
+        why = unlearned if facts is None else f"the null policy is {column.nulls.value}"
         recipe = ("expect_column_values_to_not_be_null", {"column": column.name})
         return Check(name, column.name, "null_rate", True, f"{column.name} has no nulls: {why}.", *recipe)
     rate = facts.null_rate
     # Unnamed values are never written: their share goes to the named values and the nulls, or to the nulls alone.
     most = min(1.0, rate / max(1 - facts.other, 1e-9)) if facts.values or facts.bins else rate + facts.other
+    most = rate if column.label is not None else most
     spread = SAMPLING_DEVIATIONS * math.sqrt(max(most * (1 - most), 1 / max(rows, 1)) / max(rows, 1))
     tolerance = NULL_RATE_SLACK + spread
     text = f"{rate:.1%} of {column.name} is null, as in the profile, give or take {100 * tolerance:.1f} points."
@@ -213,5 +249,12 @@ def _nulls(column: Column, facts: ColumnProfile | None, rows: int, name: str) ->
     return Check(name, column.name, "null_rate", False, text, *recipe)
 
 
-def _plain(end: Any) -> str:
+def _stays_empty(column: Column, facts: ColumnProfile) -> bool:
+    """Whether nothing but nulls was found, and there is nothing to fill them with."""
+    return facts.null_rate == 1 and column.nulls.measured and not facts.values and not facts.bins
+
+
+def _plain(end: Any, column: Column) -> str:
+    if column.kind is Kind.DURATION and end is not None:
+        return str(pd.Timedelta(end, "us"))
     return f"{end:,.6g}" if isinstance(end, float) else f"{end:,}" if isinstance(end, int) else str(end)

@@ -138,13 +138,17 @@ class Fidelity:
     @property
     def verdict(self) -> str:
         """excellent, good, fair or poor: how far the distances lie above what chance explains."""
-        column = max((c.distance - CHANCE_FACTOR * c.baseline for c in self.columns), default=0.0)
-        pair = max((p.distance - CHANCE_FACTOR * p.baseline for p in self.pairs), default=0.0)
-        gaps = (self.distance2 - CHANCE_FACTOR * self.baseline2, column, pair)
         for word, most in VERDICTS.items():
-            if all(gap <= limit for gap, limit in zip(gaps, most, strict=True)):
+            if all(gap <= limit for gap, limit in zip(self.gaps, most, strict=True)):
                 return word
         return "poor"
+
+    @property
+    def gaps(self) -> tuple[float, float, float]:
+        """How far the mean of two columns, the worst column and the worst pair lie above what chance explains."""
+        column = max((c.distance - CHANCE_FACTOR * c.baseline for c in self.columns), default=0.0)
+        pair = max((p.distance - CHANCE_FACTOR * p.baseline for p in self.pairs), default=0.0)
+        return self.distance2 - CHANCE_FACTOR * self.baseline2, column, pair
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures, JSON-ready; restricted like the rest."""

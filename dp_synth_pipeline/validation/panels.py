@@ -50,7 +50,8 @@ def panel(column: Column, real: pd.Series, synthetic: pd.Series, distance: float
     if column.kind.numeric:
         labels, p, q = _steps(axis(real, column.kind), axis(synthetic, column.kind), column.kind)
     else:
-        labels, p, q = _values(text(real, column.kind), text(synthetic, column.kind))
+        order = column.categories if column.kind is Kind.ORDINAL else None
+        labels, p, q = _values(text(real, column.kind), text(synthetic, column.kind), order)
     if real.isna().any() or synthetic.isna().any():
         labels = [*labels, MISSING]
         p, q = np.append(p, real.isna().sum()), np.append(q, synthetic.isna().sum())
@@ -85,10 +86,15 @@ def matrix(fidelity: Fidelity, figure: str, diagonal: float | None = None) -> Ma
     return Matrix(names, cells)
 
 
-def _values(real: pd.Series, synthetic: pd.Series) -> tuple[list[str], np.ndarray, np.ndarray]:
+def _values(
+    real: pd.Series, synthetic: pd.Series, own_order: Sequence[str] | None = None
+) -> tuple[list[str], np.ndarray, np.ndarray]:
     p, q = real.value_counts().to_dict(), synthetic.value_counts().to_dict()
     order = sorted({**p, **q}, key=lambda v: (-p.get(v, 0), str(v)))
     shown, rest = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
+    if own_order is not None:
+        place_of = {v: i for i, v in enumerate(own_order)}
+        shown = sorted(shown, key=lambda v: place_of.get(str(v), len(place_of)))
     counts = [np.array([c.get(v, 0) for v in shown], dtype=float) for c in (p, q)]
     labels = [_short(str(v)) for v in shown]
     if rest:
@@ -136,7 +142,7 @@ def _even(low: float, high: float, kind: Kind) -> np.ndarray:
     width = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough)
     if kind in (Kind.INTEGER, Kind.DATE):
         width = max(1.0, np.ceil(width))
-    if kind is Kind.DATETIME:
+    if kind is Kind.DATETIME or (kind is Kind.DURATION and rough >= 60):
         width = np.ceil(rough / 86_400) * 86_400 if rough >= 86_400 else np.ceil(rough / 60) * 60
     return np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
 

@@ -15,13 +15,22 @@ import pandas as pd
 
 from dp_synth_pipeline.privacy.budget import level
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.validation import wording
+from dp_synth_pipeline.validation import figures as measured
+from dp_synth_pipeline.validation import groups, patterns, relations, wording
 from dp_synth_pipeline.validation.checks import CheckResult
+from dp_synth_pipeline.validation.evidence import HOW, Evidence
 from dp_synth_pipeline.validation.fidelity import MOST_ROWS, Fidelity
+from dp_synth_pipeline.validation.figures import Figures
 from dp_synth_pipeline.validation.panels import matrix, panel
 from dp_synth_pipeline.validation.templates import render, source
 
+WORST = 3
+"""Columns and pairs at the top of the page."""
+
 WORST_PAIRS = 8
+
+NOT_ASKED = Evidence(HOW)
+"""Distances and attacks when nobody gave a holdout."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class ReportMeta:
         unit, account, run_id, code_version: as on the release card.
         created: when, as text.
         checks: results of the expectations.
+        guarantee: the sentence that says that there is none; empty for a release with an epsilon.
     """
 
     table: str
@@ -45,64 +55,94 @@ class ReportMeta:
     code_version: str | None = None
     created: str | None = None
     checks: Sequence[CheckResult] = ()
+    guarantee: str = ""
 
 
 def render_report(
-    fidelity: Fidelity, real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema, meta: ReportMeta
+    figures: Figures,
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    schema: TableSchema,
+    meta: ReportMeta,
+    evidence: Evidence = NOT_ASKED,
 ) -> str:
     """Return the report as one self-contained HTML page that makes no request to any network.
 
     Args:
-        fidelity: as `compare` returned it for the two tables.
+        figures: as `measure` returned them for the two tables.
         real, synthetic: the tables themselves, for the charts.
         schema: their columns.
         meta: what to say about the release.
+        evidence: what distances and attacks found with a holdout.
     """
     from plotly.offline import get_plotlyjs
 
-    left, right = (t if len(t) <= MOST_ROWS else t.sample(MOST_ROWS) for t in (real, synthetic))
-    panels = [
-        asdict(panel(schema[c.name], pd.Series(left[c.name]), pd.Series(right[c.name]), c.distance))
-        for c in fidelity.ranked
-    ]
-    charts = {
-        "panels": [{**p, "name": escape(p["name"]), "labels": [escape(v) for v in p["labels"]]} for p in panels],
-        "distance": _square(fidelity, "distance"),
-        "relation_real": _square(fidelity, "relation_real", 1.0),
-        "relation_synthetic": _square(fidelity, "relation_synthetic", 1.0),
-    }
+    fidelity = figures.fidelity
     return render(
         "report.html.j2",
         plotly=get_plotlyjs(),
         script=source("report.js"),
-        charts=_json(charts),
+        charts=_json(_charts(figures, real, synthetic, schema)),
         f=fidelity,
+        g=figures,
         meta=meta,
         verdict=wording.verdict(fidelity),
-        tiles=_tiles(fidelity, meta),
+        tiles=_tiles(figures, meta),
         scale=max([0.05, *(c.distance for c in fidelity.columns)]),
         pair_scale=max([0.05, *(p.distance for p in fidelity.pairs)]),
+        worst_columns=fidelity.ranked[:WORST],
         worst_pairs=fidelity.worst_pairs[:WORST_PAIRS],
+        worst=WORST,
+        measures=[relations.PEARSON, relations.CRAMER, relations.RATIO],
+        rare=patterns.RARE,
+        smallest=groups.SMALLEST,
+        most_rows=measured.MOST_ROWS,
         failed=[r for r in meta.checks if not r.passed],
+        evidence=evidence,
     )
 
 
-def _square(fidelity: Fidelity, figure: str, diagonal: float | None = None) -> dict[str, Any]:
-    square = matrix(fidelity, figure, diagonal)
+def _charts(figures: Figures, real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema) -> dict[str, Any]:
+    left, right = (t if len(t) <= MOST_ROWS else t.sample(MOST_ROWS) for t in (real, synthetic))
+    panels = [
+        asdict(panel(schema[c.name], pd.Series(left[c.name]), pd.Series(right[c.name]), c.distance))
+        for c in figures.fidelity.ranked
+    ]
+    related = figures.relations
+    names = [escape(n) for n in related.names]
+    return {
+        "panels": [{**p, "name": escape(p["name"]), "labels": [escape(v) for v in p["labels"]]} for p in panels],
+        "distance": _square(figures.fidelity, "distance"),
+        "relation_real": {"names": names, "cells": related.real},
+        "relation_synthetic": {"names": names, "cells": related.synthetic},
+        "relation_difference": {"names": names, "cells": related.difference},
+    }
+
+
+def _square(fidelity: Fidelity, figure: str) -> dict[str, Any]:
+    square = matrix(fidelity, figure)
     return {"names": [escape(n) for n in square.names], "cells": square.cells}
 
 
-def _tiles(fidelity: Fidelity, meta: ReportMeta) -> list[dict[str, str]]:
-    best = [f"a fresh real sample: {_percent(1 - b)}" for b in (fidelity.baseline1, fidelity.baseline2)]
-    tiles = [
-        _tile("Accuracy, one column", _percent(fidelity.accuracy1), best[0]),
-        _tile("Accuracy, two columns", _percent(fidelity.accuracy2), best[1]),
-        _tile("Rows", f"{fidelity.rows_synthetic:,}", f"synthetic; real: {fidelity.rows_real:,}"),
-    ]
+def _tiles(figures: Figures, meta: ReportMeta) -> list[dict[str, str]]:
+    reached, fidelity = figures.accuracy, figures.fidelity
+    parts = ", ".join(f"{100 * v:.1f}" for v in (reached.one, reached.two, reached.three) if v is not None)
+    ways = ", ".join(["columns", "pairs", "triples"][: parts.count(",") + 1])
+    tiles = [_tile("Accuracy", _percent(reached.overall), f"{ways}: {parts}; chance allows {_percent(reached.best)}")]
+    if (apart := figures.told_apart) is not None:
+        tiles.append(
+            _tile("Told from real rows", f"{apart.auc:.3f}", "AUC of a model; 0.5 is guessing, 1 always right")
+        )
+    if (guess := figures.prediction) is not None and guess.real is not None and guess.synthetic is not None:
+        note = f"{guess.score} learnt from synthetic rows; from real rows: {guess.real:.3f}"
+        tiles.append(_tile(f"Predicts {guess.target}", f"{guess.synthetic:.3f}", note))
+    tiles.append(_tile("Rows", f"{fidelity.rows_synthetic:,}", f"synthetic; real: {fidelity.rows_real:,}"))
     if meta.epsilon is not None:
         delta = "" if meta.delta is None else f"δ = {wording.scientific(meta.delta)}; "
         note = f"{delta}{level(meta.epsilon)} protection of one {meta.unit}"
         tiles.append(_tile("Privacy, ε", wording.at_most(meta.epsilon), note))
+    if meta.guarantee:
+        tiles.append(_tile("Privacy", "none", "the source was declared public"))
     if meta.checks:
         good = sum(r.passed for r in meta.checks)
         tiles.append(_tile("Checks passed", f"{good} of {len(meta.checks)}", "expectations of the synthetic table"))

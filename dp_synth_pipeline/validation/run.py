@@ -1,7 +1,8 @@
 """Asks Great Expectations whether a synthetic table is as expected: one context, one suite, one validation.
 
-The only module that imports great_expectations, and only when a table is validated. Its telemetry, progress bars and
-log are off: it sees the synthetic table alone, and what it finds comes back as counts, rates and types, never as cells.
+With `custom` the only module that imports great_expectations, and only when a table is validated. Its telemetry, progress
+bars and log are off: it sees the synthetic table alone, and what it finds comes back as counts, rates and types, never as
+cells.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,25 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.validation.checks import Check, CheckResult
+from dp_synth_pipeline.validation.custom import expectation_class
+from dp_synth_pipeline.validation.docs import render_docs
 from dp_synth_pipeline.validation.expectations import STORAGE_EXPECTATION
+from dp_synth_pipeline.validation.own import columns_of
 
 TEMPORAL_KWARGS = ("min_value", "max_value")
 
 
-def validate(table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check]) -> list[CheckResult]:
+def validate(
+    table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check], *, docs: Path | None = None
+) -> list[CheckResult]:
     """Return one result per check, in the order of `checks`; a check that cannot be evaluated has failed.
 
     Args:
         table: the synthetic table: a Parquet file, an Arrow table or a DataFrame. Storage types are compared exactly
             for the first two. A DataFrame cannot hold some of them, so there a column counts as being of the expected
             type if it casts to that type without loss.
-        checks: as `suite_for` returns them.
+        checks: as `suite_for` and `asked.Asked.suite` return them.
+        docs: where to write Great Expectations' Data Docs of this validation, one page that needs no network.
 
     Raises:
         InvalidInput: if two checks have one name, or an expectation is unknown to Great Expectations.
@@ -44,7 +50,7 @@ def validate(table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check
         raise InvalidInput("two checks have the same name; give each its own in the suite.")
     arrow = _load(table, checks)
     with _silence():
-        raw = _run(arrow.to_pandas(types_mapper=pd.ArrowDtype), arrow.schema, checks)
+        raw = _run(_comparable(arrow).to_pandas(types_mapper=pd.ArrowDtype), arrow.schema, checks, docs)
     return [_result(check, raw.get(check.name), arrow) for check in checks]
 
 
@@ -62,6 +68,13 @@ def _load(table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check]) 
 
 def _without_index(arrow: pa.Table) -> pa.Table:
     return arrow.replace_schema_metadata(None)  # pandas' own metadata would override the Arrow types
+
+
+def _comparable(arrow: pa.Table) -> pa.Table:
+    """Return the table with durations as whole microseconds: Great Expectations compares no durations."""
+    micros = [f.with_type(pa.int64()) if pa.types.is_duration(f.type) else f for f in arrow.schema]
+    lengths = [f.with_type(pa.duration("us")) if pa.types.is_duration(f.type) else f for f in arrow.schema]
+    return arrow.cast(pa.schema(lengths), safe=False).cast(pa.schema(micros))
 
 
 def _recast(arrow: pa.Table, name: str, storage: str) -> pa.Table:
@@ -104,7 +117,9 @@ def _silence() -> Iterator[None]:
         logging.disable(before)
 
 
-def _run(frame: pd.DataFrame, storage: pa.Schema, checks: Sequence[Check]) -> dict[str, dict[str, Any]]:
+def _run(
+    frame: pd.DataFrame, storage: pa.Schema, checks: Sequence[Check], docs: Path | None = None
+) -> dict[str, dict[str, Any]]:
     """Return, per check name, Great Expectations' verdict, figures and exception name."""
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
@@ -112,34 +127,58 @@ def _run(frame: pd.DataFrame, storage: pa.Schema, checks: Sequence[Check]) -> di
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)  # type: ignore[assignment]
     asset = context.data_sources.add_pandas("synthetic").add_dataframe_asset("table")
-    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch(batch_parameters={"dataframe": frame})
-    suite = gx.ExpectationSuite(name="synthetic", expectations=[_expectation(c, storage) for c in checks])
+    data = asset.add_batch_definition_whole_dataframe("whole")
+    made, results = _expectations(checks, storage)
     try:
-        outcome = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0})
+        suite = context.suites.add(gx.ExpectationSuite(name="synthetic", expectations=made))
+        asked = context.validation_definitions.add(gx.ValidationDefinition(name="synthetic", data=data, suite=suite))
+        figures = {"result_format": "BASIC", "partial_unexpected_count": 0}
+        outcome = asked.run(batch_parameters={"dataframe": frame}, result_format=figures)
     except Exception as error:  # any failure of the library is a failed check, and its message may quote cells
-        return {c.name: {"passed": False, "figures": {}, "error": type(error).__name__} for c in checks}
-    results = {}
-    for r in outcome.results:
+        results = {c.name: {"passed": False, "figures": {}, "error": type(error).__name__} for c in checks}
+        outcome = None
+    for r in outcome.results if outcome is not None else ():
         config = r.expectation_config
         if config is not None:
             results[config.meta["check"]] = {"passed": bool(r.success), "figures": r.result, "error": r.exception_info}
+    if docs is not None:
+        docs.write_text(render_docs(outcome), encoding="utf-8")
     return results
 
 
-def _expectation(check: Check, storage: pa.Schema) -> Any:
-    import great_expectations.expectations as gxe
+def _expectations(checks: Sequence[Check], storage: pa.Schema) -> tuple[list[Any], dict[str, dict[str, Any]]]:
+    """Return what Great Expectations is asked, and verdicts on what cannot even be asked."""
+    made, failed = [], {}
+    for check in checks:
+        try:
+            made.append(_expectation(check, storage))
+        except InvalidInput:
+            raise
+        except Exception as error:  # arguments that the expectation does not take
+            failed[check.name] = {"passed": False, "figures": {}, "error": type(error).__name__}
+    return made, failed
 
-    name = "".join(part.title() for part in check.expectation.split("_"))
-    factory = _storage_expectation() if check.expectation == STORAGE_EXPECTATION else getattr(gxe, name, None)
+
+def _expectation(check: Check, storage: pa.Schema) -> Any:
+    factory = expectation_class(check.expectation)
     if factory is None:
         raise InvalidInput(f"check {check.name!r}: Great Expectations has no {check.expectation}; correct the suite.")
     kwargs = dict(check.kwargs)
     column = kwargs.get("column")
-    if column in storage.names and storage.names.count(column) == 1:
-        kwargs = _typed(kwargs, storage.field(column).type)
+    found = storage.field(column).type if storage.names.count(column) == 1 else None
+    if found is not None:
+        kwargs = _typed(kwargs, found)
     if check.expectation == STORAGE_EXPECTATION:
-        kwargs["storage"] = f"{kwargs['storage']}[pyarrow]"
-    return factory(**kwargs, meta={"check": check.name}, severity="critical" if check.blocking else "warning")
+        kwargs["storage"] = _seen_as(kwargs["storage"], found)
+    told = {"description": check.description, "meta": {"check": check.name}}
+    return factory(**kwargs, **told, severity="critical" if check.blocking else "warning")
+
+
+def _seen_as(expected: str, found: pa.DataType | None) -> str:
+    """Name the expected storage as the frame shows it, where a duration is an integer."""
+    if found is not None and pa.types.is_duration(found):
+        return "int64[pyarrow]" if expected == str(found) else expected
+    return f"{expected}[pyarrow]"
 
 
 def _typed(kwargs: dict[str, Any], storage: pa.DataType) -> dict[str, Any]:
@@ -163,26 +202,6 @@ def _typed(kwargs: dict[str, Any], storage: pa.DataType) -> dict[str, Any]:
     return out
 
 
-@cache
-def _storage_expectation() -> Any:
-    """Return an expectation class for exact Arrow types; Great Expectations' own compares families of types."""
-    from great_expectations.expectations.expectation import BatchExpectation
-
-    class ExpectColumnStorageToBe(BatchExpectation):
-        column: str
-        storage: str
-        metric_dependencies = ("table.column_types",)
-        domain_keys = ("batch_id",)
-        success_keys = ("column", "storage")
-
-        def _validate(self, metrics: dict, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
-            types = {c["name"]: str(c["type"]) for c in metrics["table.column_types"]}
-            found = types.get(self.column, "")
-            return {"success": found == self.storage, "result": {"observed_value": found}}
-
-    return ExpectColumnStorageToBe
-
-
 def _result(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> CheckResult:
     observed = _observed(check, raw, arrow)
     passed = raw is not None and raw["passed"] and "problem" not in observed
@@ -191,6 +210,8 @@ def _result(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> CheckR
 
 def _observed(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> dict[str, Any]:
     """Return the figures of one check; figures only, so that a cell cannot slip out."""
+    if check.kind in ("rule", "own"):
+        return _asked_figures(check, raw, arrow)
     if check.column is not None and arrow.schema.names.count(check.column) != 1:
         twice = check.column in arrow.schema.names
         return {"problem": "the column occurs more than once" if twice else "the column is missing"}
@@ -209,6 +230,24 @@ def _observed(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> dict
         return {**_allowed_rates(check), **nulls}
     counts = {"rows": arrow.num_rows, "unexpected": int(figures.get("unexpected_count", 0))}
     return {**counts, **_allowed_values(check), **nulls}
+
+
+def _asked_figures(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> dict[str, Any]:
+    """Return the figures of a rule, or of a person's own expectation: counts, and a number where one was observed."""
+    for name in columns_of(check):
+        if arrow.schema.names.count(name) != 1:
+            twice = name in arrow.schema.names
+            return {"problem": f"the column {name} {'occurs more than once' if twice else 'is missing'}"}
+    figures = (raw or {}).get("figures") or {}
+    if not figures:
+        return {"problem": f"could not be evaluated: {_exception_name(raw)}"}
+    seen = figures.get("observed_value")
+    told: dict[str, Any] = {"rows": arrow.num_rows}
+    if "unexpected_count" in figures:
+        told["unexpected"] = int(figures["unexpected_count"] or 0)
+    elif isinstance(seen, (int, float)) and not isinstance(seen, bool):
+        told["observed"] = float(seen)
+    return told
 
 
 def _column_figures(expected: list[str], found: list[str]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def render_statement(statement: Mapping[str, Any]) -> str:
         statement: JSON-ready facts of the ledger; `accounts` is required, and every other key may be missing. Epsilon is
             shown rounded up where it was spent and rounded down where it is left, so that what is shown still holds.
     """
-    accounts = [_account(a, statement.get("generated_at")) for a in statement["accounts"]]
+    accounts = [account(a, statement.get("generated_at")) for a in statement["accounts"]]
     return render(
         "statement.html.j2",
         generated=_moment(statement.get("generated_at")),
@@ -54,7 +54,8 @@ def render_statement(statement: Mapping[str, Any]) -> str:
     )
 
 
-def _account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
+def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
+    """Return one account as a page shows it: figures in words, shares, a burn-down, releases newest first."""
     epsilon: float | None = a.get("epsilon")
     delta: float | None = a.get("delta")
     unit, most = a.get("unit") or "row", a.get("max_rows") or 1

@@ -18,21 +18,21 @@ VERDICTS = {
 }
 
 
-def verdict(fidelity: Fidelity) -> dict[str, str]:
-    """Return the verdict as a word, a sentence, and a sentence about the weakest places."""
-    word = fidelity.verdict
+THRESHOLDS = ("all pairs, on average", "the worst column", "the worst pair")
+"""What the verdict looks at, in the order of `Fidelity.gaps`."""
+
+
+def verdict(fidelity: Fidelity) -> dict[str, Any]:
+    """Return the verdict as a word and a sentence, and each figure behind it with the limits of each word."""
+    from dp_synth_pipeline.validation.fidelity import VERDICTS as LIMITS
+
+    head, _, rest = VERDICTS[fidelity.verdict].partition(". ")
     lines = []
-    if fidelity.columns:
-        worst = fidelity.ranked[0]
-        lines.append(
-            f"Weakest column: {worst.name} ({worst.widest}: {percent(worst.share_real)} of the real rows, "
-            f"{percent(worst.share_synthetic)} of the synthetic)."
-        )
-    if fidelity.pairs:
-        pair = fidelity.worst_pairs[0]
-        lines.append(f"Weakest pair: {pair.left} with {pair.right} (distance {pair.distance:.3f}).")
-    head, _, rest = VERDICTS[word].partition(". ")
-    return {"word": word, "head": head, "rest": rest, "where": " ".join(lines)}
+    for i, (what, gap) in enumerate(zip(THRESHOLDS, fidelity.gaps, strict=True)):
+        limits = {word: limit[i] for word, limit in LIMITS.items()}
+        reached = next((word for word, most in limits.items() if gap <= most), "poor")
+        lines.append({"what": what, "gap": max(gap, 0.0), "reached": reached, "limits": limits})
+    return {"word": fidelity.verdict, "head": head, "rest": rest, "lines": lines}
 
 
 def percent(share: float) -> str:
@@ -82,6 +82,16 @@ def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1) -> str:
     )
 
 
+def unprotected(by: str, why: str) -> str:
+    """Say that a release promises nothing, and on whose word.
+
+    Example:
+        >>> unprotected("Ana", "open data")
+        'no privacy guarantee: declared public by Ana: open data'
+    """
+    return f"no privacy guarantee: declared public by {by}: {why}"
+
+
 def at_most(x: float, digits: int = 4) -> str:
     """Write an upper bound with few digits, rounded up, so that what is shown still holds.
 
@@ -102,7 +112,9 @@ def mechanism(event: dict[str, Any]) -> str:
     """Say what one privacy event did, in words."""
     kind, get = event.get("kind"), event.get
     if kind == "discrete_laplace":
-        return f"A count with two-sided geometric noise of scale {get('scale'):.4g}."
+        moved = get("sensitivity", 1)
+        what = "A count" if moved == 1 else f"A sum of counts, moved by at most {moved:,} by one unit,"
+        return f"{what} with two-sided geometric noise of scale {get('scale'):.4g}."
     if kind == "discrete_gaussian":
         return f"{_many(get('count', 1), 'histogram')} with discrete Gaussian noise of {get('scale'):.4g} rows."
     if kind == "gaussian":

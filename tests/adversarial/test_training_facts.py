@@ -12,9 +12,13 @@ import pytest
 import torch
 
 from dp_synth_pipeline.errors import InvalidInput, TrainingError
-from dp_synth_pipeline.model import artifact, training
+from dp_synth_pipeline.model import artifact, descent, training
+from dp_synth_pipeline.model.batches import UnitRows
+from dp_synth_pipeline.model.generation import Generator
+from dp_synth_pipeline.model.initialization import begin
+from dp_synth_pipeline.model.plan import TrainingPlan, plan_training
 from dp_synth_pipeline.model.sampling import PoissonSampler
-from dp_synth_pipeline.model.spec import GeneratorSpec, TrainingPlan, plan_training
+from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 
 SPEC = GeneratorSpec(hidden=8, embedding=4)
@@ -57,7 +61,7 @@ def test_each_chunk_is_marked_before_its_first_sample_is_drawn(monkeypatch: pyte
             drawn += 1
             assert drawn <= marked, "no step starts that was not marked"
     assert drawn == marked == steps
-    assert len([e for e in seen if e]) == -(-steps // training.CHUNK)
+    assert len([e for e in seen if e]) == -(-steps // descent.CHUNK)
 
 
 def test_a_mark_that_cannot_be_made_durable_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,12 +70,12 @@ def test_a_mark_that_cannot_be_made_durable_stops_training(monkeypatch: pytest.M
     monkeypatch.setattr(PoissonSampler, "draw", lambda self: (drawn.append(1), honest(self))[1])
 
     def mark(steps: int) -> None:
-        if steps > training.CHUNK:
+        if steps > descent.CHUNK:
             raise OSError("the ledger is gone")
 
     with pytest.raises(OSError, match="ledger"):
         training.train(codes(60), CARDINALITIES, TrainingPlan(0.1, 120, 6.0, 1.0), SPEC, mark=mark)
-    assert len(drawn) == training.CHUNK
+    assert len(drawn) == descent.CHUNK
 
 
 def outside(rows: np.ndarray, units: np.ndarray | None, folder: Path, plan: TrainingPlan) -> dict[str, Any]:
@@ -87,7 +91,7 @@ def outside(rows: np.ndarray, units: np.ndarray | None, folder: Path, plan: Trai
         mark=marks.append,
         progress=lambda done, steps: progress.append((done, steps)),
     )
-    artifact.save(folder, trained.network, SPEC, {"event": trained.event.to_dict()})
+    artifact.save(folder, Generator(trained.network), SPEC, {"event": trained.event.to_dict()})
     return {
         "marks": marks,
         "progress": progress,
@@ -129,7 +133,7 @@ def test_the_artifact_holds_no_row(tmp_path: Path) -> None:
     canary = np.array([4013, 2971, 3559], dtype=np.int16)
     rows = np.tile(canary, (400, 1))
     trained = training.train(rows, (4096,) * 3, TrainingPlan(0.1, 20, 40.0, 0.5), SPEC.with_(hidden=2, embedding=2))
-    folder = artifact.save(tmp_path, trained.network, SPEC, {"event": trained.event.to_dict()})
+    folder = artifact.save(tmp_path, Generator(trained.network), SPEC, {"event": trained.event.to_dict()})
     for file in folder.iterdir():
         content = file.read_bytes()
         for kind in (np.int16, np.int32, np.int64, np.float32, np.float64):
@@ -139,11 +143,10 @@ def test_the_artifact_holds_no_row(tmp_path: Path) -> None:
 
 
 def test_what_training_returns_has_no_place_for_private_numbers() -> None:
-    assert set(training.Trained.__dataclass_fields__) == {"network", "event"}
+    assert set(training.Trained.__dataclass_fields__) == {"network", "event", "audit", "stopped_at"}
     trained = training.train(codes(50), CARDINALITIES, TrainingPlan(0.2, 3, 10.0, 1.0), SPEC)
-    assert set(trained.network.state_dict()) == {
-        *("embed.weight", "causal.weight", "causal.bias", "heads.weight", "heads.bias"),
-    }
+    layers = ("causal.weight", "causal.bias", "heads.weight", "heads.bias")
+    assert set(trained.network.state_dict()) == {"embed.weight", *(f"blocks.0.{layer}" for layer in layers)}
     assert all(p.grad is None for p in trained.network.parameters()), "no gradient is left behind"
 
 
@@ -164,7 +167,7 @@ def test_units_whose_rows_do_not_lie_together_are_refused(units: list[int]) -> N
 
 def test_the_rows_of_a_unit_are_taken_whole() -> None:
     held, units = codes(10), np.array([0, 0, 0, 3, 4, 4, 4, 4, 9, 9])
-    rows = training.UnitRows(held, units)
+    rows = UnitRows(held, units)
     assert len(rows) == 4
     batch, present = rows.take(np.array([2, 1]))
     assert present is not None
@@ -192,7 +195,8 @@ def test_training_learns_an_easy_table_at_a_generous_epsilon(rows_each: int, opt
     plan = TrainingPlan(0.25, 120, 0.25 * 2000 / rows_each, 0.4)
     spec = SPEC.with_(optimizer=optimizer, learning_rate=0.03 if optimizer == "adam" else 0.5)
     uniform = [np.full(4, 0.25)] * 3
-    trained = training.train(easy, (4, 4, 4), plan, spec, units=units, marginals=uniform)
+    network = begin((4, 4, 4), spec, uniform)
+    trained = training.train(easy, (4, 4, 4), plan, spec, units=units, network=network)
     # Three independent columns cost 3 log 4 = 4.16 nats a row, this table log 4 = 1.39, and training gets to 1.40.
     assert loss(trained.network, easy) < 2.0
 

@@ -11,9 +11,10 @@ import torch
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model import training
+from dp_synth_pipeline.model import descent, training
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec, TrainingPlan
+from dp_synth_pipeline.model.plan import TrainingPlan
+from dp_synth_pipeline.model.spec import GeneratorSpec
 
 CARDINALITIES = (40,) * 6
 SPEC = GeneratorSpec(optimizer="sgd", learning_rate=1.0, hidden=64, embedding=8, max_grad_norm=0.5)
@@ -96,7 +97,7 @@ class DrawnBatch(DPOptimizerFastGradientClipping):
 
 @pytest.mark.parametrize("mutant", [Quieter, SomeWeightsOnly, DrawnBatch])
 def test_noise_that_is_added_wrong_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: type) -> None:
-    monkeypatch.setattr(training, "DPOptimizerFastGradientClipping", mutant)
+    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", mutant)
     with pytest.raises((AssertionError, TrainingError)):
         check_one_step(monkeypatch, 1.0, 64.0)
 
@@ -129,7 +130,7 @@ class Silent(DPOptimizerFastGradientClipping):
 
 @pytest.mark.parametrize("mutant", [Twice, Louder, Silent])
 def test_steps_that_are_not_those_of_the_plan_release_nothing(monkeypatch: pytest.MonkeyPatch, mutant: type) -> None:
-    monkeypatch.setattr(training, "DPOptimizerFastGradientClipping", mutant)
+    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", mutant)
     with pytest.raises(TrainingError, match="not those of the plan; nothing was released"):
         training.train(CODES, CARDINALITIES, TrainingPlan(0.1, 4, 5.0, 1.0), SPEC)
 
@@ -154,7 +155,7 @@ def test_two_steps_of_a_run_never_share_noise(monkeypatch: pytest.MonkeyPatch) -
             super().add_noise()
             drawn.append(torch.cat([p.grad.flatten() for p in self.params]).double().numpy())
 
-    monkeypatch.setattr(training, "DPOptimizerFastGradientClipping", Watched)
+    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", Watched)
     training.train(CODES, CARDINALITIES, TrainingPlan(NOBODY, 6, 1.0, 1.0), SPEC)
     correlations = np.corrcoef(drawn)[np.triu_indices(6, 1)]
     assert len(drawn) == 6
@@ -166,7 +167,7 @@ def test_rekeying_replaces_the_whole_state_and_not_only_a_short_seed() -> None:
     for _ in range(4):
         generator = torch.Generator()
         generator.manual_seed(1)
-        training.rekey(generator)
+        descent.rekey(generator)
         short = torch.Generator()
         short.manual_seed(generator.initial_seed())
         mine, theirs = torch.randn(64, generator=generator), torch.randn(64, generator=short)
@@ -181,7 +182,7 @@ def test_every_word_of_a_rekeyed_state_is_fresh() -> None:
     states = []
     for _ in range(12):
         generator = torch.Generator()
-        training.rekey(generator)
+        descent.rekey(generator)
         state = generator.get_state()[24 : 24 + 8 * 624].numpy().view(np.uint64)
         assert (state < 2**32).all()
         states.append(state)
@@ -193,14 +194,14 @@ def test_every_word_of_a_rekeyed_state_is_fresh() -> None:
 
 def test_noise_is_drawn_anew_before_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    honest = training.rekey
-    monkeypatch.setattr(training, "rekey", lambda g: (calls.append("rekey"), honest(g))[1])
+    honest = descent.rekey
+    monkeypatch.setattr(descent, "rekey", lambda g: (calls.append("rekey"), honest(g))[1])
 
     class Watched(DPOptimizerFastGradientClipping):
         def add_noise(self) -> None:
             calls.append("noise")
             super().add_noise()
 
-    monkeypatch.setattr(training, "DPOptimizerFastGradientClipping", Watched)
+    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", Watched)
     training.train(CODES, CARDINALITIES, TrainingPlan(NOBODY, 5, 1.0, 1.0), SPEC)
     assert calls == ["rekey", "noise"] * 5

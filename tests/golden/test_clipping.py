@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from opacus import GradSampleModule
+from opacus.optimizers import (
+    AdaClipDPOptimizer,
+    DistributedDPOptimizer,
+    DistributedDPOptimizerFastGradientClipping,
+    DPOptimizer,
+    DPOptimizerFastGradientClipping,
+    DPPerLayerOptimizer,
+    SimpleDistributedPerLayerOptimizer,
+)
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.clipping import OnePassClipping
+from dp_synth_pipeline.model.clipping import OnePassClipping, attach
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
@@ -31,8 +43,9 @@ def network(activation: str = "tanh") -> AutoregressiveNetwork:
     """A network whose every weight matters: the heads start at zero, where gradients of the layers below vanish."""
     made = AutoregressiveNetwork(CARDINALITIES, SPEC.with_(activation=activation))
     with torch.no_grad():
-        made.heads.weight.normal_()
-        made.heads.bias.normal_()
+        for block in made.blocks:
+            block.heads.weight.normal_()
+            block.heads.bias.normal_()
     return made
 
 
@@ -49,6 +62,7 @@ def unit_losses(net: torch.nn.Module, codes: torch.Tensor, present: torch.Tensor
 
 def one_pass(net: AutoregressiveNetwork, codes: torch.Tensor, present: torch.Tensor | None, scale: torch.Tensor) -> Sum:
     clipping = OnePassClipping(net, C)
+    net.zero_grad()
     losses = net.losses(codes)
     losses = losses if present is None else (losses * present).sum(1)
     clipping.backward(losses * scale)
@@ -215,3 +229,101 @@ def test_drawing_and_evaluating_leave_no_trace() -> None:
 def test_a_layer_without_a_clipped_sum_is_refused() -> None:
     with pytest.raises(TrainingError, match="layers of type Linear"):
         OnePassClipping(torch.nn.Sequential(torch.nn.Linear(2, 2)), C)
+
+
+def adaptive(inner: torch.optim.Optimizer, **facts: float) -> AdaClipDPOptimizer:
+    return AdaClipDPOptimizer(
+        inner,
+        target_unclipped_quantile=0.5,
+        clipbound_learning_rate=0.3,
+        max_clipbound=10.0,
+        min_clipbound=0.01,
+        unclipped_num_std=1e-12,
+        **(facts | {"max_grad_norm": 4.0}),  # about half of the units lie under it
+    )
+
+
+BOUNDS = [0.05, 0.3, 0.01, 0.5, 0.2, 0.4, 0.1]
+OPTIMIZERS = {
+    "flat": lambda inner, **facts: DPOptimizer(inner, **facts),
+    "ghost": lambda inner, **facts: DPOptimizerFastGradientClipping(inner, **facts),
+    "per layer": lambda inner, **facts: DPPerLayerOptimizer(inner, **(facts | {"max_grad_norm": bounds_of(inner)})),
+    "adaptive": adaptive,
+    "flat, distributed": lambda inner, **facts: DistributedDPOptimizer(inner, **facts),
+    "ghost, distributed": lambda inner, **facts: DistributedDPOptimizerFastGradientClipping(inner, **facts),
+    "per layer, distributed": lambda inner, **facts: SimpleDistributedPerLayerOptimizer(
+        inner, **(facts | {"max_grad_norm": bounds_of(inner)})
+    ),
+}
+"""All of Opacus 1.6, but the one for FSDP, whose sharded weights need several GPUs."""
+
+
+def bounds_of(inner: torch.optim.Optimizer) -> list[float]:
+    parameters = [p for group in inner.param_groups for p in group["params"]]
+    return [BOUNDS[i % len(BOUNDS)] for i in range(len(parameters))]
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[None]:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'meet'}", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def trained(net: AutoregressiveNetwork, make: Callable, batches: list[torch.Tensor], ours: bool) -> tuple[Sum, float]:
+    """Three steps of SGD without noise; by our clipping, or by Opacus' own per-example gradients."""
+    inner = torch.optim.SGD(net.parameters(), lr=0.5)
+    optimizer = make(inner, noise_multiplier=0.0, max_grad_norm=C, expected_batch_size=24, loss_reduction="mean")
+    clipping = OnePassClipping(net, C) if ours else None
+    module = net if ours else GradSampleModule(net, batch_first=True, loss_reduction="sum", strict=False)
+    if clipping is not None:
+        attach(clipping, optimizer)
+    for codes in batches:
+        optimizer.zero_grad()
+        if clipping is not None:
+            clipping.backward(net.losses(codes))
+        else:
+            unit_losses(module, codes, None).sum().backward()
+        optimizer.step()
+    return [p.detach().clone() for p in net.parameters()], float(optimizer.max_grad_norm)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_of_opacus_takes_our_sums_as_its_own(name: str, group: None) -> None:
+    make, first = OPTIMIZERS[name], network()
+    second = copy.deepcopy(first)
+    batches = [draw_codes(24) for _ in range(3)]
+    before = [p.detach().clone() for p in first.parameters()]
+    ours, bound = trained(first, make, batches, ours=True)
+    reference = "flat" if name.startswith("ghost") else name  # whose own ghost mode needs a loss of its own
+    theirs, other = trained(second, OPTIMIZERS[reference], batches, ours=False)
+    assert distance(ours, theirs) <= 1e-5 * max(1.0, size(theirs))
+    assert distance(ours, before) > 0.01
+    assert bound == pytest.approx(other)
+    if name == "adaptive":
+        assert 0.01 < bound < 10
+        assert abs(bound / 4 - 1) > 0.01, "the bound moved"
+        assert abs(bound / 4 - math.exp(0.3 * 0.5 * 3)) > 0.01, "and not as if every unit lay over it"
+
+
+def test_noise_is_the_optimizers_own(group: None) -> None:
+    for name in ("flat", "ghost", "per layer"):
+        net = network()
+        inner = torch.optim.SGD(net.parameters(), lr=1.0)
+        optimizer = OPTIMIZERS[name](inner, noise_multiplier=3.0, max_grad_norm=C, expected_batch_size=1)
+        clipping, before = OnePassClipping(net, C), [p.detach().clone() for p in net.parameters()]
+        attach(clipping, optimizer)
+        clipping.backward(net.losses(draw_codes(24)) * 0)
+        optimizer.step()
+        moved = torch.cat([(p.detach() - b).flatten() for p, b in zip(net.parameters(), before, strict=True)])
+        assert float(moved.std()) == pytest.approx(3.0 * optimizer.max_grad_norm, rel=6.5 / (2 * len(moved)) ** 0.5)
+
+
+def test_a_step_without_a_backward_pass_is_refused() -> None:
+    net = network()
+    optimizer = DPOptimizer(
+        torch.optim.SGD(net.parameters(), lr=1.0), noise_multiplier=1.0, max_grad_norm=C, expected_batch_size=1
+    )
+    attach(OnePassClipping(net, C), optimizer)
+    with pytest.raises(TrainingError, match="backward"):
+        optimizer.step()

@@ -15,6 +15,7 @@ LINKS = {
     "ingested",
     "profile",
     "completed",
+    "marginals",
     "generator",
     "synthetic",
     "checks",
@@ -38,7 +39,7 @@ def test_one_refresh_materializes_every_link_and_costs_at_most_what_was_asked(do
     assert release.state == "settled"
     assert 0 < release.final_epsilon <= 4.0
     entries = bench.ledger.entries(release_id=release.id)
-    assert [e.mechanism for e in entries] == ["row count", "profile", "training"]
+    assert [e.mechanism for e in entries] == ["row count", "profile", "marginals", "training"]
     events = [event for e in entries for event in e.events]
     assert accountant.epsilon(events, release.final_delta) <= 4.0
     assert bench.ledger.verify().releases == 1
@@ -128,7 +129,7 @@ def test_training_again_on_a_settled_release_is_refused(done):
     )
     assert not again.success
     assert failure(again).user_failure_data.metadata["error"].value in ("ReleaseStateError", "BudgetExceeded")
-    assert len(bench.ledger.entries()) == 3
+    assert len(bench.ledger.entries()) == 4
 
 
 def test_drawing_again_from_released_weights_is_free(done):
@@ -251,7 +252,7 @@ def test_a_failed_refresh_does_not_spoil_drawing_from_the_generator_before_it(do
 
     with monkeypatch.context() as patch:
         patch.setattr(nulls, "complete", broken)
-        assert "completed" in steps(bench.refresh(), "STEP_FAILURE")
+        assert "completed" in steps(bench.refresh(reuse_profile=False), "STEP_FAILURE")
     assert (bench.store / "releasable/people/profile.json").read_bytes() != before
     handle = json.loads((bench.store / "restricted/people/generator.json").read_text())
     assert Path(handle["files"]["profile"]).read_bytes() == before

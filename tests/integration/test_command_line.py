@@ -50,7 +50,6 @@ SOURCES = {
     "empty file": ("t.csv", [], "holds no header"),
     "no rows": ("t.csv", ["age,g,x"], "no rows"),
     "one row": ("t.csv", ["age,g,x", ROW], "one row only"),
-    "all nulls": ("t.csv", ["age,g,x,n", *(f"{r}," for r in GOOD)], "'n' holds only nulls"),
     "duplicate names": ("t.csv", ["age,g,age", *GOOD], "duplicate column name 'age'"),
     "distinct text": ("t.csv", ["age,g,x,t", *(f"{r},CANARY{i}" for i, r in enumerate(GOOD))], "never repeats"),
     "infinite": ("t.csv", ["age,g,x", *GOOD, "30,a,inf"], "infinite or NaN"),
@@ -150,7 +149,7 @@ def test_one_release_and_then_a_refusal_with_exit_code_3(shell):
     facts = json.loads(done.out)
     assert (facts["rows"], facts["columns"]) == (50, 7)
     assert 0 < facts["epsilon"] <= 2
-    assert [e["mechanism"] for e in facts["entries"]] == ["row count", "profile", "training"]
+    assert [e["mechanism"] for e in facts["entries"]] == ["row count", "profile", "marginals", "training"]
     assert set(facts["seconds"]) >= {"ingested", "profile", "generator", "synthetic", "checks", "published"}
     assert len(pd.read_csv(shell.folder / "o.csv")) == 50
 

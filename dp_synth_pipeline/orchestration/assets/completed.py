@@ -7,6 +7,7 @@ from dp_synth_pipeline.orchestration.assets.handles import load
 from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.restricted import private
 from dp_synth_pipeline.tabular import nulls
 from dp_synth_pipeline.tabular.profile import TableProfile
 
@@ -18,7 +19,7 @@ def completed(settings: TableSettings) -> dg.AssetsDefinition:
         settings,
         "completed",
         visibility=metadata.RESTRICTED,
-        description="The snapshot with nulls kept, filled with the private mean, or their rows left out.",
+        description="The snapshot with nulls kept, filled with private values, or their rows left out.",
         kinds={"duckdb", "parquet"},
         after=("profile",),
     )
@@ -28,7 +29,8 @@ def completed(settings: TableSettings) -> dg.AssetsDefinition:
             schema = refresh.table_schema()
             known = TableProfile.from_json(refresh.path("profile").read_text())
             path = refresh.path("snapshot").with_name("completed.parquet")
-            nulls.complete(refresh.path("snapshot"), schema, known, path)
+            with private():
+                nulls.complete(refresh.path("snapshot"), schema, known, path)
         policies = {c.name: str(c.nulls) for c in schema.learned}
         return dg.MaterializeResult(
             value=refresh.with_({"completed": path}),

@@ -2,92 +2,81 @@
 
 import dagster as dg
 
-from dp_synth_pipeline.ledger import Ledger, Release
-from dp_synth_pipeline.model.spec import TrainingPlan
-from dp_synth_pipeline.orchestration import metadata, planning, progress
-from dp_synth_pipeline.orchestration.assets.handles import declared_events, load
+from dp_synth_pipeline.errors import AuditFailed
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.model.spec import Method
+from dp_synth_pipeline.orchestration import audits, headline, metadata, progress, unprotected
+from dp_synth_pipeline.orchestration.assets.handles import load
 from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.continuity import HEAD
 from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.learning import Learning, PublicLearning
+from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
-from dp_synth_pipeline.privacy.budget import Budget
 from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 
+ABOUT = {
+    Method.HYBRID: "A network that starts from the fit to the noisy marginals and is trained by DP-SGD",
+    Method.AUTOREGRESSIVE: "An autoregressive network trained by DP-SGD",
+    Method.MARGINALS: "A mixture fitted to the noisy marginals",
+}
+
 
 def generator(settings: TableSettings) -> dg.AssetsDefinition:
     """Build the asset for one table."""
+    method = Method(settings.training.spec().method)
 
     @link(
         settings,
         "generator",
         visibility=metadata.RELEASABLE,
-        description="An autoregressive network trained by DP-SGD; its weights are released, its training was charged.",
+        description=f"{ABOUT[method]}; its weights are released, and all that it learnt from was charged.",
         kinds={"pytorch"},
-        after=("completed",),
+        after=("marginals" if method.measures else "completed",),
+        checks=audits.specs(settings),
     )
-    def _generator(context: dg.AssetExecutionContext, completed: dict, ledger: LedgerResource, store: StoreResource):
-        from dp_synth_pipeline.model import artifact, training
+    def _generator(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource, **handles: dict):
+        from dp_synth_pipeline.model import artifact
 
         with reported("generator"):
-            refresh, book = load(completed), ledger.get()
-            release, schema = book.release(refresh.release), refresh.table_schema()
+            (handle,) = handles.values()
+            refresh = load(handle)
+            book = unprotected.book_of(settings, ledger.get(), store.get())
             profile = TableProfile.from_json(refresh.path("profile").read_text())
-            codec = TableCodec(schema, profile)
-            plan, delta = _plan(book, release, settings, profile.population)
-            entry = book.start(release.id, "training", [plan.event])
-            codes, units = codec.encode_file(
-                refresh.path("completed"), refresh.path("completed").with_name("codes.npy")
-            )
-            trained = training.train(
-                codes,
-                codec.cardinalities,
-                plan,
-                settings.training.spec(),
-                units=units,
-                marginals=codec.marginals(),
-                mark=lambda steps: book.mark(entry.id, steps),
-                progress=progress.reporter(context, f"{settings.name}: training"),
-            )
-            release = book.settle(release.id, delta=delta, fingerprint=book.fingerprint(refresh.digest))
-            folder = store.get().releasable(settings.name) / "generator"
-            facts = {"release": release.id, "event": trained.event.to_dict(), "schema": refresh.schema}
-            artifact.save(folder, trained.network, settings.training.spec(), facts)
+            codec = TableCodec(refresh.table_schema(), profile)
+            folder = store.get().releasable(part(settings, refresh.partitions).folder) / "generator"
+            report = progress.reporter(context, f"{settings.name}: training")
+            what = (settings, refresh, codec, profile)
+            attempt = f"{context.run_id}:{context.retry_number}"
+            learning = Learning(*what, book, attempt) if isinstance(book, Ledger) else PublicLearning(*what, book)
+            columns = len(codec.cardinalities)
+            # Begun before training, which then leaves it its room; measured before the settlement, which is final.
+            begun = headline.begin(settings, book, refresh.release, columns) if isinstance(book, Ledger) else None
+            learnt, facts = learning.learn(folder, report)
+            audits.keep(learning.audit, folder, refresh.release)
+            yield from audits.evaluations(settings, learning.audit)
+            if learning.audit is not None and not learning.audit.passed:
+                raise AuditFailed(learning.audit.failed)  # before it is settled and saved: nobody may draw from it
+            figures = headline.measure(begun, refresh, codec, learnt, profile.rows)
+            release = learning.settle()
+            about = {"release": release.id, "schema": refresh.schema, "guarantee": settings.privacy, **facts}
+            artifact.save(folder, learnt, learning.spec, about)
             # Beside the weights, since a later refresh that fails half-way leaves another profile behind.
             own_profile = sink.write_text(profile.to_json(), folder / "profile.json")
-        return dg.MaterializeResult(
-            value=refresh.with_({"generator": folder, "profile": own_profile}, rows=profile.rows),
+        yield dg.MaterializeResult(
+            value=refresh.with_({"generator": folder, "profile": own_profile}, rows=profile.rows, accuracy=figures),
             metadata={
                 **metadata.cost(release, book.entries(release_id=release.id)),
                 "visibility": metadata.RELEASABLE,
                 HEAD: book.head(),
-                "noise_multiplier": plan.noise_multiplier,
-                "sample_rate": plan.sample_rate,
-                "steps": plan.steps,
-                "max_grad_norm": settings.training.spec().max_grad_norm,
-                "weights": sum(p.numel() for p in trained.network.parameters()),
+                "method": str(method),
+                "weights": learnt.weights,
+                **facts,
+                **figures,
             },
         )
 
     return _generator
-
-
-def _plan(ledger: Ledger, release: Release, settings: TableSettings, population: int) -> tuple[TrainingPlan, float]:
-    """Calibrate training to what the release has left after its count and profile."""
-    asked = planning.Asked(release.epsilon, release.delta, release.own_delta)
-    delta = planning.final_delta(settings, asked, population)
-    declared = declared_events(ledger, release)
-    if declared is not None:
-        return planning.declared_training(population, declared), delta
-    spent = [event for entry in ledger.entries(release_id=release.id) for event in entry.events]
-    plan = planning.calibrate(
-        planning.training_plan(population, settings.training.spec()),
-        spent,
-        Budget(release.epsilon, delta),
-        order=release.order,
-        rdp_limit=release.rdp_limit,
-        relation=release.relation,
-    )
-    return plan, delta

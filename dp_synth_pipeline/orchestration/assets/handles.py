@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ class Refresh:
         units: exact number of privacy units; private.
         files: name to path of what earlier links wrote.
         facts: released numbers that later links report.
+        partitions: the partitions that it covers; none for a table without.
     """
 
     release: str
@@ -34,6 +36,7 @@ class Refresh:
     units: int = 0
     files: dict[str, str] | None = None
     facts: dict[str, Any] | None = None
+    partitions: Sequence[str] = ()
 
     def path(self, name: str) -> Path:
         """Return the path of a file that an earlier link wrote."""
@@ -69,3 +72,8 @@ def declared_events(ledger: Ledger, release: Release) -> tuple[Event, ...] | Non
     if release.plan is None:
         return None
     return next(p.events for p in ledger.plans(release.account) if p.id == release.plan)
+
+
+def started_events(ledger: Ledger, release: Release) -> tuple[Event, ...]:
+    """Return the events of every mechanism of a release that has started."""
+    return tuple(event for entry in ledger.entries(release_id=release.id) for event in entry.events)

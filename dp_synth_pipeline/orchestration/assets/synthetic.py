@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator
 
 import dagster as dg
-import numpy as np
+import pyarrow as pa
 
-from dp_synth_pipeline.orchestration import metadata, progress
+from dp_synth_pipeline.orchestration import metadata, progress, unprotected
 from dp_synth_pipeline.orchestration.assets.handles import load, load_schema
 from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular import rules, sink
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 
@@ -24,7 +25,7 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
         settings,
         "synthetic",
         visibility=metadata.RELEASABLE,
-        description="Synthetic rows with the source's columns, types, precision and null rates.",
+        description="Synthetic rows with the source's columns, types, precision, null rates and declared rules.",
         kinds={"parquet"},
         after=("generator",),
     )
@@ -33,18 +34,24 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
 
         with reported("synthetic"):
             refresh = load(generator)
-            network, facts = artifact.load(refresh.path("generator"))
+            release = unprotected.book_of(settings, ledger.get(), store.get()).release(refresh.release)
+            learnt, facts = artifact.load(refresh.path("generator"))
             schema = load_schema(facts["schema"])
-            codec = TableCodec(schema, TableProfile.from_json(refresh.path("profile").read_text()))
+            profile = TableProfile.from_json(refresh.path("profile").read_text())
+            codec = TableCodec(schema, profile)
             wanted = settings.rows or int((refresh.facts or {})["rows"])
-            drawn = generation.draw(network, wanted, forbidden=codec.forbidden)
+
+            def draw(rows: int) -> Iterator[pa.RecordBatch]:
+                return codec.decode_stream(generation.draw(learnt, rows, forbidden=codec.forbidden))
+
+            kept = _ruled(draw, wanted, settings, codec, profile)
             report = progress.reporter(context, f"{settings.name}: generation")
-            path = store.get().releasable(settings.name) / "synthetic.parquet"
-            rows = sink.write_parquet(codec.decode_stream(_counted(drawn, wanted, report)), schema.arrow_schema(), path)
+            path = store.get().releasable(part(settings, refresh.partitions).folder) / "synthetic.parquet"
+            rows = sink.write_parquet(_counted(kept, wanted, report), schema.arrow_schema(), path)
         return dg.MaterializeResult(
             value=refresh.with_({"synthetic": path}, synthetic_rows=rows, asked_rows=wanted),
             metadata={
-                **metadata.cost(ledger.get().release(refresh.release)),
+                **metadata.cost(release),
                 "visibility": metadata.RELEASABLE,
                 "dagster/row_count": rows,
                 "dagster/column_schema": metadata.column_schema(schema),
@@ -56,10 +63,35 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
     return _synthetic
 
 
-def _counted(drawn: Iterator[np.ndarray], wanted: int, report: Callable[[int, int], None]) -> Iterator[np.ndarray]:
+def _ruled(
+    draw: Callable[[int], Iterator[pa.RecordBatch]],
+    wanted: int,
+    settings: TableSettings,
+    codec: TableCodec,
+    profile: TableProfile,
+) -> Iterator[pa.RecordBatch]:
+    """Draw as many rows as are wanted, made to keep the declared rules; only drawn rows are looked at for it."""
+    declared = settings.validation.parsed_rules if settings.validation.enforce_rules else []
+    if not declared:
+        return draw(wanted)
+    rules.check(declared, codec.schema)
+    schema = codec.schema.arrow_schema()
+    kept = rules.enforced(
+        lambda rows: pa.Table.from_batches(draw(rows), schema),
+        wanted,
+        declared,
+        limits=rules.limits(codec.schema, profile),
+        digits=rules.digits(codec.schema, profile),
+    )
+    return codec.renumber(kept)
+
+
+def _counted(
+    drawn: Iterator[pa.RecordBatch], wanted: int, report: Callable[[int, int], None]
+) -> Iterator[pa.RecordBatch]:
     done = 0
     report(0, wanted)
-    for codes in drawn:
-        done += len(codes)
+    for batch in drawn:
+        yield batch
+        done += batch.num_rows
         report(done, wanted)
-        yield codes

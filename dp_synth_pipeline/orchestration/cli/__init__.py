@@ -1,17 +1,30 @@
-"""`dp-synth`: synthesize a file, run the demo, and look after privacy accounts."""
+"""`dp-synth`: synthesize a file, discover its schema, run the demo; look after accounts, cards, profiles and snapshots."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+import warnings
 
+import dagster as dg
 import typer
 from rich.console import Console
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import DpSynthError
-from dp_synth_pipeline.orchestration.cli import demo, ledger, synthesize
+from dp_synth_pipeline.orchestration.cli import (
+    audit,
+    backfill,
+    card,
+    demo,
+    governance,
+    ledger,
+    profile,
+    purge,
+    schema,
+    synthesize,
+)
 
 app = typer.Typer(
     name="dp-synth",
@@ -23,7 +36,14 @@ app = typer.Typer(
 )
 app.command("synthesize")(synthesize.synthesize)
 app.command("demo")(demo.demo)
+app.command("purge")(purge.purge)
+app.command("audit")(audit.one_run)
+app.command("backfill")(backfill.backfill)
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(schema.app, name="schema")
+app.add_typer(profile.app, name="profile")
+app.add_typer(card.app, name="card")
+app.add_typer(governance.app, name="governance")
 
 
 @app.command()
@@ -36,6 +56,7 @@ def main() -> None:
     """Run the command line: exit code 0 done, 1 failed, 2 bad input, 3 refused by the ledger, 4 ledger corrupted."""
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
     logging.basicConfig(level=logging.WARNING)  # before a library does it at a chattier level
+    warnings.simplefilter("ignore", dg.BetaWarning)  # Dagster's about itself; nothing that a person here could mend
     try:
         app()
     except DpSynthError as error:

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.instance.ref import InstanceRef
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    PARTITION_NAME_TAG,
+)
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from dp_synth_pipeline.orchestration import progress
 
@@ -39,26 +54,52 @@ QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @contextmanager
 def instance() -> Iterator[dg.DagsterInstance]:
-    """Yield the instance of DAGSTER_HOME if that is set, otherwise one that lives in memory."""
-    if os.environ.get("DAGSTER_HOME"):
-        with dg.DagsterInstance.get() as found:
+    """Yield the instance of DAGSTER_HOME if that is set, otherwise one that lives in memory.
+
+    One without a dagster.yaml sends no telemetry; Dagster knows no environment variable for that.
+    """
+    home = os.environ.get("DAGSTER_HOME")
+    if home:
+        own = (Path(home) / "dagster.yaml").exists() or not Path(home).is_dir()
+        quiet: Any = {"telemetry": {"enabled": False}}
+        made = (
+            dg.DagsterInstance.get()
+            if own
+            else dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=quiet))
+        )
+        with made as found:
             yield found
     else:
         with dg.DagsterInstance.ephemeral() as memory:
             yield memory
 
 
-def refresh(definitions: dg.Definitions, table: str, console: Console, *, show: bool = True) -> Outcome:
-    """Materialize one table's whole graph and say how it went; expected failures are told, not raised."""
+def refresh(
+    definitions: dg.Definitions, table: str, console: Console, *, show: bool = True, partitions: Sequence[str] = ()
+) -> Outcome:
+    """Materialize one table's whole graph and say how it went; expected failures are told, not raised.
+
+    Args:
+        partitions: one partition, or some that adjoin one another, in one run.
+    """
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
     job = definitions.resolve_job_def(f"{table}_refresh")
     with instance() as where, _progress(console, show) as report:
         token = progress.REPORTER.set(report)
         try:
-            result = job.execute_in_process(instance=where, raise_on_error=False, run_config=QUIET)
+            result = job.execute_in_process(
+                instance=where, raise_on_error=False, run_config=QUIET, tags=partition_tags(partitions)
+            )
         finally:
             progress.REPORTER.reset(token)
     return _outcome(result)
+
+
+def partition_tags(keys: Sequence[str]) -> dict[str, str]:
+    """Return the tags of a run over some partitions that adjoin one another."""
+    if len(keys) < 2:
+        return {PARTITION_NAME_TAG: keys[0]} if keys else {}
+    return {ASSET_PARTITION_RANGE_START_TAG: keys[0], ASSET_PARTITION_RANGE_END_TAG: keys[-1]}
 
 
 @contextmanager
@@ -69,14 +110,16 @@ def _progress(console: Console, show: bool) -> Iterator[progress.Reporter]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        TextColumn("{task.fields[note]}"),
     )
     with Progress(*columns, console=console, transient=True, disable=not show) as bars:
         tasks: dict[str, Any] = {}
 
-        def report(stage: str, done: int, total: int) -> None:
+        def report(stage: str, done: int, total: int, note: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done, total=total)
+                tasks[stage] = bars.add_task(stage, total=total, note="")
+            bars.update(tasks[stage], completed=done, total=total, note=note)
 
         yield report
 

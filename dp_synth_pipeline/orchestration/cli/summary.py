@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import unprotected
 from dp_synth_pipeline.orchestration.cli.running import Outcome
 from dp_synth_pipeline.orchestration.resources import Store
 
@@ -23,10 +25,11 @@ class Summary:
     table: str
     rows: int
     columns: int
-    epsilon: float
-    delta: float
-    account: str
-    epsilon_left: float
+    guarantee: str
+    epsilon: float | None
+    delta: float | None
+    account: str | None
+    epsilon_left: float | None
     entries: list[dict[str, Any]]
     checks: dict[str, int]
     seconds: dict[str, float]
@@ -40,21 +43,15 @@ class Summary:
 
 def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Summary:
     """Collect what a successful run released."""
-    release = next(r for r in ledger.releases() if r.run_id == outcome.run_id and r.table == table)
     folder = store.releasable(table)
     file = pq.ParquetFile(folder / "synthetic.parquet")
     results = json.loads((folder / "checks.json").read_text())
     published = json.loads((store.restricted(table) / "published.json").read_text())["facts"]["published"]
-    entries = ledger.entries(release_id=release.id)
     return Summary(
         table=table,
         rows=file.metadata.num_rows,
         columns=len(file.schema_arrow.names),
-        epsilon=release.final_epsilon or 0.0,
-        delta=release.final_delta or 0.0,
-        account=release.account,
-        epsilon_left=ledger.balance(release.account).epsilon_left,
-        entries=[{"id": e.id, "mechanism": e.mechanism, "events": [v.to_dict() for v in e.events]} for e in entries],
+        **_promise(ledger, store, table, outcome.run_id),
         checks={"passed": sum(r["passed"] for r in results), "failed": sum(not r["passed"] for r in results)},
         seconds=outcome.seconds,
         outputs={
@@ -65,6 +62,24 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
         },
         run_id=outcome.run_id,
     )
+
+
+def _promise(ledger: Ledger, store: Store, table: str, run: str) -> dict[str, Any]:
+    """Return what the run's release cost and what is left; or, without a guarantee, who declared the source public."""
+    for public in unprotected.releases(store):
+        if (public.table, public.run_id) == (table, run):
+            nothing = dict.fromkeys(("epsilon", "delta", "account", "epsilon_left"))
+            return {"guarantee": public.told, **nothing, "entries": []}
+    release = next(r for r in ledger.releases() if r.run_id == run and r.table == table)
+    entries = ledger.entries(release_id=release.id)
+    return {
+        "guarantee": "dp",
+        "epsilon": release.final_epsilon or 0.0,
+        "delta": release.final_delta or 0.0,
+        "account": release.account,
+        "epsilon_left": ledger.balance(release.account).epsilon_left,
+        "entries": [{"id": e.id, "mechanism": e.mechanism, "events": [v.to_dict() for v in e.events]} for e in entries],
+    }
 
 
 def show(summaries: list[Summary], console: Console) -> None:
@@ -78,16 +93,19 @@ def show(summaries: list[Summary], console: Console) -> None:
             s.table,
             f"{s.rows:,}",
             str(s.columns),
-            f"{s.epsilon:.3f}",
-            f"{s.delta:.1e}",
-            f"{s.epsilon_left:.3f}",
+            _number(s.epsilon, ".3f"),
+            _number(s.delta, ".1e"),
+            _number(s.epsilon_left, ".3f"),
             f"[green]{s.checks['passed']} passed[/]{failed}",
             f"{sum(s.seconds.values()):.0f}",
         )
     console.print(table)
-    console.print("ε left: the most that one more release of this account may cost.", style="dim", highlight=False)
+    if any(s.epsilon is not None for s in summaries):
+        console.print("ε left: the most that one more release of this account may cost.", style="dim", highlight=False)
     for s in summaries:
         console.print(f"[bold]{s.table}[/]", highlight=False)
+        if s.epsilon is None:
+            console.print(f"  [bold red]{escape(s.guarantee)}[/]", highlight=False, soft_wrap=True)
         labels = {
             "published": "published",
             "synthetic": "Parquet",
@@ -96,6 +114,10 @@ def show(summaries: list[Summary], console: Console) -> None:
         }
         for key, label in labels.items():
             console.print(f"  {label}: {_short(s.outputs[key])}", highlight=False, soft_wrap=True)
+
+
+def _number(value: float | None, format: str) -> str:
+    return "none" if value is None else f"{value:{format}}"
 
 
 def _short(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers, dates and datetimes: heavy values keep a code, the rest merges to nearly equal mass, decoding is fine again."""
+"""Numbers, dates and lengths of time: heavy values keep a code, the rest merges to nearly equal mass, decoding is fine."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ class AxisCodec:
     """
 
     def __init__(self, column: Column, profile: ColumnProfile, *, keep_nulls: bool) -> None:
-        self.column, self.decimals = column, profile.decimals
+        self.column, self.decimals = column, 0 if column.kind is Kind.INTEGER else profile.decimals
         self.step = grid.step(column.kind, profile.decimals, profile.resolution)
-        weights = np.array(profile.weights)
-        values = np.array(profile.values, dtype=float)
+        values, same = np.unique(self._written(np.array(profile.values, dtype=float)), return_inverse=True)
+        weights = np.bincount(same, profile.weights, minlength=len(values))
         heavy = np.flatnonzero(weights >= HEAVY)
         heavy = heavy[np.argsort(-weights[heavy])][: MAX_CODES - 8]
         self.heavy = np.sort(values[heavy])
         light = np.setdiff1d(np.arange(len(values)), heavy)
         # Members: (low, high, weight); a light value is a member of zero width.
-        low = np.concatenate([values[light], [b[0] for b in profile.bins]])
-        high = np.concatenate([values[light], [b[1] for b in profile.bins]])
-        mass = np.concatenate([weights[light], profile.bin_weights])
+        bins, bin_weights = self._between(profile, values)
+        low = np.concatenate([values[light], bins[:, 0]])
+        high = np.concatenate([values[light], bins[:, 1]])
+        mass = np.concatenate([weights[light], bin_weights])
         order = np.lexsort((high, low))
         self.low, self.high, self.mass = low[order], high[order], mass[order]
         self._group(MAX_CODES - len(self.heavy))
@@ -47,11 +48,43 @@ class AxisCodec:
         self.cardinality = n + (self.null is not None)
         own = weights[heavy][np.argsort(values[heavy])]
         nulls = [] if self.null is None else [profile.null_rate]
-        self.marginal = np.concatenate(
-            [own, np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls]
-        )
+        marginal = np.concatenate([own, np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls])
+        self.marginal = marginal / marginal.sum()
 
     forbidden: tuple[int, ...] = ()
+
+    def _between(self, profile: ColumnProfile, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cut the bins at the named values, which they do not count, so that every value lies in one member only.
+
+        A piece takes a share of its bin's mass by its width. A piece without a value that can be written holds noise, or
+        values finer than the column's precision; it goes, unless it is all there is.
+        """
+        named, pieces, masses = np.sort(values), [], []
+        for (low, high), mass in zip(profile.bins, profile.bin_weights, strict=True):
+            inside = named[np.searchsorted(named, low) : np.searchsorted(named, high)]
+            after = np.maximum(inside + self.step, np.nextafter(inside, np.inf))
+            ends = np.column_stack([np.append(low, after), np.append(inside, high)])
+            ends = ends[(ends[:, 0] < ends[:, 1]) & self._holds(ends[:, 0], ends[:, 1])]
+            width = ends[:, 1] - ends[:, 0]
+            if len(ends):
+                pieces.append(ends)
+                masses.append(mass * width / width.sum())
+        if not pieces:
+            kept = slice(None) if not len(values) else slice(0)
+            return np.array(profile.bins).reshape(-1, 2)[kept], np.array(profile.bin_weights)[kept]
+        return np.concatenate(pieces), np.concatenate(masses)
+
+    def _holds(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Whether a multiple of the column's step lies in each [low, high)."""
+        if self.step == 0:
+            return np.ones(len(low), dtype=bool)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return grid.is_coarse(low, high, self.step) | (self._multiple(low) < self._multiple(high))
+
+    def _multiple(self, x: np.ndarray) -> np.ndarray:
+        """Return which multiple of the step comes first from x on; a few last digits below one count as it."""
+        q = x / self.step
+        return np.ceil(q - 8 * np.spacing(np.abs(q)))
 
     def _group(self, groups: int) -> None:
         total = self.mass.sum()
@@ -61,17 +94,18 @@ class AxisCodec:
         centre = (np.cumsum(self.mass) - self.mass / 2) / total
         group = np.minimum((centre * groups).astype(np.int64), groups - 1)
         self.starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
-        self.edges = self.low[self.starts[1:]]
+        self.edges = self.low[self.starts[1:]] - self.step / 4  # multiples of a step are off by a last digit
 
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,); values beyond the released cells take the nearest group."""
         x, null = grid.to_axis(values, self.column.kind)
+        x = self._written(x)
         if self.cardinality == 1 and self.null == 0:
             return np.zeros(len(x), np.int64)
         if len(self.starts):
             codes = len(self.heavy) + np.searchsorted(self.edges, x, side="right")
         else:
-            codes = np.argmin(np.abs(x[:, None] - self.heavy[None, :]), axis=1)
+            codes = np.searchsorted(self.heavy[:-1] / 2 + self.heavy[1:] / 2, x)
         if len(self.heavy):
             place = np.clip(np.searchsorted(self.heavy, x), 0, len(self.heavy) - 1)
             codes = np.where(self.heavy[place] == x, place, codes)
@@ -98,25 +132,36 @@ class AxisCodec:
         """Draw uniformly from the values that lie in [low, high), on the column's own step."""
         step = self.step
         u = rng.random(len(low))
+        between = np.where(high > low, low + u * (high - low), low)
         if step == 0:
-            return np.where(high > low, low + u * (high - low), low)
-        first = np.ceil(np.round(low / step, 6))
-        count = np.maximum(np.ceil(np.round(high / step, 6)) - first, 1)
+            return between
+        coarse, holds = grid.is_coarse(low, high, step), self._holds(low, high)
+        low, high = np.where(coarse, 0, low), np.where(coarse, 0, high)
+        first = self._multiple(low)
+        count = np.maximum(self._multiple(high) - first, 1)
         drawn = (first + np.floor(u * count)) * step
-        return np.where(high > low, drawn, low)
+        return np.where(coarse, between, np.where((high > low) & holds, drawn, low))
+
+    def _written(self, x: np.ndarray) -> np.ndarray:
+        """Return numbers with the digits that are written, so that a sum of cents finds the code of its cents."""
+        if self.decimals is None:
+            return x
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(grid.is_coarse(x, x, 10.0**-self.decimals), x, np.round(x, self.decimals))
 
     def _to_arrow(self, x: np.ndarray, null: np.ndarray) -> pa.Array:
         kind, target = self.column.kind, self.column.arrow_type
         if kind is Kind.DATE:
             return pa.array(np.round(x).astype(np.int32), mask=null).cast(pa.date32()).cast(target)
+        if kind is Kind.DURATION:
+            micros = np.clip(np.round(x), -(2.0**62), 2.0**62).astype(np.int64)
+            return pa.array(micros, mask=null).cast(pa.duration("us"))
         if kind is Kind.DATETIME:
             zone = getattr(target, "tz", None)
             most = 2**63 // 1000 - 1 if getattr(target, "unit", "us") == "ns" else 2**62
             micros = pa.array(np.clip(np.round(x), -most, most).astype(np.int64), mask=null).cast(pa.timestamp("us"))
             return micros.cast(pa.timestamp("us", zone)).cast(target, safe=False)
-        decimals = 0 if kind is Kind.INTEGER else self.decimals
-        if decimals is not None:
-            x = np.round(x, decimals)
+        x = self._written(x)
         if pa.types.is_integer(target):
             return _integers(x, null, target)
         if pa.types.is_decimal(target):

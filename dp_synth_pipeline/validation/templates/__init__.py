@@ -11,6 +11,9 @@ from markupsafe import Markup
 
 from dp_synth_pipeline.validation import wording
 
+_MARKS = str.maketrans({c: f"\\{c}" for c in "\\`*_[]{}<>|#!~"})
+"""What Markdown would read as markup, with a backslash before it."""
+
 
 def source(name: str) -> str:
     """Return the text of one file of this folder."""
@@ -20,17 +23,40 @@ def source(name: str) -> str:
 def render(name: str, **facts: Any) -> str:
     """Return a template filled with facts; everything but our own style and script is escaped."""
     own = {k: Markup(facts.pop(k)) for k in ("plotly", "script", "charts") if k in facts}
-    return _environment().get_template(name).render(style=Markup(source("page.css")), **own, **facts)
+    styles = {"style": Markup(source("page.css")), "account_style": Markup(source("account.css"))}
+    return _environment().get_template(name).render(**styles, **own, **facts)
 
 
 @cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("dp_synth_pipeline.validation", "templates"),
-        autoescape=True,
+        autoescape=lambda name: not (name or "").endswith(".md.j2"),  # Markdown has its own filters, below
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": wording.percent, "scientific": wording.scientific, "at_most": wording.at_most}
+    environment.filters |= {"md": markdown, "code": code}
     return environment
+
+
+def markdown(text: Any) -> str:
+    """Return a text that Markdown shows as it is, on one line.
+
+    Example:
+        >>> markdown("a_b | <c>")
+        'a\\\\_b \\\\| \\\\<c\\\\>'
+    """
+    return " ".join(str(text).split()).translate(_MARKS)
+
+
+def code(text: Any) -> str:
+    """Return a text as a Markdown code span, on one line; a backtick or bar in it is replaced, so that it cannot end it.
+
+    Example:
+        >>> code("a|b")
+        '`a¦b`'
+    """
+    plain = " ".join(str(text).split()).replace("`", "'").replace("|", "¦")
+    return f"`{plain}`" if plain else ""

@@ -57,22 +57,22 @@
     };
   }
 
-  function heat(square, top, what) {
+  function heat(square, top, what, signed = false) {
     const n = square.names.length;
     const names = square.names.map((v) => short(v, narrow() ? 12 : 20));
     const at = names.map((_, i) => i);
-    const labels = { tickmode: n > 40 ? "auto" : "array", tickvals: at, ticktext: names, fixedrange: true, showgrid: false, zeroline: false, automargin: true, tickfont: { color: css("--ink"), size: n > 24 || narrow() ? 8 : 11 } };
-    const scale = [[0, css("--heat-0")], [0.33, css("--heat-1")], [0.67, css("--heat-2")], [1, css("--heat-3")]];
+    const labels = (width) => ({ tickmode: n > 40 ? "auto" : "array", tickvals: at, ticktext: names, fixedrange: true, showgrid: false, zeroline: false, automargin: true, tickfont: { color: css("--ink"), size: n > 24 || narrow() ? 8 : width < 420 ? 9 : 11 } });
+    const scale = signed ? [[0, css("--minus-2")], [0.25, css("--minus-1")], [0.5, css("--heat-0")], [0.75, css("--heat-1")], [1, css("--heat-2")]] : [[0, css("--heat-0")], [0.33, css("--heat-1")], [0.67, css("--heat-2")], [1, css("--heat-3")]];
     return (width) => ({
       traces: [{
-        type: "heatmap", z: square.cells, x: at, y: at, colorscale: scale, zmin: 0, zmax: top, xgap: 1, ygap: 1, hoverongaps: false,
+        type: "heatmap", z: square.cells, x: at, y: at, colorscale: scale, zmin: signed ? -top : 0, zmax: top, xgap: 1, ygap: 1, hoverongaps: false,
         customdata: square.names.map((a) => square.names.map((b) => `${a} × ${b}`)),
         hovertemplate: `%{customdata}<br>${what}: <b>%{z:.3f}</b><extra></extra>`,
         colorbar: { thickness: 8, len: 0.9, outlinewidth: 0, tickfont: { size: 10 }, nticks: 5, xpad: 4 },
       }],
       layout: layout({
         height: Math.round(Math.min(760, Math.max(300, width * (width > 800 ? 0.62 : 0.98)))), margin: { l: 8, r: 0, t: 10, b: 8 },
-        xaxis: { ...labels, tickangle: -55 }, yaxis: { ...labels, autorange: "reversed" },
+        xaxis: { ...labels(width), tickangle: -55 }, yaxis: { ...labels(width), autorange: "reversed" },
       }),
     });
   }
@@ -92,10 +92,15 @@
     jobs.push({ node: box.lastChild, make: () => bars(panel) });
   }
   const largest = Math.max(0.1, ...data.distance.cells.flat().filter((v) => v !== null));
-  const squares = [["distance", largest, "distance"], ["relation_real", 1, "relation"], ["relation_synthetic", 1, "relation"]];
-  for (const [id, top, what] of squares) {
+  const gaps = data.relation_difference.cells.flat().filter((v) => v !== null).map(Math.abs);
+  const squares = [
+    ["distance", largest, "distance"],
+    ["relation_real", 1, "relation", true], ["relation_synthetic", 1, "relation", true],
+    ["relation_difference", Math.max(0.2, ...gaps), "difference", true],
+  ];
+  for (const [id, top, what, signed] of squares) {
     const node = document.getElementById(id);
-    if (node) jobs.push({ node, make: () => heat(data[id], top, what)(node.clientWidth || 600) });
+    if (node) jobs.push({ node, make: () => heat(data[id], top, what, signed)(node.clientWidth || 600) });
   }
 
   let round = 0;

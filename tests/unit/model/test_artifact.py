@@ -10,6 +10,7 @@ import torch
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model import artifact
+from dp_synth_pipeline.model.generation import Generator
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
@@ -27,12 +28,13 @@ def network() -> AutoregressiveNetwork:
 
 def test_a_generator_comes_back_as_it_was(tmp_path: Path) -> None:
     net = network()
-    loaded, facts = artifact.load(artifact.save(tmp_path / "generator", net, SPEC, FACTS))
+    loaded, facts = artifact.load(artifact.save(tmp_path / "generator", Generator(net), SPEC, FACTS))
     assert facts == FACTS
-    assert not loaded.training
+    assert loaded.tilt is None
+    assert not loaded.proposal.training
     codes = torch.tensor([[0, 4, 1], [2, 0, 0]])
     with torch.no_grad():
-        assert torch.equal(loaded(codes), net(codes))
+        assert torch.equal(loaded.proposal(codes), net(codes))
 
 
 def test_the_artifact_is_safetensors_and_json_and_never_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,33 +45,29 @@ def test_the_artifact_is_safetensors_and_json_and_never_pickle(tmp_path: Path, m
         monkeypatch.setattr(pickle, name, never)
     monkeypatch.setattr(torch, "load", never)
     monkeypatch.setattr(torch, "save", never)
-    folder = artifact.save(tmp_path, network(), SPEC, FACTS)
+    folder = artifact.save(tmp_path, Generator(network()), SPEC, FACTS)
     artifact.load(folder)
     assert sorted(p.name for p in folder.iterdir()) == ["generator.json", "generator.safetensors"]
     header = (folder / "generator.safetensors").read_bytes()
     described = json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])
-    assert set(described) <= {
-        "__metadata__",
-        "embed.weight",
-        "causal.weight",
-        "causal.bias",
-        "heads.weight",
-        "heads.bias",
-    }
-    assert set(json.loads((folder / "generator.json").read_text())) == {"format", "spec", "cardinalities", "facts"}
+    layers = ("causal.weight", "causal.bias", "heads.weight", "heads.bias")
+    blocks = {f"blocks.{i}.{layer}" for i in range(len(network().blocks)) for layer in layers}
+    assert set(described) - {"__metadata__"} == {"embed.weight", *blocks}
+    described = json.loads((folder / "generator.json").read_text())
+    assert set(described) == {"format", "draws", "spec", "cardinalities", "raked_to", "facts"}
 
 
 @pytest.mark.parametrize("gone", ["generator.json", "generator.safetensors"])
 def test_missing_files_are_told_with_the_next_step(tmp_path: Path, gone: str) -> None:
-    folder = artifact.save(tmp_path, network(), SPEC, FACTS)
+    folder = artifact.save(tmp_path, Generator(network()), SPEC, FACTS)
     (folder / gone).unlink()
     with pytest.raises(InvalidInput, match=r"gone; materialize .generator. again \(a new charge\)"):
         artifact.load(folder)
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
-    folder = artifact.save(tmp_path, network(), SPEC, FACTS)
-    text = (folder / "generator.json").read_text().replace('"format": 1', '"format": 99')
+    folder = artifact.save(tmp_path, Generator(network()), SPEC, FACTS)
+    text = (folder / "generator.json").read_text().replace(f'"format": {artifact.FORMAT}', '"format": 99')
     (folder / "generator.json").write_text(text)
     with pytest.raises(InvalidInput, match="another version"):
         artifact.load(folder)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from dp_synth_pipeline.model.generation import draw
+from dp_synth_pipeline.model.generation import Generator, draw
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
@@ -44,7 +44,7 @@ def probabilities(net: AutoregressiveNetwork, forbidden: tuple[tuple[int, ...], 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_rows_are_drawn_with_the_probabilities_of_the_network(activation: str, forbidden: tuple) -> None:
     net = network(activation)
-    drawn = np.concatenate(list(draw(net, ROWS, forbidden=forbidden or None, batch=3_000)))
+    drawn = np.concatenate(list(draw(Generator(net), ROWS, forbidden=forbidden or None, batch=3_000)))
     assert drawn.shape == (ROWS, len(CARDINALITIES))
     place = np.ravel_multi_index(drawn.T, CARDINALITIES)
     seen = np.bincount(place, minlength=48)
@@ -60,18 +60,18 @@ def test_rows_are_drawn_with_the_probabilities_of_the_network(activation: str, f
 def test_forbidden_codes_are_never_drawn_even_if_the_network_wants_them() -> None:
     net = network()
     with torch.no_grad():
-        net.heads.bias[1, 2] = 50.0
-    drawn = np.concatenate(list(draw(net, 5_000, forbidden=((), (2,), (), ()))))
+        net.column(1)[3][2] = 50.0
+    drawn = np.concatenate(list(draw(Generator(net), 5_000, forbidden=((), (2,), (), ()))))
     assert set(drawn[:, 1]) == {0, 1}
 
 
 def test_as_many_rows_as_asked_come_in_batches() -> None:
-    assert [len(b) for b in draw(network(), 25, batch=10)] == [10, 10, 5]
-    assert list(draw(network(), 0)) == []
+    assert [len(b) for b in draw(Generator(network()), 25, batch=10)] == [10, 10, 5]
+    assert list(draw(Generator(network()), 0)) == []
 
 
 def test_every_code_is_below_its_cardinality() -> None:
-    drawn = next(draw(network(), 4_000))
+    drawn = next(draw(Generator(network()), 4_000))
     assert drawn.dtype == np.int64
     assert (drawn >= 0).all()
     assert (drawn < CARDINALITIES).all()
@@ -82,5 +82,5 @@ def test_draws_differ_from_call_to_call_whatever_is_seeded() -> None:
     for _ in range(2):
         torch.manual_seed(3)
         np.random.seed(3)
-        drawn.append(next(draw(net, 200)))
+        drawn.append(next(draw(Generator(net), 200)))
     assert not np.array_equal(*drawn), "200 equal rows have a probability below 1e-50"

@@ -84,6 +84,9 @@ def test_weights_that_no_output_depends_on_are_zeroed_and_nothing_else_changes()
         before = network.losses(codes)
         network.forget_unused()
         assert torch.allclose(network.losses(codes), before)
-    assert not network.heads.weight[0, 3:].any()
-    assert not network.heads.bias[0, 3:].any()
-    assert not (network.causal.weight * (1 - network.causal.mask)).any()
+    for block in network.blocks:
+        heads, causal = block.heads, block.causal
+        for i, cardinality in enumerate(heads.cardinalities):
+            assert not heads.weight[i, cardinality:].any()
+            assert not heads.bias[i, cardinality:].any()
+        assert not (causal.weight * (1 - causal.mask)).any()

@@ -15,7 +15,7 @@ MODULES = {
     "privacy.filter": 4,
     "privacy.replacement": 1,
     "tabular.sql": 2,
-    "model.spec": 1,
+    "model.plan": 1,
 }
 """Modules with examples, and how many functions show at least one."""
 

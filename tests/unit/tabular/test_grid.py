@@ -170,3 +170,23 @@ def test_probabilities_agree_with_a_numerical_optimum() -> None:
     )
     assert grid.to_probabilities(v, 1.0) == pytest.approx(found.x, abs=1e-5)
     assert grid.to_probabilities(np.zeros(0), 5.0).tolist() == []
+
+
+def test_tails_that_noise_explains_are_cut_and_their_mass_stays() -> None:
+    noisy = np.array([3, -8, 5, 400, 2, 300, 9, -4, 6])
+    edges, kept = grid.without_tails(np.arange(10.0), noisy, 10.0)
+    assert edges.tolist() == [3, 4, 5, 6]
+    assert kept.tolist() == [400, 2, 311]
+    quiet = np.array([3, -8, 5])
+    assert grid.without_tails(np.arange(4.0), quiet, 10.0)[1].tolist() == quiet.tolist(), (
+        "nothing is sure: nothing is cut"
+    )
+
+
+@pytest.mark.parametrize("width", [0.01, 1.0, 0.0])
+def test_cells_at_the_end_of_double_precision_are_cut_into_finite_pieces(width: float) -> None:
+    edges = np.exp2([512.0, 1023.0])
+    pieces = grid.refine(edges, np.array([1000]), scale=1.0, width=width, cells=8)
+    assert np.isfinite(pieces).all()
+    assert (np.diff(pieces) > 0).all()
+    assert len(pieces) == 9

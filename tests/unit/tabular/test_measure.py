@@ -232,6 +232,58 @@ def test_a_continuum_keeps_full_precision(tmp_path: Path) -> None:
     assert profile(take(pa.table({"x": values}), tmp_path), TINY)["x"].decimals is None
 
 
+def test_durations_keep_their_resolution_their_sign_and_their_distribution(tmp_path: Path) -> None:
+    minutes = [timedelta(minutes=15 * (i - 2000)) for i in range(ROWS)]
+    column = profile(take(pa.table({"d": pa.array(minutes, pa.duration("us"))}), tmp_path), TINY)["d"]
+    assert column.resolution == 60_000_000
+    assert below(column, 1000 * 15 * 60e6) == pytest.approx(0.5, abs=MASS)
+    assert column.lower is not None
+    assert column.lower < 0
+
+
+def test_ordinals_come_in_their_own_order(tmp_path: Path) -> None:
+    table = pa.table({"n": [10, 9, 9, 9, 100] * 40, "t": ["low", "high", "high", "high", "middle"] * 40})
+    declared = {"n": {"kind": "ordinal"}, "t": {"kind": "ordinal", "categories": ["low", "middle", "high"]}}
+    found = profile(take(table, tmp_path, declared), quiet(200))
+    assert found["n"].values == ("9", "10", "100")
+    assert found["t"].values == ("low", "middle", "high")
+    assert found["n"].weights == pytest.approx((0.6, 0.2, 0.2), abs=0.05)
+    assert (found["n"].median, found["n"].mode) == ("9", "9")
+    assert found["t"].mode == "high"
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int32(), pa.float64(), pa.string(), pa.bool_(), pa.date32(), pa.duration("us")], ids=str
+)
+def test_a_column_of_nulls_is_found_by_noisy_counts_and_holds_no_cell(tmp_path: Path, kind: pa.DataType) -> None:
+    table = pa.table({"x": pa.nulls(ROWS, kind), "y": [1, 2] * (ROWS // 2)})
+    with no_noise():
+        found = profile(take(table, tmp_path), ProfilePlan(None, 20.0, 1e-6, population=ROWS))["x"]
+    assert (found.null_rate, found.values, found.bins) == (1.0, (), ())
+
+
+def test_ends_are_cut_to_where_noise_finds_somebody(tmp_path: Path) -> None:
+    values = pa.array(np.random.default_rng().uniform(1100, 1200, ROWS))  # the cell of the grid ends at 2048
+    with no_noise():
+        column = profile(take(pa.table({"x": values}), tmp_path), ProfilePlan(None, 8.0, 1e-6, population=ROWS))["x"]
+    assert 1085 <= (column.lower or 0) <= 1110
+    assert 1190 <= (column.upper or 0) <= 1220
+    assert sum((*column.weights, *column.bin_weights)) == pytest.approx(1)
+
+
+def test_the_median_and_the_mode_come_from_the_histogram_alone() -> None:
+    bins, weights = ((0.0, 10.0), (10.0, 11.0)), (0.5, 0.4)
+    column = ColumnProfile("x", Kind.DECIMAL, (30.0,), (0.1,), bins, weights)
+    assert column.median == pytest.approx(10.0)
+    assert column.mode == 30.0
+    spread = ColumnProfile("x", Kind.DECIMAL, (), (), bins, weights, null_rate=0.1)
+    assert spread.median == pytest.approx(9.0)
+    assert spread.mode == 10.5
+    nothing = ColumnProfile("x", Kind.DECIMAL, (), (), null_rate=1.0)
+    assert (nothing.median, nothing.mode, nothing.mean) == (None, None, None)
+    assert ColumnProfile("c", Kind.CATEGORY, ("a", "b"), (0.6, 0.4)).median is None
+
+
 def test_heavy_noise_hides_nulls_and_values_but_still_gives_a_profile(tmp_path: Path) -> None:
     plan = ProfilePlan(None, 1e5, 1e-9, population=ROWS)
     found = profile(take(known(), tmp_path), plan)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import stat
-from datetime import UTC, date, datetime
+import tempfile
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,18 +15,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import nulls, source
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.measure import ProfilePlan
-from dp_synth_pipeline.tabular.profile import ColumnProfile
-from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy
+from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
 KINDS: dict[str, tuple[pa.DataType, list[Any], Any, Any]] = {
     # type, values, the mean or mode that fills, a constant that occurs nowhere
+    "duration": (
+        pa.duration("us"),
+        [timedelta(days=-1), timedelta(days=-1), timedelta(days=5)],
+        timedelta(days=1),
+        timedelta(hours=7),
+    ),
     "category": (pa.string(), ["x", "y", "x"], "x", "unknown"),
     "boolean": (pa.bool_(), [True, False, True], True, False),
     "integer": (pa.int16(), [10, 20, 40], 23, -1),
@@ -70,10 +80,16 @@ def completed(name: str, folder: Path, facts: dict[str, Any]) -> tuple[pa.Table,
     return pq.read_table(out), TableCodec(taken.schema, found)
 
 
+def as_given(result: pa.Table, name: str) -> list[Any]:
+    """Read a completed column; a snapshot holds durations as microseconds."""
+    kind = KINDS[name][0]
+    return result["x"].cast(kind, safe=False).to_pylist()
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_keep_leaves_every_null_where_it_was(tmp_path: Path, name: str) -> None:
     result, codec = completed(name, tmp_path, {})
-    assert result["x"].cast(table(name)["x"].type).to_pylist() == table(name)["x"].to_pylist()
+    assert as_given(result, name) == table(name)["x"].to_pylist()
     assert codec.columns[0].null is not None
 
 
@@ -93,12 +109,87 @@ def test_a_fill_replaces_every_null_and_is_generated_again(tmp_path: Path, name:
     result, codec = completed(name, tmp_path, facts)
     assert result.num_rows == ROWS
     assert result["x"].null_count == 0
-    assert result["x"].cast(kind, safe=False).to_pylist() == [*values, fill] * (ROWS // 4)
+    assert as_given(result, name) == [*values, fill] * (ROWS // 4)
     codes = codec.encode(result).astype(np.int64)
     back = codec.decode(codes)["x"]
     assert back.type == kind
     assert back.to_pylist()[3::4] == [fill] * (ROWS // 4), "what fills has a code of its own"
     assert codec.columns[0].marginal[codes[3, 0]] >= 0.24
+
+
+FIGURES = {  # the median and the mode of KINDS' values
+    "category": ("x", "x"),
+    "boolean": (True, True),
+    "integer": (20, 10),
+    "unsigned": (20, 10),
+    "decimal": (2.25, 1.25),
+    "stored": (Decimal("2.25"), Decimal("1.25")),
+    "date": (date(1960, 1, 3), date(1960, 1, 1)),
+    "datetime": (datetime(1960, 1, 3), datetime(1960, 1, 1)),
+    "duration": (timedelta(days=-1), timedelta(days=-1)),
+}
+
+
+@pytest.mark.parametrize("policy", ["median", "mode"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_median_and_the_mode_fill_in_what_the_histogram_says(tmp_path: Path, name: str, policy: str) -> None:
+    result, codec = completed(name, tmp_path, {"nulls": policy})
+    fill = FIGURES[name][policy == "mode"]
+    assert as_given(result, name) == [*KINDS[name][1], fill] * (ROWS // 4)
+    assert codec.columns[0].null is None
+
+
+def test_an_ordinal_is_filled_with_the_middle_of_its_order(tmp_path: Path) -> None:
+    facts = {"kind": "ordinal", "categories": ["low", "middle", "high"]}
+    held = pa.array((["low"] * 3 + ["middle"] * 4 + ["high"] * 6 + [None]) * 20)
+    for policy, fill in (("median", "middle"), ("mean", "high"), ("mode", "high")):
+        taken = take(pa.table({"x": held}), tmp_path / policy, {"x": {**facts, "nulls": policy}})
+        with no_noise():
+            found = profile(taken, quiet(len(held)))
+        out = nulls.complete(taken.path, taken.schema, found, tmp_path / policy / "c.parquet")
+        assert pq.read_table(out)["x"].to_pylist()[13] == fill
+        assert TableCodec(taken.schema, found).columns[0].values == ["low", "middle", "high"]  # type: ignore[union-attr]
+
+
+def test_a_column_of_nulls_has_nothing_to_fill_them_with(tmp_path: Path) -> None:
+    for kind in (pa.int16(), pa.string(), pa.bool_(), pa.date32(), pa.duration("us")):
+        data = pa.table({"x": pa.nulls(ROWS, kind), "y": [1, 2] * (ROWS // 2)})
+        taken = take(data, tmp_path / str(kind), nulls="mode")
+        found = profile(taken, quiet(ROWS))
+        out = nulls.complete(taken.path, taken.schema, found, tmp_path / str(kind) / "c.parquet")
+        assert pq.read_table(out)["x"].null_count == ROWS
+        assert found["x"].null_rate == 1
+
+
+ROW = st.tuples(st.none() | st.integers(0, 5), st.none() | st.sampled_from("ab"), st.integers(0, 9))
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.lists(ROW, min_size=2), extra=ROW)
+@pytest.mark.parametrize("policy", ["drop", "mean", "keep"])
+def test_every_policy_acts_on_each_row_by_itself(policy: str, rows: list[tuple], extra: tuple) -> None:
+    """Neighbours stay neighbours: one row more adds at most that row, with one and the same released profile."""
+
+    def completed_rows(held: list[tuple], folder: Path) -> Counter:
+        a, b, c = zip(*held, strict=True)
+        data = pa.table({"a": pa.array(a, pa.int64()), "b": pa.array(b, pa.string()), "c": pa.array(c, pa.int64())})
+        pq.write_table(data, folder / "snapshot.parquet")
+        out = nulls.complete(folder / "snapshot.parquet", schema, released, folder / "completed.parquet")
+        return Counter(tuple(row.values()) for row in pq.read_table(out).to_pylist())
+
+    kinds = {"a": (Kind.INTEGER, "int64"), "b": (Kind.CATEGORY, "string"), "c": (Kind.INTEGER, "int64")}
+    schema = TableSchema(tuple(Column(n, *kinds[n], NullPolicy(policy)) for n in kinds))
+    numbers = [ColumnProfile(n, Kind.INTEGER, (3.0,), (0.9,), null_rate=0.1) for n in "ac"]
+    released = TableProfile(9, 9, "row", (*numbers, ColumnProfile("b", Kind.CATEGORY, ("a",), (0.9,), null_rate=0.1)))
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        before, after = completed_rows(rows, Path(one)), completed_rows([*rows, extra], Path(other))
+    assert not before - after, "no other row changes"
+    added = list((after - before).elements())
+    if policy == "drop":
+        assert added == ([] if None in extra else [extra])
+    else:
+        assert len(added) == 1
+        assert all(x == e for x, e in zip(added[0], extra, strict=True) if e is not None)
 
 
 def test_the_mean_is_the_released_one_not_the_true_one(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def refused(uri: str, folder: Path, **options: Any) -> str:
         read()
     assert caught.value.exit_code == 2
     assert CANARY not in str(caught.value)
+    assert not re.search("4711|1987|3.5e7", str(caught.value)), "a first line without names is a row"
     assert caught.value.__suppress_context__ or caught.value.__context__ is None, "a trace would show the value"
     left = folder / "restricted"
     assert not left.exists() or not list(left.iterdir()), "nothing is left of what was read"
@@ -52,7 +53,7 @@ def test_a_file_that_does_not_exist_is_named(tmp_path: Path, uri: str) -> None:
 
 
 def test_an_unknown_kind_of_source_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    assert "Give .csv, .parquet or duckdb:///" in csv_refused("a\n1\n", tmp_path, "t.xlsx")
+    assert "Give .csv, .parquet, duckdb:///" in csv_refused("a\n1\n", tmp_path, "t.xlsx")
 
 
 def test_a_duckdb_uri_without_a_table_or_with_an_unknown_one_is_refused(tmp_path: Path) -> None:
@@ -72,7 +73,12 @@ def test_a_duckdb_uri_without_a_table_or_with_an_unknown_one_is_refused(tmp_path
         ("a,A \n" + GOOD, "duplicate column name 'a'"),
         ("a,\n" + GOOD, "has no name"),
         ("\n" + GOOD, "has no name"),
-        ("a,b\n" + "1,\n" * 30, "column 'b' holds only nulls; leave it out"),
+        ("4711,\n" + GOOD, "first line of .* holds no column names"),
+        ("4711,4711\n" + GOOD, "first line of .* holds no column names"),
+        ("4711,1987-06-05\n" + GOOD, "first line of .* holds no column names"),
+        ("-3.5e7,12:30\n" + GOOD, "first line of .* holds no column names"),
+        ("true,1987-06-05 10:00:00\n" + GOOD, "first line of .* holds no column names"),
+        (f"{CANARY},{CANARY},4711\n" + "1,2,3\n" * 30, "duplicate column name in "),
         ("a,b\n" + "1,0.5\n" * 30 + "1,inf\n", "column 'b' holds infinite or NaN numbers"),
         ("a,b\n" + "1,0.5\n" * 30 + "1,-inf\n", "column 'b' holds infinite or NaN numbers"),
         ("a,b\n" + "1,0.5\n" * 30 + "1,nan\n", "column 'b' holds infinite or NaN numbers"),
@@ -89,6 +95,19 @@ def test_a_duckdb_uri_without_a_table_or_with_an_unknown_one_is_refused(tmp_path
 )
 def test_a_csv_that_cannot_be_used_is_refused_with_the_reason(tmp_path: Path, text: str, message: str) -> None:
     assert re.search(message, csv_refused(text, tmp_path))
+
+
+def test_names_that_hold_digits_are_names(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("2019,q1-2020\n" + GOOD)
+    found = source.parse(str(tmp_path / "t.csv"))
+    assert source.snapshot(found, tmp_path / "restricted" / "s.parquet").schema.names == ("2019", "q1-2020")
+
+
+def test_a_column_of_nulls_is_refused_only_where_it_would_leave_no_row(tmp_path: Path) -> None:
+    message = csv_refused("a,b\n" + "1,\n" * 30, tmp_path, nulls="drop")
+    assert "column 'b' holds only nulls, so nulls: drop would leave no row" in message
+    taken = take(pa.table({"a": [1, 2] * 9, "b": pa.nulls(18)}), tmp_path / "kept")
+    assert taken.schema["b"].storage == "string"
 
 
 def test_a_cell_that_speaks_of_a_column_is_not_taken_for_one(tmp_path: Path) -> None:

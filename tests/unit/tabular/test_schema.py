@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from pydantic import TypeAdapter
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import schema
@@ -17,6 +18,8 @@ STORAGE = {
     "born": pa.date32(),
     "seen": pa.timestamp("us"),
     "ok": pa.bool_(),
+    "took": pa.duration("s"),
+    "logged": pa.timestamp("us", "UTC"),
 }
 
 TYPES = [
@@ -48,10 +51,10 @@ def test_kinds_come_from_storage_types_and_declarations_win() -> None:
         STORAGE, {"age": {"kind": "category"}, "id": {"kind": "identifier"}, "ok": {"kind": "excluded"}}
     )
     assert [c.kind.value for c in built] == [
-        *("identifier", "category", "decimal", "category", "date", "datetime", "excluded"),
+        *("identifier", "category", "decimal", "category", "date", "datetime", "excluded", "duration", "datetime"),
     ]
-    assert [c.name for c in built.learned] == ["age", "price", "name", "born", "seen"]
-    assert [c.name for c in built.published] == ["id", "age", "price", "name", "born", "seen"]
+    assert [c.name for c in built.learned] == ["age", "price", "name", "born", "seen", "took", "logged"]
+    assert [c.name for c in built.published] == ["id", "age", "price", "name", "born", "seen", "took", "logged"]
     assert built.arrow_schema().field("age").type == pa.int16()
 
 
@@ -100,7 +103,23 @@ def test_declared_facts_are_kept_and_named() -> None:
         ({"nme": {}}, r"'nme' is not in the source, which has: id, age"),
         ({"age": {"bins": 3}}, r"column 'age': unknown fact 'bins'; known: .*categories"),
         ({"age": {"kind": "number"}}, r"column 'age': kind: expected one of category, .*, got 'number'"),
-        ({"age": {"nulls": "median"}}, r"column 'age': nulls: expected one of keep, mean, drop, constant"),
+        ({"age": {"nulls": "least"}}, r"nulls: expected one of keep, mean, median, mode, drop, constant, got 'least'"),
+        ({"name": {"kind": "ordinal"}}, r"column 'name': ordinal text needs its order, as in 'categories:"),
+        ({"price": {"kind": "ordinal"}}, r"storage type double, which is not read as ordinal"),
+        ({"age": {"kind": "duration"}}, r"not read as duration"),
+        (
+            {"took": {"lower": "soon"}},
+            r"column 'took': lower: expected a duration, as in '2 days 03:00:00', got 'soon'",
+        ),
+        ({"took": {"nulls": "constant", "constant": "soon"}}, r"'soon' is not a value of storage type duration"),
+        ({"age": {"kind": "constant"}}, r"column 'age': kind: constant needs its value"),
+        ({"age": {"kind": "constant", "constant": "x"}}, r"constant 'x' is not a value of storage type int16"),
+        ({"seen": {"zone": "Europe/Paris"}}, r"zone needs datetimes with a zone; storage type timestamp.us. has none"),
+        ({"logged": {"zone": "Mars/Olympus"}}, r"zone: expected a name such as Europe/Paris, got 'Mars/Olympus'"),
+        ({"name": {"other": "keep"}}, r"column 'name': other: expected one of drop, draw, got 'keep'"),
+        ({"age": {"other": "draw"}}, r"column 'age': other: draw writes a label .* is integer stored as int16"),
+        ({"age": {"kind": "category", "other": "draw"}}, r"this column is category stored as int16"),
+        ({"name": {"other": "draw", "other_label": 3}}, r"other_label must be text, got 3"),
         ({"age": {"nulls": "constant"}}, r"column 'age': nulls: constant needs a value"),
         (
             {"age": {"nulls": "constant", "constant": "unknown"}},
@@ -132,6 +151,50 @@ def test_a_declaration_that_cannot_hold_is_refused_with_what_was_expected(declar
         schema.build(STORAGE, declared)
 
 
+def test_a_duration_is_written_in_microseconds_whatever_it_was_stored_in() -> None:
+    for stored in (pa.duration("s"), pa.duration("ns"), pa.month_day_nano_interval()):
+        facts = {"lower": "-1 days", "upper": 90, "nulls": "constant", "constant": "PT1H"}
+        built = schema.build({"d": stored}, {"d": facts})
+        assert built["d"].arrow_type == pa.duration("us")
+        assert (built["d"].lower, built["d"].upper) == (timedelta(days=-1), timedelta(seconds=90))
+
+
+def test_a_declared_zone_wins_and_is_named_as_declared() -> None:
+    column = schema.build(STORAGE, {"logged": {"zone": "Europe/Paris"}})["logged"]
+    assert column.storage == "timestamp[us, tz=Europe/Paris]"
+    assert column.declared == ("zone",)
+
+
+def test_a_constant_column_is_published_but_never_learned() -> None:
+    built = schema.build(
+        STORAGE, {"age": {"kind": "constant", "constant": 7}, "ok": {"kind": "constant", "constant": None}}
+    )
+    assert not {"age", "ok"} & {c.name for c in built.learned}
+    assert {"age", "ok"} <= {c.name for c in built.published}
+
+
+def test_the_policy_for_unnamed_values_holds_where_a_label_can_be_written() -> None:
+    built = schema.build(STORAGE, {"age": {"kind": "category"}}, other="draw")
+    assert {c.name: c.label for c in built if c.label} == {"name": "other"}
+    own = schema.build(STORAGE, {"name": {"other": "drop"}}, other="draw")
+    assert own["name"].label is None
+    named = schema.build(STORAGE, {"name": {"other": "draw", "other_label": "sonst"}})
+    assert named["name"].label == "sonst"
+
+
+def test_every_declaration_survives_json() -> None:
+    built = schema.build(
+        STORAGE,
+        {
+            "took": {"lower": "-1 days", "upper": "2 days"},
+            "born": {"lower": "1900-01-31"},
+            "name": {"kind": "ordinal", "categories": ["a", "b"], "other": "draw"},
+        },
+    )
+    adapter = TypeAdapter(TableSchema)
+    assert adapter.validate_json(adapter.dump_json(built)) == built
+
+
 def test_a_complete_declaration_must_name_every_column() -> None:
     with pytest.raises(InvalidInput, match="'born' that is not declared, though columns_complete"):
         schema.build(STORAGE, {n: {} for n in STORAGE if n != "born"}, complete=True)
@@ -144,7 +207,7 @@ def test_an_unknown_unit_column_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [pa.binary(), pa.time64("us"), pa.list_(pa.int8()), pa.struct([("a", pa.int8())]), pa.duration("s")], ids=str
+    "odd", [pa.binary(), pa.time64("us"), pa.list_(pa.int8()), pa.struct([("a", pa.int8())])], ids=str
 )
 def test_a_type_without_a_kind_is_refused_with_the_way_out(odd: pa.DataType) -> None:
     for facts in ({}, {"kind": "category"}, {"kind": "identifier"}):

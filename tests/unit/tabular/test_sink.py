@@ -221,3 +221,16 @@ def test_a_target_is_checked_before_anything_is_spent_on_it(tmp_path: Path, monk
     with pytest.raises(InvalidInput, match="not a folder that you may write to"):
         sink.check_writable(str(tmp_path / "t.parquet"))
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("form", ["csv", "duckdb"])
+def test_durations_come_out_as_intervals_wherever_they_are_published(tmp_path: Path, form: str) -> None:
+    table = pa.table({"took": pa.array([90_000_000, None, -1_000_000], pa.duration("us"))})
+    pq.write_table(table, tmp_path / "s.parquet")
+    if form == "csv":
+        sink.publish(tmp_path / "s.parquet", str(tmp_path / "out.csv"))
+        assert (tmp_path / "out.csv").read_text().splitlines() == ["took", "00:01:30", "", "-00:00:01"]
+    else:
+        sink.publish(tmp_path / "s.parquet", f"duckdb:///{tmp_path / 'w.duckdb'}?table=main.t")
+        with duckdb.connect(str(tmp_path / "w.duckdb"), read_only=True) as con:
+            assert con.execute("SELECT typeof(took), epoch(took) FROM t").fetchall()[0] == ("INTERVAL", 90.0)

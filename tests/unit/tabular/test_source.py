@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import stat
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import duckdb_uri, source
 from dp_synth_pipeline.tabular.schema import Kind
+from dp_synth_pipeline.tabular.sql import readable
 from tests.unit.tabular.snapshots import take
 
 HEAD = ["name", "age", "paid", "born", "seen", "ok"]
@@ -120,12 +121,70 @@ def test_duckdb_types_are_kept_as_storage(tmp_path: Path) -> None:
     ]
 
 
-def test_zones_are_written_as_utc_whatever_the_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zones_of_a_parquet_file_are_kept_whatever_the_machine_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     moments = [datetime(2020, 1, 1, 5, tzinfo=UTC), datetime(1955, 7, 1, tzinfo=UTC)] * 10
     taken = take(pa.table({"z": pa.array(moments, pa.timestamp("us", "Europe/Berlin"))}), tmp_path)
-    assert taken.schema["z"].storage == "timestamp[us, tz=UTC]"
+    assert taken.schema["z"].storage == "timestamp[us, tz=Europe/Berlin]"
     assert set(read(taken)["z"].to_pylist()) == set(moments)
+    naive = take(pa.table({"z": pa.array([datetime(2020, 1, 1)] * 9, pa.timestamp("us"))}), tmp_path / "naive")
+    assert naive.schema["z"].storage == "timestamp[us]"
+
+
+def test_zones_elsewhere_are_utc_unless_declared(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
+        con.execute("CREATE TABLE t AS SELECT TIMESTAMPTZ '2020-01-01 05:00:00+00' AS z FROM range(30)")
+    for declared, zone in (({}, "UTC"), ({"z": {"zone": "Asia/Tokyo"}}, "Asia/Tokyo")):
+        found = source.parse(f"duckdb:///{tmp_path}/d.duckdb?table=t")
+        taken = source.snapshot(found, tmp_path / "restricted" / "s.parquet", declared=declared)
+        assert taken.schema["z"].storage == f"timestamp[us, tz={zone}]"
+        (tmp_path / "restricted" / "s.parquet").unlink()
+
+
+def test_files_that_disagree_on_the_zone_are_utc_and_on_a_duration_are_refused(tmp_path: Path) -> None:
+    for kind, name in ((pa.timestamp("us", "Asia/Tokyo"), "a"), (pa.timestamp("us", "UTC"), "b")):
+        pq.write_table(pa.table({"x": pa.array([5] * 20, pa.int64()).cast(kind)}), tmp_path / f"{name}.parquet")
+    taken = source.snapshot(source.parse(str(tmp_path / "*.parquet")), tmp_path / "r" / "s.parquet")
+    assert taken.schema["x"].storage == "timestamp[us, tz=UTC]"
+    for unit in ("s", "ms"):
+        (tmp_path / "d").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"x": pa.array([5] * 20, pa.duration(unit))}), tmp_path / "d" / f"{unit}.parquet")
+    with pytest.raises(InvalidInput, match="column 'x' is a duration in one file and another type or unit in another"):
+        source.snapshot(source.parse(str(tmp_path / "d")), tmp_path / "r" / "d.parquet")
+
+
+LENGTHS = [timedelta(seconds=1), timedelta(days=-2, seconds=5), timedelta(days=400), None]
+
+
+@pytest.mark.parametrize("kind", ["s", "ms", "us", "ns", "duckdb", "csv"])
+def test_durations_of_every_source_are_microseconds_in_the_snapshot(tmp_path: Path, kind: str) -> None:
+    declared = {"d": {"kind": "duration"}}
+    if kind == "duckdb":
+        with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
+            con.execute("CREATE TABLE t (d INTERVAL)")
+            con.executemany("INSERT INTO t VALUES (?)", [[v] for v in LENGTHS] * 9)
+        found = source.parse(f"duckdb:///{tmp_path}/d.duckdb?table=t")
+    elif kind == "csv":
+        cells = ["00:00:01", "-1 days -23:59:55", "400 days", '""']
+        (tmp_path / "d.csv").write_text("d,e\n" + "".join(f"{c},1\n" for c in cells * 9))
+        found = source.parse(str(tmp_path / "d.csv"), declared)
+    else:
+        pq.write_table(pa.table({"d": pa.array(LENGTHS * 9, pa.duration(kind))}), tmp_path / "d.parquet")
+        found = source.parse(str(tmp_path / "d.parquet"))
+    taken = source.snapshot(found, tmp_path / "restricted" / "s.parquet", declared=declared)
+    assert taken.schema["d"].storage == "duration[us]"
+    held = read(taken)["d"].to_pylist()
+    wanted = [None if v is None else v // timedelta(microseconds=1) for v in LENGTHS]
+    assert sorted(held, key=str) == sorted(wanted * 9, key=str)
+
+
+def test_durations_are_intervals_where_duckdb_reads_them_for_people(tmp_path: Path) -> None:
+    table = pa.table({"d": pa.array(LENGTHS, pa.duration("us")), "a": [1, 2, 3, 4]})
+    pq.write_table(table, tmp_path / "d.parquet")
+    shown = duckdb.connect().execute(f"SELECT {readable(table.schema)} FROM '{tmp_path}/d.parquet'").fetchall()
+    assert [row[0] for row in shown] == LENGTHS
 
 
 @pytest.mark.parametrize(
@@ -241,3 +300,30 @@ def test_a_duckdb_uri_means_the_same_file_to_sources_and_targets(tmp_path, monke
     assert duckdb_uri.split("duckdb:///here/new.duckdb?table=t")[0] == Path("here/new.duckdb")
     assert duckdb_uri.split(f"duckdb://{tmp_path}/here/new.duckdb?table=t")[0] == tmp_path / "here/new.duckdb"
     assert duckdb_uri.split(f"duckdb:///{tmp_path}/here/new.duckdb?table=t")[0] == tmp_path / "here/new.duckdb"
+
+
+def answers(folder: Path, *words: str) -> str:
+    path = folder / "answers.csv"
+    path.write_text("id,said\n" + "".join(f"{i},{words[i % len(words)]}\n" for i in range(120)))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "words", [("yes", "no"), ("Yes", "No"), ("T", "F"), ("t", "f"), ("yes", "no", ""), ("true", "no")]
+)
+def test_answers_in_a_csv_stay_the_words_that_they_are(tmp_path: Path, words: tuple[str, ...]) -> None:
+    taken = snapshot(answers(tmp_path, *words), tmp_path)
+    (column,) = (c for c in taken.schema.columns if c.name == "said")
+    assert (column.kind, column.storage) == (Kind.CATEGORY, "string")
+    assert set(pq.read_table(taken.path)["said"].to_pylist()) == {w or None for w in words}
+
+
+@pytest.mark.parametrize("words", [("true", "false"), ("True", "False"), ("TRUE", "FALSE", "")])
+def test_true_and_false_in_a_csv_are_booleans(tmp_path: Path, words: tuple[str, ...]) -> None:
+    taken = snapshot(answers(tmp_path, *words), tmp_path)
+    assert taken.schema.columns[1].kind is Kind.BOOLEAN
+
+
+def test_a_person_may_declare_answers_to_be_booleans(tmp_path: Path) -> None:
+    taken = snapshot(answers(tmp_path, "yes", "no"), tmp_path, declared={"said": {"kind": "boolean"}})
+    assert taken.schema.columns[1].storage == "bool"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ import pytest
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.columns.axis import AxisCodec
-from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec
+from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec, OrdinalCodec
 from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.schema import Column, Kind, TableSchema
+from dp_synth_pipeline.tabular.schema import Column, Kind, OtherPolicy, TableSchema
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
 RNG = np.random.default_rng()
@@ -77,7 +77,7 @@ def test_a_constant_column_comes_back_as_it_is(tmp_path: Path) -> None:
         }
     )
     codec = codec_of(table, tmp_path)
-    assert set(codec.cardinalities) == {1, 2}, "a boolean always has both"
+    assert set(codec.cardinalities) == {1}
     back = pa.table(codec.decode(codec.encode(table).astype(np.int64)).to_pydict(), schema=table.schema)
     assert back.equals(table)
 
@@ -241,6 +241,120 @@ def test_more_rows_than_a_narrow_identifier_can_count_are_numbered_too(tmp_path:
     table = pa.table({"id": pa.array([i % 100 for i in range(200)], pa.int8()), "x": [1, 2] * 100})
     codec = codec_of(table, tmp_path, {"id": {"kind": "identifier"}})
     assert codec.decode(np.zeros((70_000, 1), np.int64))["id"].to_pylist()[-1] == 70_000
+
+
+def test_a_value_at_the_start_of_a_cell_does_not_share_its_code_with_the_cell() -> None:
+    # 48 is named but too light for a code; the cell that begins with it counts 48 to 50 without it.
+    codec = axis(
+        Kind.INTEGER,
+        "int64",
+        values=(48.0,),
+        weights=(0.0149,),
+        bins=((0.0, 48.0), (48.0, 51.0), (51.0, 99.0)),
+        bin_weights=(0.4, 0.1851, 0.4),
+    )
+    drawn = codec.decode(codec.encode(pa.array([48] * 4000 + [49] * 46_000)), RNG).to_numpy()
+    assert (drawn == 48).mean() < 0.2, "49 is not written as 48"
+    assert set(codec.decode(codec.encode(pa.array([50] * 300)), RNG).to_pylist()) <= {48, 49, 50}
+    assert codec.marginal.sum() == pytest.approx(1)
+
+
+def test_named_values_are_not_drawn_again_from_the_cells_around_them() -> None:
+    bins = ((4.0, 10.0), (20.0, 21.0))
+    codec = axis(Kind.INTEGER, "int64", values=(5.0, 7.0), weights=(0.3, 0.3), bins=bins, bin_weights=(0.3, 0.1))
+    groups = np.arange(2, codec.cardinality).repeat(300)
+    assert set(codec.decode(groups, RNG).to_pylist()) == {4, 6, 8, 9, 20}
+
+
+def test_a_cell_of_nothing_but_a_named_value_goes() -> None:
+    codec = axis(Kind.INTEGER, "int64", values=(5.0,), weights=(0.9,), bins=((5.0, 6.0),), bin_weights=(0.1,))
+    assert (codec.cardinality, codec.marginal.tolist()) == (1, [1.0])
+
+
+def test_a_cell_finer_than_the_digits_that_are_written_goes() -> None:
+    bins = ((-1e-9, 1e-9), (1.0, 9.0))
+    codec = axis(Kind.DECIMAL, "double", values=(0.0,), weights=(0.5,), bins=bins, bin_weights=(0.2, 0.3), decimals=2)
+    drawn = codec.decode(np.arange(1, codec.cardinality).repeat(50), RNG).to_numpy()
+    assert drawn.min() >= 1, "nothing but the named value is written as 0"
+    assert codec.encode(pa.array([1e-10])).tolist() == [0]
+    alone = axis(Kind.DECIMAL, "double", bins=bins[:1], bin_weights=(1.0,), decimals=2)
+    assert alone.decode(np.zeros(2, np.int64), RNG).to_pylist() == [0, 0]
+
+
+def test_a_sum_of_cents_finds_the_code_of_its_cents() -> None:
+    codec = axis(Kind.DECIMAL, "double", values=(0.3, 0.5), weights=(0.5, 0.5), decimals=2)
+    assert codec.encode(pa.array([0.1 + 0.2, 0.5])).tolist() == [0, 1]
+
+
+def ordinal(values: tuple, weights: tuple, *, categories: tuple | None = None, storage: str = "int64") -> OrdinalCodec:
+    column = Column("x", Kind.ORDINAL, storage, categories=categories)
+    return OrdinalCodec(column, ColumnProfile("x", Kind.ORDINAL, values, weights), keep_nulls=False)
+
+
+def test_the_rarest_ordinal_is_merged_with_its_lighter_neighbour_in_order() -> None:
+    names = tuple(f"g{i:02d}" for i in range(66))
+    weights = np.ones(66)
+    weights[[20, 21, 40, 39]] = 0.01, 0.5, 0.02, 0.4
+    codec = ordinal(names, tuple(weights / weights.sum()), categories=names, storage="string")
+    codes = codec.encode(pa.array(names)).tolist()
+    assert codec.cardinality == 64
+    assert codes == sorted(codes)
+    assert codes[20] == codes[21]
+    assert codes[39] == codes[40]
+    drawn = codec.decode(np.full(4000, codes[20]), RNG).to_pylist()
+    assert set(drawn) == {"g20", "g21"}
+    assert drawn.count("g20") < 300, "by its weight, one in 51"
+
+
+def test_whole_numbers_without_a_name_take_the_nearest_ones_code() -> None:
+    codec = ordinal(("1", "2", "10"), (0.4, 0.3, 0.3))
+    assert codec.encode(pa.array([-5, 1, 2, 3, 7, 11, 10, 10**9])).tolist() == [0, 0, 1, 1, 2, 2, 2, 2]
+    assert codec.forbidden == ()
+    assert codec.decode(np.array([0, 1, 2]), RNG).equals(pa.array([1, 2, 10]))
+
+
+def test_unnamed_values_are_drawn_as_a_label_where_that_was_declared() -> None:
+    facts = ColumnProfile("c", Kind.CATEGORY, ("x", "y"), (0.5, 0.2), other=0.2, null_rate=0.1)
+    column = Column("c", Kind.CATEGORY, "string", other=OtherPolicy.DRAW, other_label="rest")
+    codec = CategoricalCodec(column, facts, keep_nulls=True)
+    assert codec.forbidden == ()
+    assert codec.decode(codec.encode(pa.array(["y", "stranger", None])), RNG).to_pylist() == ["y", "rest", None]
+    assert codec.marginal == pytest.approx([0.5, 0.2, 0.2, 0.1])
+    nothing = CategoricalCodec(column, ColumnProfile("c", Kind.CATEGORY, (), (), other=1.0), keep_nulls=True)
+    assert nothing.decode(np.zeros(2, np.int64), RNG).to_pylist() == ["rest", "rest"]
+
+
+CONSTANTS = {
+    "int8": (7, 7),
+    "string": ("fixed", "fixed"),
+    "bool": (True, True),
+    "double": (0.1, 0.1),
+    "decimal128(9, 2)": ("1.50", Decimal("1.50")),
+    "date32[day]": ("2021-01-31", date(2021, 1, 31)),
+    "timestamp[us]": ("2021-01-31T05:00:00", datetime(2021, 1, 31, 5)),
+    "timestamp[us, tz=Asia/Tokyo]": ("2021-01-31T05:00:00", datetime(2021, 1, 31, 5, tzinfo=UTC)),
+    "duration[us]": ("-2 days", timedelta(days=-2)),
+    "int16": (None, None),
+}
+
+
+@pytest.mark.parametrize("storage", CONSTANTS)
+def test_a_declared_constant_is_in_every_row_and_never_read(storage: str) -> None:
+    declared, wanted = CONSTANTS[storage]
+    constant = Column("k", Kind.CONSTANT, storage, constant=declared)
+    schema = TableSchema((Column("c", Kind.CATEGORY, "string"), constant))
+    facts = TableProfile(10, 10, "row", (ColumnProfile("c", Kind.CATEGORY, ("x",), (1.0,)),))
+    codec = TableCodec(schema, facts)
+    assert codec.encode(pa.table({"c": ["x", "x"]})).shape == (2, 1), "the column need not be there"
+    back = codec.decode(np.zeros((3, 1), np.int64))["k"]
+    assert str(back.type) == storage
+    assert back.to_pylist() == [wanted] * 3
+
+
+def test_a_constant_column_is_in_no_snapshot(tmp_path: Path) -> None:
+    table = pa.table({"a": [1, 2] * 20, "k": ["secret", "canary"] * 20})
+    taken = take(table, tmp_path, {"k": {"kind": "constant", "constant": "public"}})
+    assert pq.read_schema(taken.path).names == ["a"]
 
 
 def test_excluded_columns_are_not_published(tmp_path: Path) -> None:

@@ -6,10 +6,14 @@ import json
 from dataclasses import replace
 from datetime import date
 
+import pyarrow as pa
 import pytest
 
+from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import Kind, build
 from dp_synth_pipeline.validation.checks import check_names
 from dp_synth_pipeline.validation.expectations import suite_for, suite_from_json, suite_json
+from dp_synth_pipeline.validation.run import validate
 from tests.unit.validation.tables import ROWS, profile, schema
 
 
@@ -90,3 +94,49 @@ def test_the_null_rate_may_grow_by_the_share_of_values_that_are_never_written() 
     changed = replace(plain, columns=tuple(sector if c.name == "sector" else c for c in plain.columns))
     check = next(c for c in suite_for(schema(), changed, 100_000) if c.name == "sector__nulls")
     assert check.kwargs["min_value"] < 1 - 0.2 / 0.7 < 1 - 0.2 < check.kwargs["max_value"]
+
+
+def test_a_label_for_unnamed_values_is_allowed_and_leaves_the_null_rate_alone() -> None:
+    checks = by_name(sector={"other": "draw", "other_label": "rest"})
+    assert checks["sector__domain"].kwargs["value_set"] == ["north", "south", "rest"]
+    dropped = by_name()["sector__domain"]
+    assert dropped.kwargs["value_set"] == ["north", "south"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "wanted"),
+    [
+        ("age", 40, {"value_set": [40]}),
+        ("joined", "2020-01-31", {"min_value": "2020-01-31", "max_value": "2020-01-31"}),
+        ("member", True, {"value_set": [True]}),
+    ],
+)
+def test_a_declared_constant_is_the_only_value_allowed(column: str, value: object, wanted: dict) -> None:
+    checks = by_name(**{column: {"kind": "constant", "constant": value}})
+    assert checks[f"{column}__domain"].kwargs == {"column": column, **wanted}
+    assert checks[f"{column}__nulls"].expectation == "expect_column_values_to_not_be_null"
+
+
+def test_a_constant_of_nulls_and_a_column_with_nothing_to_fill_in_stay_null() -> None:
+    assert by_name(age={"kind": "constant", "constant": None})["age__domain"].expectation.endswith("to_be_null")
+    plain = profile()
+    empty = replace(plain["age"], bins=(), bin_weights=(), null_rate=1.0)
+    changed = replace(plain, columns=tuple(empty if c.name == "age" else c for c in plain.columns))
+    checks = {c.name: c for c in suite_for(schema(age={"nulls": "mean"}), changed, ROWS)}
+    assert checks["age__nulls"].expectation == "expect_column_values_to_be_null"
+
+
+def test_durations_are_bounded_in_microseconds_and_told_in_words() -> None:
+    built = build({"took": pa.duration("us")}, {"took": {"lower": "-1 days"}})
+    facts = TableProfile(ROWS, ROWS, "row", (ColumnProfile("took", Kind.DURATION, (), (), ((-3e6, 7.2e9),), (1.0,)),))
+    check = next(c for c in suite_for(built, facts, ROWS) if c.name == "took__domain")
+    assert (check.kwargs["min_value"], check.kwargs["max_value"]) == (-86_400_000_000, 7_200_000_000)
+    assert "-1 days" in check.description
+    assert "02:00:00" in check.description
+    good = pa.table({"took": pa.array([-5, 7_000_000_000] * (ROWS // 2), pa.duration("us"))})
+    bad = pa.table({"took": pa.array([-5, 7_300_000_000] * (ROWS // 2), pa.duration("us"))})
+    suite = suite_for(built, facts, ROWS)
+    assert all(r.passed for r in validate(good, suite))
+    assert [r.name for r in validate(bad, suite) if not r.passed] == ["took__domain"]
+    wrong = pa.table({"took": pa.array([-5, 7] * (ROWS // 2), pa.duration("s"))})
+    assert "took__type" in [r.name for r in validate(wrong, suite) if not r.passed]

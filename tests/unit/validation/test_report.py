@@ -11,14 +11,14 @@ import pytest
 
 from dp_synth_pipeline.tabular.schema import Kind, build
 from dp_synth_pipeline.validation.checks import CheckResult
-from dp_synth_pipeline.validation.fidelity import compare
+from dp_synth_pipeline.validation.figures import measure
 from dp_synth_pipeline.validation.panels import panel
 from dp_synth_pipeline.validation.report import ReportMeta, render_report
 from tests.unit.validation.tables import good, schema
 
 
 def page(real: pd.DataFrame, synthetic: pd.DataFrame, columns, **meta) -> str:
-    return render_report(compare(real, synthetic, columns), real, synthetic, columns, ReportMeta("clinic", **meta))
+    return render_report(measure(real, synthetic, columns), real, synthetic, columns, ReportMeta("clinic", **meta))
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,48 @@ def test_the_report_loads_nothing_from_any_network(html: str) -> None:
 
 def test_the_headline_holds_verdict_accuracy_rows_and_epsilon(html: str) -> None:
     rest = without_plotly(html)
-    for text in ("Accuracy, one column", "Accuracy, two columns", "2.5", "10⁻⁵", "400", "Weakest column", "age__nulls"):
+    for text in (
+        "Accuracy",
+        "columns, pairs, triples:",
+        "2.5",
+        "10⁻⁵",
+        "400",
+        "Weakest columns",
+        "Weakest pairs",
+        "age__nulls",
+    ):
         assert text in rest
+
+
+def test_the_verdict_states_its_limits(html: str) -> None:
+    head = without_plotly(html).split("Weakest columns")[0]
+    for figures in ("excellent up to 0.01, good 0.03, fair 0.08", "good 0.06", "good 0.15"):
+        assert figures in head
+
+
+def test_the_three_worst_columns_and_pairs_come_before_everything_else() -> None:
+    synthetic = good(1).to_pandas().assign(sector="north", amount=0.0, member=True)
+    top = without_plotly(page(good().to_pandas(), synthetic, schema())).split('class="tiles"')[0]
+    assert set(re.findall(r'<span class="name">(\w+)</span>', top)) == {"sector", "amount", "member"}
+    assert len(re.findall(r'<span class="name">\w+ \u00d7 \w+</span>', top)) == 3
+
+
+def test_groups_predictions_relations_rare_and_missing_values_have_their_places() -> None:
+    frame = pd.concat([good(i).to_pandas() for i in range(4)], ignore_index=True)
+    figures = measure(frame, frame, schema(), predict="member", sensitive=["sector"])
+    html = render_report(figures, frame, frame, schema(), ReportMeta("clinic"))
+    rest = without_plotly(html)
+    for text in (
+        "sector: north",
+        "Which columns go together",
+        "Missing together",
+        "Rare values",
+        "numbers in either end",
+    ):
+        assert text in rest
+    assert "Can member be predicted as well?" in rest
+    assert "Can synthetic rows be told from real ones?" in rest
+    assert charts(html)["relation_difference"]["cells"][0][1] == 0
 
 
 def test_every_learned_column_has_a_panel_whose_shares_sum_to_one(html: str) -> None:

@@ -1,0 +1,160 @@
+"""Training by several processes: each owns a share of the units; together they take one noisy step at a time.
+
+Worker r of W owns units r, r + W, ... and draws its Poisson sample of them at the plan's rate. Together these are one
+Poisson sample of all units. Each adds up its clipped gradients, the first adds the noise of the whole step, and the sums
+are added up: one mechanism, one plan, one event, and the same epsilon as with one process.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from dp_synth_pipeline.errors import TrainingError
+
+PATIENCE = timedelta(minutes=30)
+"""How long workers wait for each other."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train together, and which of them this one is."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process adds noise, makes marks and keeps checkpoints."""
+        return self.rank == 0
+
+    def count(self, units: int) -> int:
+        """Return how many of `units` units this worker owns."""
+        return len(range(self.rank, units, self.size))
+
+    def own(self, chosen: np.ndarray) -> np.ndarray:
+        """Turn numbers among this worker's units into numbers among all."""
+        return chosen * self.size + self.rank
+
+    def add(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Replace `tensor` by its sum over all workers."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def follow(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Replace tensors by the first worker's."""
+        for tensor in tensors if self.size > 1 else ():
+            dist.broadcast(tensor.data, 0)
+
+    def wait(self) -> None:
+        """Go on when all workers have come here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def check(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Refuse tensors that are not the same on all workers."""
+        for tensor in tensors if self.size > 1 else ():
+            most = tensor.detach().clone()
+            least = most.clone()
+            dist.all_reduce(most, dist.ReduceOp.MAX)
+            dist.all_reduce(least, dist.ReduceOp.MIN)
+            if not torch.equal(most, least):
+                raise TrainingError("the workers ended with different weights; nothing was released.")
+
+
+def current() -> Team:
+    """Return the team that `torch.distributed` was set up for already (by torchrun, say), or this process alone."""
+    if dist.is_available() and dist.is_initialized():
+        return Team(dist.get_rank(), dist.get_world_size())
+    return Team()
+
+
+@contextmanager
+def team(workers: int, follow: Callable[[Any], None], job: Any, *, device: torch.device) -> Iterator[Team]:
+    """Start `workers` - 1 processes that run `follow(job)`, and yield the team that this process leads.
+
+    On GPUs worker r has GPU r and they talk by NCCL; on CPUs by Gloo. Ends all of them on the way out.
+
+    Raises:
+        TrainingError: if there are fewer GPUs than workers, or a worker failed.
+    """
+    if workers == 1 or current().size > 1:
+        yield current()
+        return
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    if backend == "nccl" and torch.cuda.device_count() < workers:
+        raise TrainingError(f"there are {torch.cuda.device_count()} GPUs for {workers} workers; ask for fewer workers.")
+    start = mp.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        where = (Path(folder) / "rendezvous").as_uri()
+        known = (workers, backend, where, follow, job)
+        others = [start.Process(target=_worker, args=(r, *known), daemon=True) for r in range(1, workers)]
+        try:
+            for process in others:
+                process.start()
+            _join(0, workers, backend, where)
+            yield Team(0, workers)
+            for process in others:
+                process.join(PATIENCE.total_seconds())
+        except RuntimeError:
+            for process in others:
+                process.join(1)
+            if any(process.exitcode for process in others):
+                raise TrainingError("a training worker failed; nothing was released. Train with one worker.") from None
+            raise
+        finally:
+            if dist.is_initialized():
+                dist.destroy_process_group()
+            for process in others:
+                if process.is_alive():
+                    process.terminate()
+                if process.pid is not None:
+                    process.join()
+
+
+def _join(rank: int, size: int, backend: str, where: str) -> None:
+    dist.init_process_group(backend, init_method=where, rank=rank, world_size=size, timeout=PATIENCE)
+
+
+def _worker(rank: int, size: int, backend: str, where: str, follow: Callable[[Any], None], job: Any) -> None:
+    """Run one worker; its failures end it without a word, since messages of libraries quote values."""
+    try:
+        if backend == "nccl":
+            torch.cuda.set_device(rank)
+        _join(rank, size, backend, where)
+        follow(job)
+        dist.destroy_process_group()
+    except BaseException:
+        sys.stderr = None
+        raise SystemExit(1) from None
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An array on its way to another process: a memory-mapped file by its name, so that nothing is copied."""
+
+    array: np.ndarray
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        whole = isinstance(self.array, np.memmap) and isinstance(self.array.base, mmap.mmap)
+        if whole and self.array.flags.c_contiguous and self.array.filename:  # type: ignore[attr-defined]
+            found: Any = self.array
+            return _opened, (str(found.filename), str(found.dtype), found.shape, found.offset)
+        return Shared, (np.asarray(self.array),)
+
+
+def _opened(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> Shared:
+    return Shared(np.memmap(path, dtype, "r", offset, shape))

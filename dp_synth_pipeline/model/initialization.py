@@ -1,0 +1,93 @@
+"""Where a network's weights start: all of it before the first noisy step, from released or public facts only."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.mixture import Mixture
+from dp_synth_pipeline.model.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.optimization import few_threads
+from dp_synth_pipeline.model.spec import GeneratorSpec, Start
+
+STEPS, BATCH, RATE = 300, 1024, 0.01
+"""Of teaching; ordinary training, since what it learns from is released or public."""
+
+
+def begin(
+    cardinalities: Sequence[int],
+    spec: GeneratorSpec,
+    shares: Sequence[np.ndarray],
+    *,
+    fitted: Mixture | None = None,
+    previous: AutoregressiveNetwork | None = None,
+    public: np.ndarray | None = None,
+    device: torch.device | str = "cpu",
+) -> AutoregressiveNetwork:
+    """Return a network whose weights start as `spec.start` says.
+
+    Args:
+        shares: released 1-way probabilities of each column's codes.
+        fitted: the fit to the noisy marginals, for `start: marginals`.
+        previous: the table's previous released network, for `start: warm_start`; one of another shape is left aside.
+        public: codes (rows, columns) of a table declared public, for `start: public`.
+
+    Raises:
+        InvalidInput: if `start: public` has no public table.
+    """
+    network = AutoregressiveNetwork(cardinalities, spec).to(device)
+    if spec.start == Start.RANDOM:
+        return network
+    network.start_from(shares)
+    if spec.start == Start.WARM_START and previous is not None and same_shape(network, previous):
+        network.load_state_dict(copy.deepcopy(previous.state_dict()))
+        return network
+    if spec.start == Start.PUBLIC:
+        if public is None or len(public) == 0:
+            raise InvalidInput("start: public needs a public table; declare training.public, or start: marginals.")
+        rows = torch.from_numpy(np.asarray(public, dtype=np.int64))
+        teach(network, lambda n: rows[torch.randint(0, len(rows), (n,))])
+    elif fitted is not None:  # for a first run of warm_start too
+        teach(network, fitted.draw)
+    return network
+
+
+def same_shape(network: AutoregressiveNetwork, other: AutoregressiveNetwork) -> bool:
+    """Whether the weights of one fit the other, column by column."""
+    return network.cardinalities == other.cardinalities and all(
+        p.shape == q.shape for p, q in zip(network.parameters(), other.parameters(), strict=True)
+    )
+
+
+def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *, steps: int = STEPS) -> None:
+    """Train without noise on rows that cost nothing: draws of a released fit, or a public table."""
+    optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
+    device = next(network.parameters()).device
+    with few_threads():
+        for step in range(steps):
+            for group in optimizer.param_groups:
+                group["lr"] = RATE * min(1.0, 2 * (1 - step / steps) + 0.02)
+            optimizer.zero_grad()
+            network.losses(draw(BATCH).to(device)).mean().backward()
+            optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+@torch.no_grad()
+def redraw(network: AutoregressiveNetwork) -> None:
+    """Replace each weight matrix by normal draws of its own mean and variance (Papernot et al. 2020, section 4).
+
+    Biases stay: those of the heads hold the columns' shares.
+
+    The noisy weights that it reads are released by the steps before it, so this is post-processing.
+    """
+    for name, parameter in network.named_parameters():
+        used = parameter[parameter != 0]
+        if name.endswith("bias") or used.numel() < 2:
+            continue
+        parameter.copy_(used.mean() + used.std() * torch.randn_like(parameter))
+    network.forget_unused()

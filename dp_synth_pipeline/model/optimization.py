@@ -1,0 +1,81 @@
+"""The optimizer inside DP-SGD: learning rates, averaged weights, and a noise generator that never repeats."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from opacus.optimizers.optimizer import DPOptimizer
+from torch import nn
+
+from dp_synth_pipeline.model.spec import GeneratorSpec
+
+
+class Average:
+    """Exponential average of the weights over the last steps, without bias from the start."""
+
+    def __init__(self, network: nn.Module, spec: GeneratorSpec, steps: int) -> None:
+        self.decay = 1 - 1 / max(1.0, spec.averaging * steps)
+        self.network, self.taken = network, 0
+        self.weights = [p.detach().clone() for p in network.parameters()]
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move the average towards the weights as they are now."""
+        decay = min(self.decay, self.taken / (self.taken + 10))
+        self.taken += 1
+        for average, p in zip(self.weights, self.network.parameters(), strict=True):
+            average.lerp_(p, 1 - decay)
+
+    @torch.no_grad()
+    def copy_to(self, network: nn.Module) -> None:
+        """Put the average in the place of the weights."""
+        for p, average in zip(network.parameters(), self.weights, strict=True):
+            p.copy_(average)
+
+
+def inner_optimizer(
+    network: nn.Module, spec: GeneratorSpec, reserved: Iterable[nn.Parameter] = ()
+) -> torch.optim.Optimizer:
+    """Return the optimizer that takes the noisy gradients, of the network and of what an audit reserved beside it."""
+    parameters = [*network.parameters(), *reserved]
+    if spec.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=spec.learning_rate, foreach=True)
+    return torch.optim.SGD(parameters, lr=_full_rate(spec), momentum=0.9)
+
+
+def decay(optimizer: DPOptimizer | torch.optim.Optimizer, spec: GeneratorSpec, done: float) -> None:
+    """Keep the rate for half the steps, then lower it linearly to a tenth: a public schedule."""
+    for group in optimizer.param_groups:
+        group["lr"] = _full_rate(spec) * min(1.0, 1.9 - 1.8 * done)
+
+
+def _full_rate(spec: GeneratorSpec) -> float:
+    return spec.learning_rate if spec.optimizer == "adam" else spec.learning_rate / spec.max_grad_norm
+
+
+def rekey(generator: torch.Generator) -> None:
+    """Give a noise generator a wholly new state from the operating system, so that no two steps or runs share noise.
+
+    On the CPU, torch's own seeding would keep 32 bits of entropy only; the whole Mersenne state is replaced instead.
+    """
+    generator.seed()
+    if generator.device.type == "cpu":
+        state = generator.get_state()
+        words = np.frombuffer(os.urandom(4 * 624), dtype=np.uint32).astype(np.uint64)
+        state[24 : 24 + 8 * 624] = torch.from_numpy(words.view(np.uint8).copy())
+        generator.set_state(state)
+
+
+@contextmanager
+def few_threads(processes: int = 1):
+    """Use half the cores, at most four: matrices here are small, and threads that wait for each other cost more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, min(before, (os.cpu_count() or 1) // 2 // processes, 4)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,245 @@
+"""What marginals and training will do and spend, fixed before they start by public facts and the noisy count alone."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from dataclasses import dataclass
+
+from dp_synth_pipeline.model.spec import GeneratorSpec, Method
+from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
+
+SCORE_SHARE = 0.1
+"""Part of the marginals' cost that scores take, when not all pairs are measured, or when triples are."""
+
+SCORE_UNIT = 0.01
+"""Scores are whole hundredths of a row: rounding moves them by one of these."""
+
+LEAST_SCALE = 2.0
+"""Rows of noise per cell, at least: from here on the discrete Gaussian costs what the continuous one does (the difference is
+under exp(-2 pi^2 scale^2), Canonne, Kamath & Steinke 2020); under it, it costs more."""
+
+NOISE_LIMIT = 0.3
+"""Mean distance that noise alone may put between a measured pair and the truth before fewer pairs are measured."""
+
+
+def score_sensitivity(max_rows: int) -> int:
+    """Return by how many whole score units a unit of `max_rows` rows moves one pair's score, rounding included.
+
+    The L1 distance of counts from fixed expectations moves by a row for each row. Both ends are then rounded.
+    """
+    return round(max_rows / SCORE_UNIT) + 1
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What training will do.
+
+    Attributes:
+        sample_rate: probability with which each unit joins each step.
+        steps: number of noisy steps.
+        expected_batch: the divisor of every noisy sum; never the size of a batch that was drawn.
+        noise_multiplier: noise per unit of sensitivity; 0 before calibration.
+    """
+
+    sample_rate: float
+    steps: int
+    expected_batch: float
+    noise_multiplier: float = 0.0
+
+    @property
+    def event(self) -> SubsampledGaussian:
+        """What the whole plan costs."""
+        return SubsampledGaussian(self.noise_multiplier, self.sample_rate, self.steps)
+
+
+@dataclass(frozen=True)
+class LooksPlan:
+    """What looking at the loss will do.
+
+    Attributes:
+        count: most looks taken.
+        sample_rate: probability with which each unit is in a look.
+        noise_multiplier: noise per unit of the bound on one unit's loss.
+    """
+
+    count: int
+    sample_rate: float
+    noise_multiplier: float
+
+    @property
+    def event(self) -> SubsampledGaussian:
+        """What all looks cost."""
+        return SubsampledGaussian(self.noise_multiplier, self.sample_rate, self.count)
+
+
+@dataclass(frozen=True)
+class MarginalsPlan:
+    """What measuring noisy marginals will do.
+
+    The squared ratios of sensitivity to noise of all that is measured add up to at most `1 / noise_multiplier ** 2`.
+
+    Attributes:
+        noise_multiplier: of one Gaussian mechanism that costs as much as the whole step.
+        scale: standard deviation of the noise of each cell, in rows.
+        chosen: how many pairs of columns are measured.
+        pairs: how many there are.
+        score_scale: standard deviation of the noise of each pair's score, in rows; 0 when all pairs are measured.
+        max_rows: rows per unit.
+        triples: how many triples of columns are measured, with the same noise per cell as pairs.
+        triple_score_scale: standard deviation of the noise of each candidate triple's score, in rows.
+    """
+
+    noise_multiplier: float
+    scale: float
+    chosen: int
+    pairs: int
+    score_scale: float = 0.0
+    max_rows: int = 1
+    triples: int = 0
+    triple_score_scale: float = 0.0
+
+    @property
+    def event(self) -> Gaussian:
+        """What the whole step costs."""
+        return Gaussian(self.noise_multiplier)
+
+
+def plan_training(population: int, spec: GeneratorSpec) -> TrainingPlan:
+    """Return sampling rate, steps and divisor for `population` units; noise is calibrated afterwards.
+
+    Example:
+        >>> plan_training(43958, GeneratorSpec(max_epochs=40))
+        TrainingPlan(sample_rate=0.0465899267482597, steps=859, expected_batch=2048.0, noise_multiplier=0.0)
+    """
+    wanted = min(max(population * spec.batch_share, 1), spec.max_batch)
+    batch = min(2 ** round(math.log2(wanted)), population)
+    rate = batch / population
+    return TrainingPlan(rate, max(1, math.ceil(spec.max_epochs / rate)), float(batch))
+
+
+LOOK_UNITS = 1 << 17
+"""Units expected in a look, at most."""
+
+
+def plan_looks(population: int, noise_multiplier: float, spec: GeneratorSpec) -> LooksPlan | None:
+    """Return the looks that `spec` asks for, at a cost of `look_share` of what `noise_multiplier` would spend at most."""
+    if spec.looks == 0:
+        return None
+    noise = noise_multiplier * math.sqrt(spec.looks / spec.look_share)
+    return LooksPlan(spec.looks, min(1.0, LOOK_UNITS / population), noise)
+
+
+def marginals_share(population: int, noise_multiplier: float, spec: GeneratorSpec) -> float:
+    """Return the part of the cost left after the profile that marginals take, in squared signal to noise.
+
+    With much signal (units per unit of noise) a network learns more from the rest than marginals could tell it; with
+    little, marginals are all that can be learnt.
+
+    Args:
+        noise_multiplier: of one Gaussian mechanism that would spend all that is left.
+    """
+    if spec.method == Method.MARGINALS:
+        return 1.0
+    if spec.marginals_share is not None:
+        return spec.marginals_share
+    return min(max(0.25 * (SIGNAL * noise_multiplier / population) ** 0.5, 0.1), 0.8)
+
+
+SIGNAL = 26_000
+"""Units per unit of noise at which marginals take a quarter: the Adult census at epsilon 2.5."""
+
+
+TRIPLE_CELLS = 8000
+"""Most cells of a triple that may be measured: what a fit can follow in seconds."""
+
+
+CANDIDATES = 600
+"""Most triples that are scored: each is counted over all rows."""
+
+TRIPLES = 10
+"""Triples measured where there is signal enough; found on the Adult census, where 3 and 30 did about as well."""
+
+
+def candidates(cardinalities: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the triples of columns that may be measured: of at most `TRIPLE_CELLS` cells, and those with the fewest."""
+
+    def cells(triple: tuple[int, ...]) -> int:
+        return math.prod(cardinalities[c] for c in triple)
+
+    fitting = (t for t in itertools.combinations(range(len(cardinalities)), 3) if cells(t) <= TRIPLE_CELLS)
+    return sorted(heapq.nsmallest(CANDIDATES, fitting, key=cells))
+
+
+def wanted_triples(population: int, noise_multiplier: float, spec: GeneratorSpec) -> int:
+    """Return how many triples to ask for: what `spec` says, else `TRIPLES` unless noise would drown them.
+
+    Args:
+        noise_multiplier: of one Gaussian mechanism that would spend all that is left.
+    """
+    if spec.triples is not None:
+        return spec.triples
+    return TRIPLES if population >= SIGNAL * noise_multiplier / 2 else 0
+
+
+LEAST_HIDDEN, MOST_HIDDEN = 16, 64
+
+
+def capacity(population: int, noise_multiplier: float) -> int:
+    """Return how many hidden units a column gets: few where noise would drown more, from public facts alone.
+
+    Args:
+        population: released or declared number of units.
+        noise_multiplier: of one Gaussian mechanism that costs as much as the whole release; 0 without privacy.
+
+    Example:
+        >>> capacity(43958, 1.69), capacity(43958, 0.37), capacity(1_000_000, 1.69), capacity(2_000, 0.0)
+        (16, 32, 64, 64)
+    """
+    if noise_multiplier <= 0:
+        return MOST_HIDDEN
+    wanted = LEAST_HIDDEN * math.sqrt(population / noise_multiplier / SIGNAL)
+    return int(min(max(8 * round(wanted / 8), LEAST_HIDDEN), MOST_HIDDEN))
+
+
+def plan_marginals(
+    cardinalities: tuple[int, ...], rows: int, noise_multiplier: float, max_rows: int = 1, triples: int = 0
+) -> MarginalsPlan:
+    """Return how many pairs and triples to measure and with which noise, at a fixed total cost.
+
+    Triples are measured only where all pairs are: where noise drowns pairs, it drowns triples first.
+
+    Args:
+        cardinalities: codes per column, released by the profile.
+        rows: released number of rows.
+        noise_multiplier: of one Gaussian mechanism that costs as much as this whole step.
+        max_rows: rows per unit.
+        triples: how many triples are wanted, at most.
+    """
+    columns = len(cardinalities)
+    pairs = columns * (columns - 1) // 2
+    if pairs == 0:
+        return MarginalsPlan(noise_multiplier, 0.0, 0, 0, max_rows=max_rows)
+    total, one = sum(cardinalities), noise_multiplier * max_rows
+    cells = (total**2 - sum(c * c for c in cardinalities)) / 2 / pairs
+    drowned = math.sqrt(2 / math.pi) * one * math.sqrt(pairs) * cells / (2 * rows)
+    fewer = max(columns - 1, math.floor(pairs * min(1.0, NOISE_LIMIT / drowned) ** 2))
+    if fewer >= pairs:
+        asked = len(candidates(cardinalities)) if triples else 0
+        wanted = min(triples, asked)
+        left = 1 - SCORE_SHARE if wanted else 1.0
+        scale = max(one * math.sqrt((pairs + wanted) / left), LEAST_SCALE)
+        score = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * math.sqrt(asked / SCORE_SHARE)
+        return MarginalsPlan(
+            noise_multiplier,
+            scale,
+            pairs,
+            pairs,
+            max_rows=max_rows,
+            triples=wanted,
+            triple_score_scale=score if wanted else 0.0,
+        )
+    scale = max(one * math.sqrt(fewer / (1 - SCORE_SHARE)), LEAST_SCALE)
+    score = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * math.sqrt(pairs / SCORE_SHARE)
+    return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows)

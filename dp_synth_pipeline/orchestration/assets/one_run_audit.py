@@ -1,0 +1,112 @@
+"""`one_run_audit`: does the implementation keep what it promises? A training on a made-up table, attacked; off by default.
+
+Belongs here: the asset, its check, its job and its schedule. It reads no real row and charges nothing; it is in no refresh.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.plan import TrainingPlan
+from dp_synth_pipeline.model.spec import GeneratorSpec, Method
+from dp_synth_pipeline.orchestration import metadata
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.privacy.one_run import bound
+from dp_synth_pipeline.tabular import sink
+
+DELTA = 1e-6
+"""Where the claim is put to the test. A larger one would prove less."""
+
+CONFIDENCE = 0.9999
+"""An honest implementation fails one audit in ten thousand, at most: once in two hundred years of weeks."""
+
+FILE = "one_run_audit.json"
+
+MEANING = (
+    "Right guesses about who was in a made-up table prove a lower bound of epsilon; above the claimed one, training breaks "
+    "its promise. Cannot show that it keeps it: a bound far below the claim is what honest training looks like too."
+)
+
+WEEKLY = "0 4 * * 0"
+
+
+def one_run_audits(settings: TableSettings) -> dg.Definitions:
+    """Return the asset, its job `TABLE_audit` and a weekly schedule, off until a person starts it.
+
+    Nothing without `validation: {one_run_audit: true}`, or for a table that trains no network under a guarantee.
+    """
+    if not settings.validation.one_run_audit:
+        return dg.Definitions()
+    if settings.privacy == "none" or not Method(settings.training.spec().method).trains:
+        return dg.Definitions()
+    key = dg.AssetKey([settings.name, "one_run_audit"])
+
+    @dg.asset(
+        key=key,
+        description="What an attacker proves of training's epsilon on a made-up table. Reads no real row; charges nothing.",
+        group_name=settings.group or settings.name,
+        tags=metadata.tags(metadata.RELEASABLE, settings.privacy, settings.tags),
+        check_specs=[dg.AssetCheckSpec("one_run_bound", asset=key, description="Checks that the bound is not above.")],
+    )
+    def _audit(store: StoreResource):
+        with reported("one_run_audit"):
+            folder = store.get().releasable(settings.name)
+            found = audit(folder / "generator")
+            sink.write_text(json.dumps(found, indent=1), folder / FILE)
+        yield dg.AssetCheckResult(
+            asset_key=key, check_name="one_run_bound", passed=found["passed"], description=found["told"]
+        )
+        yield dg.MaterializeResult(metadata={"visibility": metadata.RELEASABLE, **found})
+
+    job: Any = dg.define_asset_job(
+        f"{settings.name}_audit",
+        dg.AssetSelection.assets(_audit),
+        description=f"Attacks a training on a made-up table like {settings.name}; charges nothing.",
+    )
+    weekly = dg.ScheduleDefinition(
+        name=f"{settings.name}_audit_schedule", job=job, cron_schedule=WEEKLY, execution_timezone="UTC"
+    )
+    return dg.Definitions(assets=[_audit], jobs=[job], schedules=[weekly])
+
+
+def audit(generator: Path, device: str | None = None) -> dict[str, Any]:
+    """Attack a training by the plan of a released generator, on a made-up table; return what was found, JSON-ready.
+
+    Raises:
+        InvalidInput: if there is no generator that was trained under a guarantee.
+    """
+    from dp_synth_pipeline.model import one_run_attack
+
+    plan, spec, cardinalities = _released(generator)
+    attacked = one_run_attack.attack(cardinalities, plan, spec, device=device)
+    proved = bound(attacked.scores, attacked.included, DELTA, CONFIDENCE)
+    claimed = accountant.epsilon(plan.event, DELTA)
+    told = (
+        f"{proved.correct} of {proved.guesses} guesses were right, which proves an epsilon of at least "
+        f"{proved.epsilon:.3g} at delta {DELTA:g}, where {claimed:.3g} is claimed for training."
+    )
+    passed = proved.epsilon <= claimed and attacked.audit.passed
+    if not attacked.audit.passed:
+        told += f" The audit of what ran failed: {', '.join(attacked.audit.failed)}."
+    return {"passed": passed, "claimed": claimed, **asdict(proved), "told": told, "meaning": MEANING}
+
+
+def _released(generator: Path) -> tuple[TrainingPlan, GeneratorSpec, list[int]]:
+    """Read the plan that a released generator says it was trained by; all of it is public."""
+    try:
+        described = json.loads((generator / "generator.json").read_text(encoding="utf-8"))
+        facts, spec = described["facts"], GeneratorSpec(**described["spec"])
+        plan = TrainingPlan(facts["sample_rate"], facts["steps"], 1.0, facts["noise_multiplier"])
+    except (OSError, KeyError, TypeError):
+        raise InvalidInput(
+            "there is no generator that was trained under a guarantee, so there is no claim to audit; materialize "
+            "`generator` first."
+        ) from None
+    return plan, spec, described["cardinalities"]

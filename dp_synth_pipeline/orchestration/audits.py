@@ -1,0 +1,80 @@
+"""The audit of what ran, as asset checks of the generator: three that keep its rows from being drawn and published."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.privacy.audit import NAMES, TITLES, Audit
+from dp_synth_pipeline.tabular import sink
+
+FILE, FAILED_FILE = "audit.json", "audit_failed.json"
+"""The audit beside the weights that passed it; the last one that failed, in the table's releasable folder."""
+
+NOT_APPLICABLE = "Not applicable: no noisy step was taken, since method: marginals trains no network on rows."
+
+
+def specs(settings: TableSettings) -> list[dg.AssetCheckSpec]:
+    """Return the checks of one table's generator, known before anything runs; none without a privacy guarantee.
+
+    They are part of the generator's step, not steps of their own, so that no selection of assets leaves them out.
+    """
+    if settings.privacy == "none":
+        return []
+    asset = _generator(settings)
+    return [
+        dg.AssetCheckSpec(n, asset=asset, blocking=True, description=f"Checks {TITLES[n]}.", metadata={"alpha": 1e-6})
+        for n in NAMES
+    ]
+
+
+def evaluations(settings: TableSettings, audit: Audit | None) -> Iterator[dg.AssetCheckResult]:
+    """Yield a result for each of `specs`; every number in them was measured on coordinates that hold no data."""
+    if settings.privacy == "none":
+        return
+    asset = _generator(settings)
+    if audit is None:
+        for name in NAMES:
+            yield dg.AssetCheckResult(asset_key=asset, check_name=name, passed=True, description=NOT_APPLICABLE)
+        return
+    for found in audit.findings:
+        yield dg.AssetCheckResult(
+            asset_key=asset,
+            check_name=found.name,
+            passed=found.passed,
+            severity=dg.AssetCheckSeverity.ERROR,
+            description=found.told,
+            metadata={
+                "claimed": found.claimed,
+                "measured": dg.MetadataValue.float(found.measured),
+                "low": dg.MetadataValue.float(found.low),
+                "high": dg.MetadataValue.float(found.high),
+                "steps": audit.steps,
+            },
+        )
+
+
+def _generator(settings: TableSettings) -> dg.AssetKey:
+    return dg.AssetKey([settings.name, "generator"])
+
+
+def kept(folder: Path, release: str) -> list[dict[str, Any]]:
+    """Return the findings of the audit beside a generator's weights, if it is about the training of this release."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return found["findings"] if found["release"] == release else []
+
+
+def keep(audit: Audit | None, folder: Path, release: str) -> None:
+    """Write the audit beside the weights, or beside their folder if they failed it: those that are there are others'."""
+    if audit is None:
+        (folder / FILE).unlink(missing_ok=True)
+    elif audit.passed:
+        sink.write_text(audit.to_json(release=release), folder / FILE)
+    else:
+        sink.write_text(audit.to_json(release=release), folder.parent / FAILED_FILE)

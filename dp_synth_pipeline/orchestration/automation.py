@@ -1,0 +1,125 @@
+"""What may run by itself: nothing that spends; what is drawn from released weights may follow them.
+
+An eager condition on a link up to the generator would spend epsilon at every update of its source, with nobody asking.
+So it is refused where the settings are read, where definitions are assembled, and once more where a release is reserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.storage.tags import AUTO_MATERIALIZE_TAG, AUTOMATION_CONDITION_TAG
+from dagster._utils.schedules import is_valid_cron_string
+
+from dp_synth_pipeline.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.orchestration.config import TableSettings
+
+SPENDS = "dp_synth/spends"
+"""Tag of the links up to the generator: materializing one may charge an account."""
+
+SPENDING = ("ingested", "profile", "completed", "marginals", "generator")
+FREE = ("synthetic", "published", "quality_report", "release_card")
+"""The links of a chain, before and after what was learnt is released."""
+
+WORDS = {"eager": dg.AutomationCondition.eager, "on_missing": dg.AutomationCondition.on_missing}
+
+
+def check(wanted: dict[str, str]) -> dict[str, str]:
+    """Return conditions of links that spend nothing; refuse all else.
+
+    Raises:
+        InvalidInput: naming the link and what to write instead.
+    """
+    for link, word in wanted.items():
+        if link in ("source", *SPENDING):
+            raise InvalidInput(f"automation: {_why(link)}")
+        if link not in FREE:
+            raise InvalidInput(f"automation: expected some of {', '.join(FREE)}, got {link!r}.")
+        if word not in WORDS and not is_valid_cron_string(word):
+            raise InvalidInput(f"automation: {link} is eager, on_missing or a cron such as '0 3 * * 1', got {word!r}.")
+    return wanted
+
+
+def condition(settings: TableSettings, link: str) -> dg.AutomationCondition | None:
+    """Return what lets one link run by itself; what analysts read still waits for its blocking checks."""
+    word = settings.automation.get(link)
+    if word is None:
+        return None
+    found = WORDS[word]() if word in WORDS else dg.AutomationCondition.on_cron(word)
+    return found & dg.AutomationCondition.all_deps_blocking_checks_passed() if link == "published" else found
+
+
+def check_watermark(settings: TableSettings) -> None:
+    """Refuse a sensor that has no file to look at.
+
+    Raises:
+        InvalidInput: for a source in a warehouse without a `watermark`.
+    """
+    wanted = settings.on_new_data
+    if wanted is None or wanted.watermark is not None:
+        return
+    if "://" in settings.source or not Path(settings.source).suffix or any(c in settings.source for c in "*?["):
+        raise InvalidInput(
+            "on_new_data: this source is not one file, and its rows are not looked at for news: that would be a look "
+            "nobody paid for. Name a file that whoever loads it writes last: watermark: /lake/visits/_SUCCESS."
+        )
+
+
+def refuse_eager_spending(defs: dg.Definitions) -> dg.Definitions:
+    """Return the definitions if no asset or job in them would spend epsilon by itself.
+
+    Call it on your own merged definitions: a condition that is mapped onto all assets reaches the spending ones too.
+
+    Raises:
+        InvalidInput: naming the asset or job with an automation condition.
+    """
+    for spec in _specs(defs):
+        if _spends(spec) and spec.automation_condition is not None:
+            raise InvalidInput(f"{spec.key.to_user_string()}: {_why(spec.key.path[-1])}")
+    for job in defs.jobs or ():
+        if isinstance(job, UnresolvedAssetJobDefinition) and getattr(job, "automation_condition", None) is not None:
+            chosen = job.selection.resolve([a for a in defs.assets or () if isinstance(a, dg.AssetsDefinition)])
+            if any(_spends(s) for s in _specs(defs) if s.key in chosen):
+                raise InvalidInput(f"job {job.name}: {_why('a job with')}")
+    return defs
+
+
+def refuse_automatic(tags: Mapping[str, str], table: str) -> None:
+    """Refuse a run that an automation condition launched, before it reserves or reads anything.
+
+    Raises:
+        InvalidInput: since no condition may decide to spend.
+    """
+    if AUTOMATION_CONDITION_TAG in tags or AUTO_MATERIALIZE_TAG in tags:
+        raise InvalidInput(f"{table}/ingested: {_why('ingested')} Nothing was read and nothing was charged.")
+
+
+def _spends(spec: dg.AssetSpec) -> bool:
+    return SPENDS in spec.tags
+
+
+def _specs(defs: dg.Definitions) -> Iterator[dg.AssetSpec]:
+    for found in defs.assets or ():
+        if isinstance(found, dg.AssetSpec):
+            yield found
+        else:
+            yield from getattr(found, "specs", ())
+
+
+def _why(link: str) -> str:
+    return (
+        f"an automation condition on {link} would spend epsilon at every update, with nobody asking. Remove it; a "
+        f"`schedule` or `on_new_data`, which a person starts, refreshes the table, and {', '.join(FREE)} may follow by "
+        f"themselves."
+    )
+
+
+def spending_tag(link: str) -> dict[str, Any]:
+    """Return the tag of a link that may spend; none for one that is free."""
+    return {SPENDS: "true"} if link in SPENDING else {}

@@ -1,0 +1,34 @@
+"""`dp-synth audit`: attack a training like a released one, on a made-up table, and say what that proves."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dp_synth_pipeline.orchestration.assets.one_run_audit import FILE, audit
+from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.tabular import sink
+
+
+def one_run(
+    table: Annotated[str, typer.Argument(help="A table whose generator was released.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+) -> None:
+    """Train once on a made-up table with canaries, guess who was in, and bound epsilon from below. Charges nothing.
+
+    Exit code 1 if more is proved than was claimed. Example: dp-synth audit visits
+    """
+    folder = StoreResource().get().releasable(table)
+    found = audit(folder / "generator")
+    sink.write_text(json.dumps(found, indent=1), folder / FILE)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        console = Console()
+        console.print("[green]passed[/]" if found["passed"] else "[bold red]FAILED[/]", found["told"], highlight=False)
+        console.print(found["meaning"], style="dim", highlight=False)
+    if not found["passed"]:
+        raise typer.Exit(1)

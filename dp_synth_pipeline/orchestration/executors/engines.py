@@ -1,0 +1,51 @@
+"""The step handlers of dagster-ray and dagster-k8s, taken from their own executors, so that each keeps its own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+from dagster._core.executor.init import InitExecutorContext
+from dagster._core.executor.step_delegating import StepDelegatingExecutor, StepHandler
+
+from dp_synth_pipeline.errors import InvalidInput
+
+EXTRAS = {"ray": "dagster-ray", "k8s": "dagster-k8s"}
+
+
+def engine_handler(target: str, context: InitExecutorContext, config: Mapping[str, Any]) -> StepHandler:
+    """Return the step handler of an engine, made by that engine's own executor from its own configuration.
+
+    Args:
+        context: of the routing executor.
+        config: what the routing executor was given under `ray` or `k8s`.
+    """
+    definition = _definition(target)
+    if target == "k8s" and not hasattr(context.instance.run_launcher, "instance_config_map"):
+        raise InvalidInput(
+            "a step asks for target: k8s; dagster-k8s takes the pod's image, home and instance from its run launcher, so "
+            "dagster.yaml must name dagster_k8s.K8sRunLauncher."
+        )
+    ready = definition.configured({"ray": dict(config)} if target == "ray" else dict(config))
+    settled, make = ready.apply_config_mapping({}), definition.executor_creation_fn
+    if not settled.success or settled.value is None or make is None:
+        told = "; ".join(error.message for error in settled.errors or ())
+        raise InvalidInput(f"the executor's configuration under `{target}` does not fit {EXTRAS[target]}: {told}")
+    made = make(context._replace(executor_def=ready, executor_config=settled.value["config"]))
+    assert isinstance(made, StepDelegatingExecutor)
+    return made._step_handler
+
+
+def _definition(target: str) -> dg.ExecutorDefinition:
+    try:
+        if target == "ray":
+            from dagster_ray.core.executor import ray_executor as found  # pyright: ignore[reportMissingImports]
+        else:
+            from dagster_k8s import k8s_job_executor as found  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise InvalidInput(
+            f"a step asks for target: {target}, which needs {EXTRAS[target]}; install the extra: "
+            f"pip install 'dp-synth-pipeline[{target}]'."
+        ) from None
+    return found

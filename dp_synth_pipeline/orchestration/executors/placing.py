@@ -1,0 +1,82 @@
+"""Which executor some definitions need, and whether their remote workers could reach the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.orchestration.executors.compute import COMPUTE, ComputeSettings
+
+CELERY = "celery"
+"""The executor's name, in the YAML and in Dagster."""
+
+
+def executor_of(compute: ComputeSettings | None) -> dg.ExecutorDefinition | None:
+    """Return what runs a table that declares where its stages run: the router, or Celery; else Dagster's default.
+
+    Raises:
+        InvalidInput: when Celery is asked for and dagster-celery is not installed.
+    """
+    if compute is None:
+        return None
+    if compute.executor == CELERY:
+        return _celery(compute.broker, compute.backend, json.dumps(compute.config_source, sort_keys=True))
+    from dp_synth_pipeline.orchestration.executors.routing import dp_synth_executor
+
+    return dp_synth_executor
+
+
+def executor_for(definitions: dg.Definitions, ledger: str) -> dg.ExecutorDefinition | None:
+    """Return the executor of tables that say where their steps run, for all that runs beside them; else Dagster's default.
+
+    Raises:
+        InvalidInput: when a step runs on another machine and the ledger is a file of this one, or when one table asks
+            for Celery and another for something else.
+    """
+    declared = [tags[COMPUTE] for tags in map(_op_tags, definitions.assets or ()) if COMPUTE in tags]
+    targets = {json.loads(tag).get("target", "local") for tag in declared}
+    chosen = {job.executor_def for job in definitions.jobs or () if job.executor_def is not None}
+    queued = {found for found in chosen if found.name == CELERY}
+    check_reachable(targets | ({CELERY} if queued else set()), ledger)
+    if not queued:
+        return executor_of(ComputeSettings()) if declared else None
+    if len(chosen) > 1:
+        raise InvalidInput(
+            "compute: one table asks for executor: celery and another for something else. One code location has one "
+            "executor for what is materialized outside its jobs: write the same executor, broker and backend in each."
+        )
+    return queued.pop()
+
+
+@cache
+def _celery(broker: str | None, backend: str | None, config_source: str) -> dg.ExecutorDefinition:
+    """Return dagster-celery's executor for one broker; the same one for every table that names it."""
+    try:
+        from dagster_celery import celery_executor
+    except ImportError:
+        raise InvalidInput(
+            "compute: executor: celery needs dagster-celery; install the extra: pip install 'dp-synth-pipeline[celery]'."
+        ) from None
+    given = {"broker": broker, "backend": backend, "config_source": json.loads(config_source)}
+    return celery_executor.configured({name: value for name, value in given.items() if value}, name=CELERY)
+
+
+def check_reachable(targets: Iterable[str], ledger: str) -> None:
+    """Refuse a ledger that is a file of this machine when a step runs on another one."""
+    remote = sorted(set(targets) - {"local"})
+    if remote and not ledger.startswith("postgresql"):
+        what = f"{'executor' if remote[0] == CELERY else 'target'} {remote[0]}"
+        raise InvalidInput(
+            f"compute: {what} runs steps on other machines, which cannot reach a SQLite ledger: each would "
+            f"count on a file of its own, and the budget would not hold. Keep the ledger in PostgreSQL "
+            f"(DP_SYNTH_LEDGER=postgresql+psycopg://...), or write target: local and no executor."
+        )
+
+
+def _op_tags(part: Any) -> dict[str, str]:
+    return dict(part.op.tags) if isinstance(part, dg.AssetsDefinition) and part.is_executable else {}

@@ -1,0 +1,246 @@
+"""What a governance review asks, as JSON-ready facts: accounts, released tables, their sources, what depends on what.
+
+It holds declared facts, charges, names of people and runs, and what was released. No row of a source is read for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
+from dp_synth_pipeline.ledger import Ledger, Release, advice
+from dp_synth_pipeline.orchestration import lineage as lineages
+from dp_synth_pipeline.orchestration import statements, unprotected, verification
+from dp_synth_pipeline.orchestration.config import SUFFIX
+from dp_synth_pipeline.orchestration.lineage import Lineage
+from dp_synth_pipeline.orchestration.planning import THRESHOLD_SHARE
+from dp_synth_pipeline.orchestration.resources import Store
+from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, ticks
+from dp_synth_pipeline.privacy.budget import level
+from dp_synth_pipeline.validation.card import ReleaseCard, from_json
+
+FORMAT = "dp-synth/governance/1"
+
+MOST_RUNS = 1000
+"""How many failed runs, newest first, are looked through for refusals."""
+
+RUN = ("id", "table", "account", "state", "final_epsilon", "final_delta", "run_id", "code_version", "ended_at", "who")
+"""What is said of each release of a source."""
+
+
+def facts(
+    ledger: Ledger,
+    store: Store,
+    definitions: dg.Definitions | None = None,
+    instance: dg.DagsterInstance | None = None,
+    days: int = 365,
+) -> dict[str, Any]:
+    """Return everything that the governance page shows.
+
+    Args:
+        definitions: the project, for schedules, names of sources and what depends on what; less is said without it.
+        instance: whose event log remembers refusals; a refusal leaves no trace in the ledger.
+        days: how far ahead a forecast looks.
+    """
+    graph = lineages.read(definitions)
+    forecasts = {} if definitions is None else forecast(ledger, definitions, days)
+    told = statements.page(ledger, forecasts=forecasts)
+    tables = [_table(name, ledger, store, graph) for name in sorted({*graph.tables, *_released(ledger, store)})]
+    return {
+        "format": FORMAT,
+        "generated_at": told["generated_at"],
+        "head": told["head"],
+        "verified": _verifies(ledger),
+        "lineage": definitions is not None,
+        "event_log": instance is not None,
+        "accounts": told["accounts"],
+        "tables": tables,
+        "sources": sources(tables, ledger),
+        "raises": raises(ledger),
+        "refused": [] if instance is None else list(refusals(instance)),
+    }
+
+
+def forecast(ledger: Ledger, definitions: dg.Definitions, days: int) -> dict[str, dict[str, Any]]:
+    """Return for each account that a schedule charges the dates of its refreshes, and how many of them fit."""
+    planned: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for schedule in definitions.schedules or ():
+        tags = getattr(schedule, "tags", {})
+        if ACCOUNT in tags:
+            planned[tags[ACCOUNT]].append((str(schedule.cron_schedule), float(tags[EPSILON])))  # type: ignore[union-attr]
+    known = {a.name: a for a in ledger.accounts()}
+    until = datetime.now(UTC) + timedelta(days=days)
+    found = {}
+    for name in planned.keys() & known.keys():
+        dates = ticks([cron for cron, _ in planned[name]], until)
+        largest = max(epsilon for _, epsilon in planned[name])
+        room = ledger.capacity(name, epsilon=largest, own_delta=known[name].delta * THRESHOLD_SHARE)
+        told = advice.forecast(room, dates)
+        first = told.first_refused.isoformat() if told.first_refused else None
+        found[name] = {"dates": [d.isoformat() for d in dates], "fits": told.fits, "first_refused": first}
+    return found
+
+
+def raises(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return every raise of a limit, oldest first: when, by whom, why, from what to what."""
+    limits: dict[str, tuple[float, float]] = {}
+    found = []
+    for row in ledger.history():
+        account = row.facts["account"]
+        if account is None:
+            continue
+        now = (account["epsilon"], account["delta"])
+        if row.action == "raised":
+            note = row.facts.get("note") or {}
+            before = limits[row.account]
+            who = {"account": row.account, "at": row.at, "who": note.get("who", row.who), "why": note.get("why", "")}
+            found.append({**who, "from": list(before), "to": list(now)})
+        limits[row.account] = now
+    return found
+
+
+def refusals(instance: dg.DagsterInstance) -> Iterator[dict[str, Any]]:
+    """Yield the runs that a ledger refused, newest first, from Dagster's event log.
+
+    Their texts are our own, and hold budgets and declared names only. A failure of any other kind is left aside.
+    """
+    failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
+    for run in instance.get_run_records(failed, limit=MOST_RUNS):
+        for event in instance.all_logs(run.dagster_run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
+            told = event.get_dagster_event().step_failure_data.user_failure_data
+            error = ((told.metadata if told else None) or {}).get("error")
+            if told is not None and error is not None and error.value == "BudgetExceeded":
+                yield {
+                    "run_id": run.dagster_run.run_id,
+                    "at": datetime.fromtimestamp(event.timestamp, UTC).isoformat(timespec="seconds"),
+                    "table": (event.step_key or "").partition("__")[0],
+                    "why": told.description or "",
+                }
+
+
+def sources(tables: list[dict[str, Any]], ledger: Ledger) -> list[dict[str, Any]]:
+    """Return each person-level source with every release that depends on it, by name, or by fingerprint if it has none."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for table in tables:
+        groups[table["source"] or f"fingerprint {(table['fingerprint'] or 'unknown')[:16]}"].append(table)
+    releases = [r for r in ledger.releases() if r.state != "voided"]
+    return [_source(name, groups[name], releases) for name in sorted(groups)]
+
+
+def dependent(told: dict[str, Any], source: str) -> list[dict[str, Any]]:
+    """Return the releases that depend on a source, named by a part of its name or the start of a keyed fingerprint.
+
+    Raises:
+        InvalidInput: if no source has that name or fingerprint.
+    """
+    found = {}
+    for one in told["sources"]:
+        if source in one["name"]:
+            found |= {r["id"]: r for r in one["releases"]}
+        elif len(source) >= 8:
+            found |= {r["id"]: r for r in one["releases"] if (r["fingerprint"] or "").startswith(source)}
+    if not found:
+        known = ", ".join(s["name"] for s in told["sources"]) or "none"
+        raise InvalidInput(f"nothing was released from a source {source!r}; known sources: {known}.")
+    return list(found.values())
+
+
+def _source(name: str, tables: list[dict[str, Any]], releases: list[Release]) -> dict[str, Any]:
+    names = {t["table"] for t in tables}
+    own = [r for r in releases if r.table.removesuffix(SUFFIX) in names]
+    prints = sorted(
+        {r.fingerprint for r in own if r.fingerprint} | {t["fingerprint"] for t in tables if t["fingerprint"]}
+    )
+    # The same content under another name is the same data set, whatever it is called.
+    own += [r for r in releases if r.fingerprint in prints and r not in own]
+    accounts = sorted({r.account for r in own} | {t["account"] for t in tables if t["account"]})
+    said = [{**{k: getattr(r, k) for k in RUN}, "fingerprint": r.fingerprint} for r in own]
+    public = [t for t in tables if t["guarantee"] == "none"]
+    said += [{**dict.fromkeys(RUN), **_unprotected(t), "fingerprint": t["fingerprint"]} for t in public]
+    return {"name": name, "fingerprints": prints, "tables": sorted(names), "accounts": accounts, "releases": said}
+
+
+def _unprotected(table: dict[str, Any]) -> dict[str, Any]:
+    card = table["card"] or {}
+    told = {"id": card.get("release", ""), "table": table["table"], "state": "without a guarantee"}
+    return told | {"run_id": card.get("run_id", ""), "code_version": card.get("code_version", "")}
+
+
+def _table(name: str, ledger: Ledger, store: Store, graph: Lineage) -> dict[str, Any]:
+    """Return one table: its newest card, where it came from, and what is made of it."""
+    source, texts = graph.source(name), _cards(store, name)
+    cards = sorted(((c, p) for p, t in texts.items() if (c := _card(t)) is not None), key=lambda c: c[0].facts.created)
+    card = cards[-1][0] if cards else None
+    settled = [r for r in ledger.releases() if r.table == name and r.state == "settled"]
+    newest = settled[-1].fingerprint if settled else None
+    public = any(r.table == name for r in unprotected.releases(store))
+    return {
+        "table": name,
+        "guarantee": "none" if public and not settled else "dp",
+        "source": source.get("source", ""),
+        "account": source.get("account") or (settled[-1].account if settled else ""),
+        "unit": source.get("unit") or (card.facts.unit if card else ""),
+        "fingerprint": (card.facts.source_fingerprint if card else "") or newest or "",
+        "releases": [r.id for r in settled],
+        "card": _said(*cards[-1]) if cards else None,
+        "cards": [_said(*found) for found in cards],
+        "card_problems": [p for text in texts.values() for p in _problems(text, ledger)],
+        "downstream": graph.downstream(name),
+        "reads_rows": graph.reads_rows(name),
+    }
+
+
+def _cards(store: Store, name: str) -> dict[Path, str]:
+    """Return the newest cards of a table by path: its one, or one for each partition that was refreshed."""
+    folder = store.root / "releasable" / name
+    places = [*folder.glob("release_card.json"), *sorted(folder.glob("partition=*/release_card.json"))]
+    return {path: verification.read(path) for path in places}
+
+
+def _said(card: ReleaseCard, path: Path) -> dict[str, Any]:
+    f = card.facts
+    kept = ("release", "created", "rows", "columns", "epsilon", "delta", "run_id", "code_version", "software")
+    derived = card.to_dict()["derived"]
+    return {
+        **{k: getattr(f, k) for k in (*kept, "ledger_head", "table_sha256", "description")},
+        "entries": sorted({m["entry"] for m in f.mechanisms}),
+        "level": "none" if f.epsilon is None else level(f.epsilon),
+        "checks_passed": derived["checks_passed"],
+        "checks_failed": derived["checks_failed"],
+        "path": str(path),
+    }
+
+
+def _card(text: str) -> ReleaseCard | None:
+    try:
+        return from_json(text)
+    except InvalidInput:
+        return None
+
+
+def _problems(text: str, ledger: Ledger) -> list[str]:
+    """Return the claims of a card that the ledger does not bear out; the chain itself is verified once, elsewhere."""
+    try:
+        return [f"{c.what}: {c.note}".removesuffix(": ") for c in verification.claims(text, ledger) if not c.holds]
+    except InvalidInput as error:
+        return [str(error)]
+
+
+def _released(ledger: Ledger, store: Store) -> set[str]:
+    """Return the tables that were released, with a guarantee or without."""
+    public = {r.table for r in unprotected.releases(store) if r.state == "settled"}
+    return public | {r.table for r in ledger.releases() if r.state == "settled" and not r.table.endswith(SUFFIX)}
+
+
+def _verifies(ledger: Ledger) -> bool:
+    try:
+        ledger.verify()
+    except LedgerCorrupted:
+        return False
+    return True

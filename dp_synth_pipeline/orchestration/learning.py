@@ -1,0 +1,319 @@
+"""What the `generator` asset does between its handle and its release: fit, begin, train or resume, rake."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
+from dp_synth_pipeline.ledger import Entry, Ledger, Release
+from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, capacity
+from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.orchestration import deliveries, planning, unprotected
+from dp_synth_pipeline.orchestration.assets.encoded import encoded
+from dp_synth_pipeline.orchestration.assets.handles import Refresh, declared_events, started_events
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.restricted import private
+from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
+from dp_synth_pipeline.privacy import accountant, calibration
+from dp_synth_pipeline.privacy.audit import Audit
+from dp_synth_pipeline.privacy.events import SubsampledGaussian
+from dp_synth_pipeline.tabular import nulls, source
+from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.profile import TableProfile
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dp_synth_pipeline.model.generation import Generator
+    from dp_synth_pipeline.model.network import AutoregressiveNetwork
+
+TRAINING, LOOKS = "training", "looks"
+
+Report = Callable[..., None]
+
+
+@dataclass
+class Learner(ABC):
+    """What learning is with a guarantee and without: a fit to the marginals, a start, training, raking."""
+
+    settings: TableSettings
+    refresh: Refresh
+    codec: TableCodec
+    profile: TableProfile
+    audit: Audit | None = field(default=None, init=False)  # what training was seen to do; None if it took no noisy step
+
+    @cached_property
+    def spec(self) -> GeneratorSpec:
+        """The network and optimiser settings; a network that nobody sized is sized by the noise and the released count."""
+        asked = self.settings.training.spec()
+        return asked if asked.hidden else asked.with_(hidden=capacity(self.profile.population, self._noise()))
+
+    @property
+    def workers(self) -> int:
+        """Processes that train together: one step, one event and one charge, however many they are."""
+        compute = self.settings.compute.training if self.settings.compute else None
+        return compute.processes if compute else 1
+
+    def learn(self, folder: Path, report: Report) -> tuple[Generator, dict[str, Any]]:
+        """Return the generator and the public facts of how it came to be.
+
+        Args:
+            folder: where the table's last released generator is, for `start: warm_start`.
+            report: called with steps done and planned, and a note.
+        """
+        from dp_synth_pipeline.model import artifact, generation, initialization, mixture, raking
+
+        shares = self.codec.marginals()
+        files = self.refresh.files or {}
+        measured = artifact.load_marginals(Path(files["marginals"])) if "marginals" in files else None
+        method = Method(self.spec.method)
+        wants_fit = measured is not None and (
+            not method.trains or self.spec.start in (Start.MARGINALS, Start.WARM_START)
+        )
+        fitted = mixture.fit(measured, shares) if measured is not None and wants_fit else None
+        facts: dict[str, Any] = {}
+        if method.trains:
+            public = self._public() if self.spec.start == Start.PUBLIC else None
+            previous = self._previous(folder) if self.spec.start == Start.WARM_START else None
+            network = initialization.begin(
+                self.codec.cardinalities, self.spec, shares, fitted=fitted, previous=previous, public=public
+            )
+            proposal, facts = self._train(network, report)
+        elif fitted is None:
+            raise InvalidInput(
+                "method: marginals needs two columns to learn; use method: autoregressive for this table."
+            )
+        else:
+            proposal = fitted
+        tilt = None
+        if measured is not None and self.spec.rake:
+            tilt = raking.rake(generation.propose(proposal, raking.DRAWS), measured)
+        return generation.Generator(proposal, tilt), facts
+
+    @abstractmethod
+    def settle(self) -> Release | Unprotected:
+        """Put on record that what was learnt is released."""
+
+    @abstractmethod
+    def _noise(self) -> float:
+        """Return the noise multiplier of one Gaussian mechanism that costs as much as the release; 0 without privacy."""
+
+    @abstractmethod
+    def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
+        """Return the trained network and the public facts of its training."""
+
+    @abstractmethod
+    def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
+        """Return the table's last released network, if this release may start from it."""
+
+    @abstractmethod
+    def _protected_by(self, digest: str) -> list[str]:
+        """Return the accounts that ever read this very content."""
+
+    def _public(self) -> np.ndarray:
+        """Return the codes of the table that was declared public: read like the source, but nothing in it is charged."""
+        import numpy as np
+
+        uri = self.settings.training.public
+        if uri is None:
+            raise InvalidInput("start: public needs a table that you declare public: training: {public: FILE}.")
+        schema = self.refresh.table_schema()
+        with TemporaryDirectory() as folder:
+            found = source.snapshot(
+                source.parse(uri, self.settings.columns),
+                Path(folder) / "public.parquet",
+                declared=self.settings.columns,
+                nulls=self.settings.nulls,
+            )
+            if accounts := self._protected_by(found.digest):
+                raise InvalidInput(
+                    f"the table declared public is what account {', '.join(accounts)} protects: to learn from it free "
+                    f"would undo that. Name another table under training.public, or use start: marginals."
+                )
+            if found.schema.names != schema.names:
+                raise InvalidInput(f"the public table must have the source's columns: {', '.join(schema.names)}.")
+            whole = nulls.complete(found.path, schema, self.profile, Path(folder) / "completed.parquet")
+            codes, _ = self.codec.encode_file(whole, Path(folder) / "codes.npy")
+            return np.array(codes)
+
+
+@dataclass
+class Learning(Learner):
+    """One release's learning; every step that reads rows is in the ledger before it does.
+
+    Attributes:
+        attempt: names this execution of the step: its run and its retry number.
+    """
+
+    ledger: Ledger
+    attempt: str
+
+    @cached_property
+    def release(self) -> Release:
+        """The release as it stood when learning began."""
+        return self.ledger.release(self.refresh.release)
+
+    @cached_property
+    def delta(self) -> float:
+        """The delta that the release ends with."""
+        return planning.final_delta(self.settings, planning.Asked.of(self.release), self.profile.population)
+
+    def _noise(self) -> float:
+        return calibration.gaussian_noise(self.release.epsilon, self.delta)  # the same in every attempt
+
+    def _protected_by(self, digest: str) -> list[str]:
+        return self.ledger.same_source(digest)
+
+    def settle(self) -> Release:
+        """Charge what ran, and give back the rest."""
+        fingerprint = self.ledger.fingerprint(self.refresh.digest)
+        return self.ledger.settle(self.release.id, delta=self.delta, fingerprint=fingerprint)
+
+    def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
+        releases = self.ledger.releases(self.release.account)
+        paid = {r.id for r in releases if r.state == "settled" and r.table == self.release.table}
+        return _network(folder, paid)
+
+    def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
+        from dp_synth_pipeline.model import training
+
+        done, plan, looks = self._plan()
+        rest = replace(plan, steps=plan.steps - done)
+        name = TRAINING if done == 0 else f"{TRAINING}, resumed at {done}"
+        looking = None if looks is None else self.ledger.start(self.release.id, LOOKS, [looks.event])
+        before = started_events(self.ledger, self.release)
+        entry = self.ledger.start(self.release.id, name, [rest.event], key=deliveries.entry_key(self.attempt))
+        completed = self.refresh.path("completed")
+        codes, units = encoded(completed, self.codec)
+        with private():
+            trained = training.train(
+                codes,
+                self.codec.cardinalities,
+                plan,
+                self.spec,
+                units=units,
+                network=network,
+                looks=looks,
+                mark=lambda steps: self.ledger.mark(entry.id, steps - done),
+                mark_look=lambda count: looking and self.ledger.mark(looking.id, count),
+                progress=self._told(before, plan, report),
+                resume_from=done,
+                checkpoints=completed.with_name("checkpoint"),
+                workers=self.workers,
+            )
+        self.audit = trained.audit
+        if trained.stopped_at is not None:
+            why = {"who": f"run {self.release.run_id}", "why": "a charged look at the loss ended training early"}
+            for started in (looking, entry):
+                if started is not None:
+                    self.ledger.settle_at_mark(started.id, **why)
+        return trained.network, {
+            "noise_multiplier": plan.noise_multiplier,
+            "sample_rate": plan.sample_rate,
+            "steps": done + trained.event.steps,
+            "steps_planned": plan.steps,
+            "max_grad_norm": self.spec.max_grad_norm,
+        }
+
+    def _plan(self) -> tuple[int, TrainingPlan, LooksPlan | None]:
+        """Return the steps that an earlier attempt started, the plan, and the looks that it may take."""
+        if self.release.state not in ("reserved", "started"):
+            raise ReleaseStateError(
+                f"the release behind these rows is {self.release.state}, so nothing more may be learnt from them. "
+                f"Materialize the table again from `ingested`: a new release is a new charge."
+            )
+        earlier = [e for e in self.ledger.entries(release_id=self.release.id) if e.mechanism.startswith(TRAINING)]
+        deliveries.check_first_training(self.attempt, earlier)
+        if earlier:
+            return self._resumed(earlier)
+        population = self.profile.population
+        declared = declared_events(self.ledger, self.release)
+        if declared is not None:
+            return 0, planning.declared_training(population, declared), None
+        room = planning.Room.of(self.release, started_events(self.ledger, self.release), self.delta)
+        return 0, *planning.training(room, self.spec, population)
+
+    def _resumed(self, earlier: list[Entry]) -> tuple[int, TrainingPlan, None]:
+        """Charge what earlier attempts started, which shuts them out, and plan the steps that are left of the first."""
+        *ended, last = earlier
+        if last.state != "started":
+            raise ReleaseStateError(
+                "this training was settled at its mark, so its steps are over. Settle the release, and materialize the "
+                "table again from `ingested`: a new release is a new charge."
+            )
+        (first,) = (e for e in last.events if isinstance(e, SubsampledGaussian))
+        before = sum(e.steps_started for e in ended)
+        steps = before + last.steps_paid
+        cut = self.ledger.settle_at_mark(
+            last.id, who=f"release {self.release.id}", why="training resumes from its last checkpoint"
+        )
+        done = before + cut.steps_started
+        batch = max(1.0, round(first.sample_rate * self.profile.population))
+        return done, TrainingPlan(first.sample_rate, steps, batch, first.noise_multiplier), None
+
+    def _told(self, before: tuple, plan: TrainingPlan, report: Report) -> Callable[[int, int], None]:
+        """Return a progress callback that adds the epsilon so far, every tenth of the way; public facts only."""
+        said = -1
+        note = ""
+
+        def told(done: int, steps: int) -> None:
+            nonlocal said, note
+            if done and 10 * done // steps > said:
+                said = 10 * done // steps
+                ran = [*before, replace(plan, steps=done).event]
+                note = f"epsilon so far {accountant.epsilon(ran, self.delta, self.release.relation):.3g}"
+            report(done, steps, note)
+
+        return told
+
+
+@dataclass
+class PublicLearning(Learner):
+    """Learning from rows that a person declared public: without clipping, noise or charge."""
+
+    book: Book
+
+    def _noise(self) -> float:
+        return 0.0
+
+    def _protected_by(self, digest: str) -> list[str]:
+        return self.book.same_source(digest)
+
+    def settle(self) -> Unprotected:
+        """Put on record that the generator is released."""
+        return self.book.settle(self.refresh.release)
+
+    def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
+        return _network(folder, self.book.settled())
+
+    def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
+        from dp_synth_pipeline.model import training
+
+        release = self.book.release(self.refresh.release)
+        plan = unprotected.training_plan(release, self.profile.population, self.spec)
+        codes, units = encoded(self.refresh.path("completed"), self.codec)
+        what = (codes, self.codec.cardinalities, plan, self.spec)
+        how = {"units": units, "network": network, "progress": report, "workers": self.workers}
+        trained = training.train_public(*what, **how)
+        return trained, {"steps": plan.steps, "sample_rate": plan.sample_rate}
+
+
+def _network(folder: Path, releases: set[str]) -> AutoregressiveNetwork | None:
+    """Return the network in `folder`, if one of these releases made it."""
+    from dp_synth_pipeline.model import artifact
+    from dp_synth_pipeline.model.network import AutoregressiveNetwork
+
+    if not (folder / "generator.json").exists():
+        return None
+    try:
+        generator, facts = artifact.load(folder)
+    except InvalidInput:  # another version's
+        return None
+    known = facts.get("release") in releases and isinstance(generator.proposal, AutoregressiveNetwork)
+    return generator.proposal if known else None  # type: ignore[return-value]

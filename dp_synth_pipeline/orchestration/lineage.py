@@ -1,0 +1,132 @@
+"""What depends on what: a project's asset graph, asked from a released table down and from any table up."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.orchestration import metadata
+
+SOURCE, ACCOUNT, UNIT = "dp_synth/source", "dp_synth/account", "dp_synth/unit"
+"""Metadata of the asset that stands for a source: where it is, without secrets, and who pays for reading it."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One asset: its neighbours, and what the graph says about it."""
+
+    parents: frozenset[str]
+    children: frozenset[str]
+    visibility: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The asset graph of some definitions, by names such as `people/published`; empty where none were given."""
+
+    nodes: dict[str, Node]
+
+    @property
+    def tables(self) -> list[str]:
+        """The synthetic tables, by name."""
+        return sorted(name.removesuffix("/source") for name, node in self.nodes.items() if SOURCE in node.facts)
+
+    def source(self, table: str) -> dict[str, str]:
+        """Return where a table's rows come from, its account and its privacy unit; empty if the graph lacks it."""
+        node = self.nodes.get(f"{table}/source")
+        return {} if node is None else {k.removeprefix("dp_synth/"): str(v) for k, v in node.facts.items()}
+
+    def downstream(self, table: str) -> list[str]:
+        """Return the assets that are made from a table's release, and belong to no link of its own chain."""
+        made = self._closure(
+            {n for n in self._chain(table) if self.nodes[n].visibility == metadata.RELEASABLE}, "children"
+        )
+        return sorted(made - self._chain(table))
+
+    def reads_rows(self, table: str) -> list[str]:
+        """Return the assets outside a table's chain that take its real rows, or an exact function of them, directly."""
+        chain = self._chain(table)
+        private = [self.nodes[n] for n in chain if self.nodes[n].visibility == metadata.RESTRICTED]
+        return sorted({child for node in private for child in node.children} - chain)
+
+    def sources_of(self, name: str) -> list[str]:
+        """Return the person-level sources that a table or an asset is made from, as names of their tables.
+
+        Raises:
+            InvalidInput: if the graph holds no such table or asset.
+        """
+        start = self._chain(name) or {n for n in self.nodes if n == name}
+        if not start:
+            raise InvalidInput(
+                f"no table or asset is called {name!r}; known tables: {', '.join(self.tables) or 'none'}."
+            )
+        above = start | self._closure(start, "parents")
+        return sorted(n.removesuffix("/source") for n in above if SOURCE in self.nodes[n].facts)
+
+    def _chain(self, table: str) -> set[str]:
+        """Return the links of one table's own chain; an asset that a person put beside them has no visibility."""
+        if f"{table}/source" not in self.nodes:
+            return set()
+        return {n for n, node in self.nodes.items() if n.rpartition("/")[0] == table and node.visibility}
+
+    def _closure(self, start: set[str], side: str) -> set[str]:
+        found: set[str] = set()
+        waiting = list(start)
+        while waiting:
+            near = getattr(self.nodes[waiting.pop()], side) - found
+            found |= near
+            waiting += near
+        return found
+
+
+def read(definitions: dg.Definitions | None) -> Lineage:
+    """Return the lineage of some definitions."""
+    return Lineage({} if definitions is None else dict(_nodes(definitions)))
+
+
+def load(module: str) -> dg.Definitions:
+    """Return the definitions of a module, named as for `dagster dev -m`; this package's own project without a name.
+
+    Raises:
+        InvalidInput: if the module cannot be imported, or does not hold exactly one `Definitions`.
+    """
+    if not module:
+        from dp_synth_pipeline.orchestration.build import project_definitions
+
+        return project_definitions()
+    try:
+        found = [v for v in vars(importlib.import_module(module)).values() if isinstance(v, dg.Definitions)]
+    except ImportError:
+        raise InvalidInput(f"module {module!r} cannot be imported; name it as for `dagster dev -m`.") from None
+    if len(found) != 1:
+        raise InvalidInput(
+            f"module {module!r} holds {len(found)} dagster.Definitions, expected one; name another module."
+        )
+    return found[0]
+
+
+def _nodes(definitions: dg.Definitions) -> Iterator[tuple[str, Node]]:
+    graph = definitions.resolve_asset_graph()
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        facts = {k: _plain(v) for k, v in node.metadata.items() if k in (SOURCE, ACCOUNT, UNIT)}
+        visibility = node.tags.get(metadata.VISIBILITY, "")
+        yield _name(key), Node(_names(node.parent_keys), _names(node.child_keys), visibility, facts)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, dg.MetadataValue) else value
+
+
+def _names(keys: Any) -> frozenset[str]:
+    return frozenset(map(_name, keys))
+
+
+def _name(key: dg.AssetKey) -> str:
+    return key.to_user_string()

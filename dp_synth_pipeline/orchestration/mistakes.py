@@ -1,0 +1,53 @@
+"""What is wrong with a table's YAML, by line: what was found, what was expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dagster_shared.yaml_utils.source_position import SourcePositionTree
+from pydantic import ValidationError
+
+SECRET = {"source", "target", "public", "broker", "backend"}
+"""Fields whose values may hold a password, and are never quoted."""
+
+VALUE_ERROR = "Value error, "
+
+
+def explain(error: ValidationError, tree: SourcePositionTree | None) -> str:
+    """Return one line for each mistake: `defs.yaml:5: epsilon: ..., got 'much'`.
+
+    Args:
+        tree: where each part of the file lies; without it, mistakes are named without lines.
+    """
+    found = [_line(mistake, _attributes(tree)) for mistake in error.errors(include_url=False)]
+    many = "one mistake" if len(found) == 1 else f"{len(found)} mistakes"
+    return "\n".join([f"{many} in this table's YAML:", *found])
+
+
+def _attributes(tree: SourcePositionTree | None) -> SourcePositionTree | None:
+    return None if tree is None else tree.children.get("attributes", tree)
+
+
+def _line(mistake: Any, tree: SourcePositionTree | None) -> str:
+    said = mistake["msg"].removeprefix(VALUE_ERROR)
+    path = [str(part) for part in mistake["loc"]]
+    if not path:  # a rule of the whole table, whose message begins with the field it is about
+        path = said.split(":")[0].split(".") if ":" in said else []
+    name = ".".join(path)
+    if path and not said.startswith((f"{name}:", f"{path[0]}:")):
+        said = f"{name}: {said[:1].lower()}{said[1:]}"
+    value = mistake.get("input")
+    if mistake["loc"] and not SECRET & set(path) and isinstance(value, str | int | float) and repr(value) not in said:
+        said = f"{said}, got {value!r}"
+    return f"  {_place(path, tree)}{said}"
+
+
+def _place(path: list[str], tree: SourcePositionTree | None) -> str:
+    """Return `file:line: ` of the deepest part of `path` that the file has."""
+    if tree is None:
+        return ""
+    for part in path:
+        if part not in tree.children:
+            break
+        tree = tree.children[part]
+    return f"{tree.position.filename}:{tree.position.start.line}: "

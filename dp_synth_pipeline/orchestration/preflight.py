@@ -1,0 +1,136 @@
+"""Whether a backfill fits, asked as a whole before its first run reserves anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import dagster as dg
+from dagster._core.storage.tags import BACKFILL_ID_TAG
+
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import partitions, planning
+from dp_synth_pipeline.orchestration.config import TableSettings
+
+ASKS = "dp_synth/asks"
+"""Metadata of a partitioned table's job: what one of its refreshes asks of which account. Declared, so public."""
+
+FITTING = "dp_synth/fitting"
+"""Tag of a backfill: "true" runs the partitions that fit, though others do not."""
+
+_ASKING = {"account", "epsilon", "delta", "plan", "population", "unit", "partitions"}
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Which partitions of a backfill the ledger would admit, one after the other; nothing is reserved.
+
+    Attributes:
+        keys: the partitions, in their order.
+        fits: for each of them, whether it would be admitted.
+    """
+
+    keys: tuple[str, ...]
+    fits: tuple[bool, ...]
+
+    @property
+    def fitting(self) -> list[str]:
+        """The partitions that would be admitted."""
+        return [k for k, fits in zip(self.keys, self.fits, strict=True) if fits]
+
+    @property
+    def told(self) -> str:
+        """One sentence, such as '30 partitions, 24 fit; the first that does not: 2026-01-25'."""
+        what = f"{len(self.keys)} partition{'' if len(self.keys) == 1 else 's'}"
+        if all(self.fits):
+            return f"{what}, all fit"
+        return f"{what}, {sum(self.fits)} fit; the first that does not: {self.keys[self.fits.index(False)]}"
+
+
+def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> Preflight:
+    """Return which partitions of a backfill would be admitted now; change nothing.
+
+    Raises:
+        InvalidInput: if the account cannot have balances for this table's partitions.
+    """
+    cut, account = settings.partitions, ledger.account(settings.charge.account)
+    if cut is None:
+        raise InvalidInput(
+            f"{settings.name} has no partitions; write a `partitions` section, or refresh the whole table."
+        )
+    if settings.plan is not None:
+        left = next((p.times - p.used for p in ledger.plans(account.name) if p.name == settings.plan), 0)
+        uses = 1 if cut.backfill == "single_run" else len(keys)
+        return Preflight(tuple(keys), tuple(i < left or uses <= left for i in range(len(keys))))
+    asked = asdict(planning.ask(settings, account.delta))
+    if partitions.charges_blocks(settings):
+        # Over blocks, one release over all of them takes of each what a release over it alone would.
+        partitions.require_blocks(ledger, settings)
+        each: list[tuple[str, ...]] = [(partitions.block(cut, k),) for k in keys]
+    else:
+        each = [()] if cut.backfill == "single_run" else [() for _ in keys]
+    fits = ledger.admitted(account.name, **asked, each=each)
+    return Preflight(tuple(keys), tuple(fits if len(fits) == len(keys) else fits * len(keys)))
+
+
+def asking(settings: TableSettings) -> dict[str, Any]:
+    """Return the job metadata from which `asked_of` reads what a backfill asks; none for a table without partitions."""
+    if settings.partitions is None or settings.privacy == "none":
+        return {}
+    return {ASKS: dg.MetadataValue.json(settings.model_dump(include=_ASKING, mode="json"))}
+
+
+def asked_of(metadata: Mapping[str, Any], table: str) -> TableSettings:
+    """Return what `asking` wrote, as settings that know no source.
+
+    Raises:
+        InvalidInput: if the table has no partitions, or no account to ask.
+    """
+    if ASKS not in metadata:
+        raise InvalidInput(
+            f"{table} has no partitions that an account pays for; write `partitions: {{column: visit_date, cadence: daily, "
+            f"start: 2026-01-01}}` in its YAML."
+        )
+    return TableSettings(table=table, source="", **metadata[ASKS].value)
+
+
+def check_backfill(context: dg.AssetExecutionContext, settings: TableSettings, ledger: Ledger) -> None:
+    """Refuse a backfill that does not fit as a whole, in its first run, before anything of it is reserved.
+
+    Raises:
+        BudgetExceeded: with the sentence that `dp-synth backfill` prints.
+    """
+    tags = context.run.tags
+    found = tags.get(BACKFILL_ID_TAG)
+    if found is None or settings.partitions is None or tags.get(FITTING, "").lower() == "true":
+        return
+    keys = _targets(context, found, partitions.definition(settings.partitions))
+    runs = {r.run_id for r in context.instance.get_runs(dg.RunsFilter(tags={BACKFILL_ID_TAG: found}))}
+    begun = any(
+        r.table == settings.name and r.run_id in runs and r.state != "voided" for r in ledger.releases(settings.account)
+    )
+    if not keys or begun:
+        return
+    answer = preflight(settings, ledger, keys)
+    if not all(answer.fits):
+        raise BudgetExceeded(
+            f"Backfill {found} of {settings.name}: {answer.told}. Backfill those that fit, or tag the backfill "
+            f"{FITTING}: true to run them and have the others refused. Nothing was read and nothing was changed."
+        )
+
+
+def _targets(context: dg.AssetExecutionContext, backfill_id: str, definition: dg.PartitionsDefinition) -> list[str]:
+    """Return the partitions of this asset that a backfill targets; none if Dagster does not tell."""
+    backfill = context.instance.get_backfill(backfill_id)
+    if backfill is None:
+        return []
+    if backfill.partition_names is not None:
+        return list(backfill.partition_names)
+    data = backfill.asset_backfill_data
+    if data is None:
+        return []
+    subset = data.get_target_partitions_subset(context.asset_key)
+    wanted = set() if subset is None else set(subset.get_partition_keys())
+    return [k for k in definition.get_partition_keys() if k in wanted]

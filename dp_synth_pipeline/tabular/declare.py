@@ -1,0 +1,185 @@
+"""Combines a source's storage types with what a person declared, and refuses what cannot hold, before a row is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.facts import Column, TableSchema
+from dp_synth_pipeline.tabular.kinds import (
+    Kind,
+    NullPolicy,
+    OtherPolicy,
+    duration,
+    format_storage,
+    is_text,
+    kind_of,
+    readable,
+)
+
+Facts = Mapping[str, Any]
+
+_DECLARABLE = {f.name for f in fields(Column)} - {"name", "storage"}
+
+
+def build(
+    storage: Mapping[str, pa.DataType],
+    declared: Mapping[str, Facts | None] | None = None,
+    *,
+    nulls: str = "keep",
+    other: str = "drop",
+    unit_column: str | None = None,
+    complete: bool = False,
+) -> TableSchema:
+    """Combine a source's storage types with what a person declared; the declaration wins.
+
+    Args:
+        storage: column name to Arrow type, as the source has them.
+        declared: column name to declared facts: `kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`,
+            `zone`, `other`, `other_label`.
+        nulls: the table's null policy, for columns that declare none.
+        other: what becomes of unnamed values, for text columns that do not declare it.
+        unit_column: the privacy unit's column, an identifier unless declared otherwise.
+        complete: whether `declared` must name every column.
+
+    Raises:
+        InvalidInput: for an unknown column, fact, kind or policy, a storage type that the kind cannot be read from, or a
+            bound, constant or zone that is none of the column's.
+    """
+    declared = declared or {}
+    _check_names(storage, declared, unit_column, complete)
+    columns = []
+    for name, arrow_type in storage.items():
+        facts = dict(declared.get(name) or {})
+        if name == unit_column:
+            facts.setdefault("kind", Kind.IDENTIFIER)
+        columns.append(_column(name, arrow_type, facts, nulls, other))
+    schema = TableSchema(tuple(columns))
+    if not schema.learned:
+        raise InvalidInput("no column is left to learn; declare fewer columns as identifier, constant or excluded.")
+    return schema
+
+
+def _check_names(storage: Facts, declared: Facts, unit_column: str | None, complete: bool) -> None:
+    unknown = sorted(set(declared) - set(storage))
+    if unknown:
+        raise InvalidInput(f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(storage)}.")
+    if unit_column is not None and unit_column not in storage:
+        raise InvalidInput(f"unit column {unit_column!r} is not in the source, which has: {', '.join(storage)}.")
+    left = sorted(set(storage) - set(declared))
+    if complete and left:
+        raise InvalidInput(
+            f"the source has a column {left[0]!r} that is not declared, though columns_complete is true."
+        )
+
+
+def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: str, other: str) -> Column:
+    wrong = sorted(set(facts) - _DECLARABLE)
+    if wrong:
+        raise InvalidInput(f"column {name!r}: unknown fact {wrong[0]!r}; known: {', '.join(sorted(_DECLARABLE))}.")
+    kind = _member(Kind, facts.pop("kind", None) or kind_of(name, arrow_type), f"column {name!r}: kind")
+    policy = _member(NullPolicy, facts.pop("nulls", None) or nulls, f"column {name!r}: nulls")
+    if policy is NullPolicy.CONSTANT and facts.get("constant") is None and kind.learned:
+        raise InvalidInput(f"column {name!r}: nulls: constant needs a value, as in 'constant: unknown'.")
+    if not readable(arrow_type, kind, name):
+        raise InvalidInput(
+            f"column {name!r} has storage type {arrow_type}, which is not read as {kind}; cast it in the source, or "
+            f"declare another kind, such as category or excluded."
+        )
+    if facts.get("categories") is not None:
+        facts["categories"] = tuple(str(v).lower() if v is True or v is False else str(v) for v in facts["categories"])
+    elif kind is Kind.ORDINAL and not pa.types.is_integer(arrow_type):
+        raise InvalidInput(f"column {name!r}: ordinal text needs its order, as in 'categories: [low, middle, high]'.")
+    for end in ("lower", "upper"):
+        facts[end] = _bound(kind, facts.get(end), f"column {name!r}: {end}")
+    if kind is Kind.CONSTANT and "constant" not in facts:
+        raise InvalidInput(f"column {name!r}: kind: constant needs its value, as in 'constant: 2024', or 'null'.")
+    if facts.get("constant") is not None and (kind.learned or kind is Kind.CONSTANT):
+        _check_constant(facts["constant"], arrow_type, name)
+    facts["other"] = _other(name, arrow_type, kind, facts, other)
+    return Column(name, kind, format_storage(_zoned(arrow_type, facts.get("zone"), name), kind), policy, **facts)
+
+
+def _bound(kind: Kind, value: Any, what: str) -> Any:
+    """Return a declared bound as a point of the kind's number line; dates and durations may be written as text."""
+    if value is None:
+        return None
+    wanted = {Kind.DATE: date, Kind.DATETIME: datetime}.get(kind)
+    if wanted is not None:
+        try:
+            parsed = wanted.fromisoformat(value) if isinstance(value, str) else value
+        except ValueError:
+            parsed = None
+        if isinstance(parsed, date):
+            return parsed
+    elif kind is Kind.DURATION:
+        try:
+            return duration(value)
+        except ValueError:
+            raise InvalidInput(f"{what}: expected a duration, as in '2 days 03:00:00', got {value!r}.") from None
+    elif kind.numeric and isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    expected = "a date, as in 2024-01-31" if wanted is not None else "a finite number" if kind.numeric else "no bound"
+    raise InvalidInput(f"{what}: a column of kind {kind} takes {expected}, got {value!r}.")
+
+
+def _check_constant(value: Any, arrow_type: pa.DataType, name: str) -> None:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        if pa.types.is_timestamp(arrow_type) or pa.types.is_date(arrow_type):
+            datetime.fromisoformat(text)
+        elif pa.types.is_duration(arrow_type) or pa.types.is_interval(arrow_type):
+            duration(value)
+        elif not is_text(arrow_type):
+            pa.scalar(text).cast(arrow_type)
+    except (pa.ArrowException, ValueError):
+        raise InvalidInput(
+            f"column {name!r}: constant {value!r} is not a value of storage type {arrow_type}."
+        ) from None
+
+
+def _other(name: str, arrow_type: pa.DataType, kind: Kind, facts: dict[str, Any], table: str) -> OtherPolicy:
+    """Return what becomes of unnamed values; the table's policy holds where a label can be written."""
+    if not isinstance(facts.get("other_label", "other"), str):
+        raise InvalidInput(f"column {name!r}: other_label must be text, got {facts['other_label']!r}.")
+    writable = kind.named and is_text(arrow_type)
+    default = _member(OtherPolicy, table, "other")
+    if "other" not in facts:
+        return default if writable else OtherPolicy.DROP
+    policy = _member(OtherPolicy, facts["other"], f"column {name!r}: other")
+    if policy is OtherPolicy.DRAW and not writable:
+        raise InvalidInput(
+            f"column {name!r}: other: draw writes a label for unnamed values, which takes text categories; this column "
+            f"is {kind} stored as {arrow_type}. Use other: drop, or cast it to text in the source."
+        )
+    return policy
+
+
+def _zoned(arrow_type: pa.DataType, zone: str | None, name: str) -> pa.DataType:
+    """Return the storage type in the declared zone; only a type that has a zone can change it."""
+    if zone is None:
+        return arrow_type
+    if not pa.types.is_timestamp(arrow_type) or arrow_type.tz is None:
+        raise InvalidInput(
+            f"column {name!r}: zone needs datetimes with a zone; storage type {arrow_type} has none, and keeps none."
+        )
+    try:
+        ZoneInfo(str(zone))
+    except (KeyError, ValueError, OSError):
+        raise InvalidInput(f"column {name!r}: zone: expected a name such as Europe/Paris, got {zone!r}.") from None
+    return pa.timestamp(arrow_type.unit, str(zone))
+
+
+def _member(enum: type[StrEnum], value: Any, what: str) -> Any:
+    try:
+        return enum(str(value))
+    except ValueError:
+        raise InvalidInput(f"{what}: expected one of {', '.join(enum)}, got {value!r}.") from None

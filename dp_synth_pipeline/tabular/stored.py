@@ -1,0 +1,75 @@
+"""The Arrow types that a source stores, where DuckDB tells less: zones of datetimes, and durations.
+
+DuckDB reads every zone as UTC and a Parquet file's durations as bare integers. Both stand in the Arrow schema of the
+file's footer, which is public like all storage types. Snapshots hold durations as microseconds, in 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.sql import quoted
+
+RAW, ROWS = "source_as_stored", "source"
+"""The source as DuckDB reads it, and the same with durations in microseconds."""
+
+_MICROSECONDS = {"s": "{} * 1000000", "ms": "{} * 1000", "us": "{}", "ns": "{} // 1000"}
+
+
+def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.Table | None) -> dict[str, pa.DataType]:
+    """Create the view `source` over the relation `source_as_stored` and return its columns' storage types.
+
+    Args:
+        files: the Parquet files behind the relation, if any.
+        table: the Arrow table behind it, if any.
+    """
+    known = {f.name: f.type for f in con.sql(f"SELECT * FROM {RAW} LIMIT 0").to_arrow_table().schema}
+    told = {f.name: [f.type] for f in table.schema} if table is not None else _footers(files)
+    types = {name: _merged(name, arrow_type, told.get(name, ())) for name, arrow_type in known.items()}
+    micros = [
+        f"{_micros(quoted(name), arrow_type, known[name])} AS {quoted(name)}"
+        for name, arrow_type in types.items()
+        if pa.types.is_duration(arrow_type)
+    ]
+    replaced = f" REPLACE ({', '.join(micros)})" if micros else ""
+    con.execute(f"CREATE VIEW {ROWS} AS SELECT *{replaced} FROM {RAW}")
+    return types
+
+
+def _footers(files: Sequence[Path]) -> Mapping[str, list[pa.DataType]]:
+    told: dict[str, list[pa.DataType]] = {}
+    for file in files:
+        try:
+            schema = pq.read_schema(file)
+        except (OSError, pa.ArrowException):  # DuckDB says what is wrong with it
+            continue
+        for column in schema:
+            told.setdefault(column.name, []).append(column.type)
+    return told
+
+
+def _merged(name: str, known: pa.DataType, told: Sequence[pa.DataType]) -> pa.DataType:
+    """Return DuckDB's type with the zone or the unit that the footers agree on."""
+    if pa.types.is_interval(known):
+        return pa.duration("us")
+    if pa.types.is_timestamp(known) and known.tz is not None:
+        zones = {t.tz for t in told if pa.types.is_timestamp(t) and t.tz is not None}
+        return pa.timestamp(known.unit, zones.pop()) if len(zones) == 1 else known
+    if any(pa.types.is_duration(t) for t in told):
+        if len(set(told)) > 1:
+            raise InvalidInput(f"column {name!r} is a duration in one file and another type or unit in another.")
+        return told[0]
+    return known
+
+
+def _micros(name: str, arrow_type: pa.DataType, known: pa.DataType) -> str:
+    """Write a duration in microseconds; a month of an SQL interval counts 30 days, as everywhere in DuckDB."""
+    if pa.types.is_integer(known):
+        return f"CAST({_MICROSECONDS[arrow_type.unit].format(name)} AS BIGINT)"
+    return f"CAST(epoch_us({name}) AS BIGINT)"

@@ -1,0 +1,108 @@
+"""All figures of the fidelity report, from one reading of the two tables.
+
+Restricted: every one is computed from real rows without noise. None may be published or put in metadata that people without
+access to the source can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.validation import fidelity, learners, patterns
+from dp_synth_pipeline.validation.accuracy import Accuracy, accuracy
+from dp_synth_pipeline.validation.groups import Groups, by_group
+from dp_synth_pipeline.validation.relations import Relations, relations
+
+MOST_ROWS = 20_000
+"""Rows of each table that models, relations, rare values, null patterns and groups see; more are sampled."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the report shows; whatever could not be computed is None.
+
+    Attributes:
+        fidelity: distances of columns and pairs, which rank them.
+        accuracy: of one, two and three columns.
+        relations: of all pairs.
+        prediction: of the declared column, by models of real and of synthetic rows.
+        told_apart: whether a model tells synthetic from real rows.
+        rare, nulls: rare values, and patterns of nulls.
+        groups: of the declared sensitive columns.
+        sampled: whether `MOST_ROWS` was reached.
+    """
+
+    fidelity: fidelity.Fidelity
+    accuracy: Accuracy
+    relations: Relations
+    prediction: learners.Prediction | None
+    told_apart: learners.ToldApart | None
+    rare: list[patterns.RareValues]
+    nulls: patterns.NullPatterns | None
+    groups: Groups | None
+    sampled: bool
+
+
+def check_declared(schema: TableSchema, predict: str | None, sensitive: Sequence[str]) -> None:
+    """Refuse a declared column that the table does not have or does not learn, before anything is spent on it.
+
+    Raises:
+        InvalidInput: naming the first such column.
+    """
+    names = [c.name for c in schema.learned]
+    for where, wanted in [("predict", predict), *(("sensitive", s) for s in sensitive)]:
+        if wanted is not None and wanted not in names:
+            raise InvalidInput(
+                f"validation: {where}: {wanted!r} is no column that is learned; name one of: {', '.join(names)}."
+            )
+
+
+def measure(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    schema: TableSchema,
+    *,
+    predict: str | None = None,
+    sensitive: Sequence[str] = (),
+) -> Figures:
+    """Return all figures of a synthetic table against the real one; the same two tables give the same figures.
+
+    Args:
+        predict: the column that models are to predict.
+        sensitive: the columns whose groups are compared.
+
+    Raises:
+        InvalidInput: if a column is missing from a table or is not learned, or a table has no rows.
+    """
+    check_declared(schema, predict, sensitive)
+    found = fidelity.compare(real, synthetic, schema)
+    rng = np.random.Generator(np.random.PCG64(21))  # the same figures for the same tables; not a noise that protects
+    sampled = max(len(real), len(synthetic)) > MOST_ROWS
+    real, synthetic = (_sample(t, rng, fidelity.MOST_ROWS) for t in (real, synthetic))
+    reached = accuracy(real, synthetic, schema, rng)
+    real, synthetic = (_sample(t, rng, MOST_ROWS) for t in (real, synthetic))
+    told_apart = learners.tell_apart(learners.features(real, synthetic, schema), rng)
+    prediction = None if predict is None else learners.predict(real, synthetic, schema, predict, rng)
+    return Figures(
+        fidelity=found,
+        accuracy=reached,
+        relations=relations(real, synthetic, schema),
+        prediction=prediction,
+        told_apart=told_apart,
+        rare=patterns.rare_values(real, synthetic, schema),
+        nulls=patterns.null_patterns(real, synthetic, schema),
+        groups=by_group(real, synthetic, schema, list(sensitive), prediction),
+        sampled=sampled,
+    )
+
+
+def _sample(table: pd.DataFrame, rng: np.random.Generator, most: int) -> pd.DataFrame:
+    if len(table) > most:
+        table = table.iloc[np.sort(rng.choice(len(table), most, replace=False))]
+    return table.reset_index(drop=True)

@@ -1,0 +1,122 @@
+"""The same on a GPU as on a CPU: clipped sums, training, draws, fits and raking. Skipped without one."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from dp_synth_pipeline.model import generation, mixture, raking, training
+from dp_synth_pipeline.model.clipping import OnePassClipping
+from dp_synth_pipeline.model.generation import Generator
+from dp_synth_pipeline.model.marginals import Layout, Marginals, all_pairs, count
+from dp_synth_pipeline.model.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan
+from dp_synth_pipeline.model.spec import GeneratorSpec
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+CARDS = (40, 7, 3, 12, 2, 25)
+SPEC = GeneratorSpec()
+
+
+def codes(rows: int) -> np.ndarray:
+    rng = np.random.default_rng()
+    made = np.stack([rng.integers(0, c, rows) for c in CARDS], 1)
+    made[: rows // 2, 3] = made[: rows // 2, 0] % 12
+    return made.astype(np.int16)
+
+
+def network(size: float = 0.3) -> AutoregressiveNetwork:
+    made = AutoregressiveNetwork(CARDS, SPEC)
+    with torch.no_grad():
+        for p in made.parameters():
+            p.normal_(std=size)
+    made.forget_unused()
+    return made
+
+
+@pytest.mark.parametrize("rows", [None, 3])
+def test_clipped_sums_are_those_of_a_cpu(rows: int | None) -> None:
+    batch = torch.from_numpy(codes(600).astype(np.int64))
+    batch = batch if rows is None else batch.view(-1, rows, len(CARDS))
+    sums = []
+    for device in ("cpu", "cuda"):
+        net = network_like(device)
+        clipping = OnePassClipping(net, 1.0)
+        losses = net.losses(batch.to(device))
+        clipping.backward(losses if rows is None else losses.sum(1))
+        sums.append(torch.cat([p.grad.cpu().flatten() for p in net.parameters() if p.grad is not None]))
+    assert float((sums[0] - sums[1]).norm()) < 1e-4 * float(sums[0].norm())
+
+
+KEPT = network()
+
+
+def network_like(device: str) -> AutoregressiveNetwork:
+    return copy.deepcopy(KEPT).to(device)
+
+
+def test_training_with_next_to_no_noise_ends_where_a_cpu_does() -> None:
+    table, plan = codes(500), TrainingPlan(1.0, 5, 500.0, 1e-9)
+    spec = SPEC.with_(optimizer="sgd", learning_rate=1.0)
+    ends = []
+    for device in ("cpu", "cuda"):
+        found = training.train(table, CARDS, plan, spec, network=copy.deepcopy(KEPT), device=device)
+        assert found.event == plan.event
+        ends.append(torch.cat([p.detach().flatten() for p in found.network.parameters()]))
+    start = torch.cat([p.detach().flatten() for p in KEPT.parameters()])
+    assert float((ends[0] - ends[1]).norm()) < 1e-4 * float((ends[0] - start).norm())
+
+
+def test_noise_on_a_gpu_has_the_planned_deviation_and_never_repeats() -> None:
+    spec, plan = SPEC.with_(optimizer="sgd", learning_rate=1.0, averaging=0.0), TrainingPlan(1e-12, 1, 64.0, 2.0)
+    moves = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        torch.cuda.manual_seed_all(3)
+        net = copy.deepcopy(KEPT)
+        net.forget_unused = lambda: None  # type: ignore[method-assign]
+        start = torch.cat([p.detach().flatten().clone() for p in net.parameters()])
+        end = training.train(codes(50), CARDS, plan, spec, network=net, device="cuda").network
+        moves.append((torch.cat([p.detach().flatten() for p in end.parameters()]) - start).double() / (2.0 / 64))
+    n = len(moves[0])
+    for move in moves:
+        assert float(move.std()) == pytest.approx(1, rel=7 / (2 * n) ** 0.5)
+    assert abs(float(np.corrcoef(moves[0], moves[1])[0, 1])) < 6.5 / n**0.5
+
+
+def test_looks_start_and_stop_on_a_gpu() -> None:
+    plan = TrainingPlan(0.2, 120, 100.0, 1.0)
+    found = training.train(codes(500), CARDS, plan, SPEC, looks=LooksPlan(1, 1.0, 1.0), device="cuda")
+    assert found.event.steps in (50, 100, 120)
+    assert next(found.network.parameters()).device.type == "cpu"
+
+
+def test_draws_on_a_gpu_follow_the_network() -> None:
+    layout = Layout(CARDS, tuple(all_pairs(len(CARDS))))
+    shares = []
+    for device in ("cpu", "cuda"):
+        drawn = np.concatenate(list(generation.draw(Generator(network_like(device)), 200_000)))
+        shares.append(count(drawn, layout) / len(drawn))
+    assert np.abs(shares[0] - shares[1]).max() < 6.5 * (0.5 / 200_000) ** 0.5
+
+
+def test_a_fit_and_raking_on_a_gpu_reach_what_a_cpu_reaches() -> None:
+    table = codes(40_000)
+    layout = Layout(CARDS, tuple(all_pairs(len(CARDS))))
+    measured = Marginals(layout, count(table, layout).astype(float), 1.0, 40_000)
+    shares = [np.bincount(c, minlength=k) / len(c) for c, k in zip(table.T, CARDS, strict=True)]
+    misses, tilts = [], []
+    drawn = np.stack([np.random.default_rng().permutation(c) for c in table.T], 1)
+    for device in ("cpu", "cuda"):
+        fitted = mixture.fit(measured, shares, components=60, steps=300, device=device)
+        found = count(fitted.draw(100_000).cpu().numpy(), layout) / 100_000
+        misses.append(float(np.abs(found - measured.counts / 40_000).sum()) / 2 / len(layout.cliques))
+        tilts.append(raking.rake(drawn, measured, device=device).values)
+    assert misses[1] < 1.2 * misses[0] + 0.005
+    assert np.abs(tilts[0] - tilts[1]).max() < 1e-3

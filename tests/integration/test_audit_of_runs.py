@@ -1,0 +1,136 @@
+"""The audit of what ran, in whole runs: honest ones pass; one whose noise, sampler or clip is wrong publishes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import duckdb
+import pytest
+from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
+
+from dp_synth_pipeline.model import descent
+from dp_synth_pipeline.model.clipping import OnePassClipping
+from dp_synth_pipeline.model.sampling import PoissonSampler
+from dp_synth_pipeline.privacy.audit import NAMES
+from tests.integration.conftest import failure, steps
+
+Patch = pytest.MonkeyPatch
+QUICK = {"training": {"method": "autoregressive", "max_epochs": 1}}
+
+
+def evaluations(result) -> dict[str, object]:
+    found = result.get_asset_check_evaluations()
+    return {e.check_name: e for e in found if e.asset_key.path[-1] == "generator"}
+
+
+def test_every_training_is_audited_and_says_what_was_measured(bench):
+    result = bench.refresh(**QUICK)
+    assert result.success, failure(result)
+    found = evaluations(result)
+    assert list(found) == list(NAMES)
+    assert all(e.passed and e.blocking for e in found.values())
+    generator = bench.store / "releasable/people/generator"
+    claimed = json.loads((generator / "generator.json").read_text())["facts"]
+    noise = found["audit_noise"].metadata
+    assert noise["claimed"].value == claimed["noise_multiplier"]
+    assert noise["measured"].value == pytest.approx(claimed["noise_multiplier"], rel=0.03)
+    assert found["audit_sampling"].metadata["claimed"].value == claimed["sample_rate"]
+    kept = json.loads((generator / "audit.json").read_text())
+    assert kept["passed"]
+    assert kept["steps"] == claimed["steps"]
+    assert kept["release"] == bench.ledger.releases("people")[0].id
+
+
+def half_the_noise(patch: Patch) -> None:
+    class Halved(DPOptimizerFastGradientClipping):
+        def add_noise(self) -> None:
+            self.noise_multiplier /= 2
+            super().add_noise()
+            self.noise_multiplier *= 2
+
+    patch.setattr(descent, "DPOptimizerFastGradientClipping", Halved)
+
+
+def twice_the_rate(patch: Patch) -> None:
+    honest = PoissonSampler.__init__
+    patch.setattr(PoissonSampler, "__init__", lambda self, units, rate: honest(self, units, 2 * rate))
+
+
+def no_clip(patch: Patch) -> None:
+    class Unclipped(OnePassClipping):
+        def __init__(self, module, max_grad_norm: float) -> None:
+            super().__init__(module, 1e6)
+
+    patch.setattr(descent, "OnePassClipping", Unclipped)
+
+
+def test_a_run_with_half_the_noise_is_caught_and_publishes_nothing(bench, monkeypatch: Patch):
+    assert bench.refresh(**QUICK).success
+    folder = bench.store / "releasable/people"
+    before, table = files(folder / "generator"), published(bench)
+    half_the_noise(monkeypatch)
+    result = bench.refresh(**QUICK)
+    assert not result.success
+    assert [n for n, e in evaluations(result).items() if not e.passed] == ["audit_noise"]
+    assert not steps(result, "STEP_SUCCESS") & {"generator", "synthetic", "checks", "published", "release_card"}
+    told = failure(result).user_failure_data
+    assert told.metadata["error"].value == "AuditFailed"
+    assert "audit_noise" in told.description
+    assert files(folder / "generator") == before, "the weights of the last good run stay"
+    assert published(bench) == table
+    assert not json.loads((folder / "audit_failed.json").read_text())["passed"]
+    assert [r.state for r in bench.ledger.releases("people")] == ["settled", "started"], "it stays charged in full"
+
+
+@pytest.mark.parametrize(("mutant", "name"), [(twice_the_rate, "audit_sampling"), (no_clip, "audit_clipping")])
+def test_a_run_that_did_not_do_what_was_charged_is_caught_and_makes_nothing(
+    bench, monkeypatch: Patch, mutant: Callable[[Patch], None], name: str
+):
+    mutant(monkeypatch)
+    result = bench.refresh(**QUICK)
+    assert not result.success
+    assert [n for n, e in evaluations(result).items() if not e.passed] == [name]
+    monkeypatch.undo()
+    job = bench.definitions(**QUICK).resolve_job_def("people_refresh")
+    later = job.execute_in_process(  # nor do later links, run alone, find anything to publish
+        instance=bench.instance,
+        raise_on_error=False,
+        asset_selection=[dg.AssetKey(["people", name]) for name in ("synthetic", "published")],
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+    )
+    assert not later.success
+    assert not (bench.folder / "warehouse.duckdb").exists()
+    assert not (bench.store / "releasable/people/generator/generator.safetensors").exists()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+def published(bench) -> list[tuple]:
+    with duckdb.connect(str(bench.folder / "warehouse.duckdb"), read_only=True) as con:
+        return con.sql("SELECT * FROM synthetic.people").fetchall()
+
+
+def test_a_method_without_training_passes_as_not_applicable_and_leaves_no_earlier_audit(bench):
+    stale = bench.store / "releasable/people/generator/audit.json"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("{}")
+    result = bench.refresh(training={"method": "marginals"})
+    assert result.success, failure(result)
+    assert list(evaluations(result)) == list(NAMES)
+    assert all(e.passed and "Not applicable" in e.description for e in evaluations(result).values())
+    assert not stale.exists()
+
+
+def test_the_checks_are_known_before_anything_runs_and_absent_without_privacy(bench):
+    def names(**changes) -> set[str]:
+        keys = bench.definitions(**changes).resolve_asset_graph().asset_check_keys
+        return {k.name for k in keys if k.asset_key.path[-1] == "generator"}
+
+    public = {"privacy": "none", "public": {"why": "licence", "by": "Ada"}, "account": None, "epsilon": None}
+    assert names() == set(NAMES)
+    assert names(**public) == set()

@@ -1,0 +1,240 @@
+"""Partitioned tables in runs: what each reads and charges, what a backfill is asked before it begins, what is refused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import dagster as dg
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from typer.testing import CliRunner
+
+from dp_synth_pipeline.orchestration import cli
+from dp_synth_pipeline.orchestration.cli import backfill as command
+from dp_synth_pipeline.orchestration.cli.running import QUIET, partition_tags
+from tests.integration.conftest import Bench, failure, steps
+
+CITIES = {"column": "city", "values": ["Rome", "Oslo", "Lima"]}
+MONTHS = {"column": "seen", "cadence": "monthly", "start": "2024-01-01"}
+
+
+@pytest.fixture
+def parted(bench: Bench) -> Bench:
+    """A bench with an account of blocks, each of which admits one release of epsilon 2."""
+    bench.ledger.open_account("blocks", epsilon=2.0, delta=1e-4, rule="plan", unit_in_one_block=True, why="test")
+    return bench
+
+
+def facts(bench: Bench, cut: dict, **changes) -> dict:
+    target = str(bench.folder / "out/city={partition}/rows.parquet")
+    quick = {"method": "autoregressive", "start": "random", "max_epochs": 1, "settings": {"hidden": 8}}
+    chosen = {"account": "blocks", "epsilon": 2.0, "delta": 1e-5, "training": quick, "target": target}
+    return {**chosen, "partitions": cut, **changes}
+
+
+def run(bench: Bench, cut: dict, keys: list[str], *, upto: str = "ingested", tags=None, instance=None, **changes):
+    """Run the chain of some partitions up to one link."""
+    definitions = bench.definitions(**facts(bench, cut, **changes))
+    chosen = dg.AssetSelection.assets(dg.AssetKey(["people", upto])).upstream()
+    short = dg.define_asset_job("short", chosen)
+    job = dg.Definitions.merge(definitions, dg.Definitions(jobs=[short])).resolve_job_def("short")
+    where = instance or bench.instance
+    every = {**partition_tags(keys), **(tags or {})}
+    return job.execute_in_process(instance=where, raise_on_error=False, run_config=QUIET, tags=every)
+
+
+def snapshot(bench: Bench, release: str, columns: str) -> set:
+    path = bench.store / "restricted/people" / release / "snapshot.parquet"
+    return set(duckdb.sql(f"SELECT DISTINCT {columns} FROM '{path}'").fetchall())
+
+
+def told(result) -> tuple[str, str]:
+    data = failure(result).user_failure_data
+    return data.metadata["error"].value, data.description
+
+
+def test_each_run_reads_its_partition_only_charges_its_block_only_and_publishes_beside_the_others(parted):
+    for city in ("Rome", "Oslo"):
+        result = run(parted, CITIES, [city], upto="release_card")
+        assert result.success, failure(result)
+    rome, oslo = parted.ledger.releases("blocks")
+    assert (rome.blocks, oslo.blocks) == (("city:value:rome",), ("city:value:oslo",))
+    assert [snapshot(parted, r.id, "city") for r in (rome, oslo)] == [{("Rome",)}, {("Oslo",)}]
+    for city in ("Rome", "Oslo"):
+        drawn = pq.read_table(parted.folder / f"out/city={city}/rows.parquet").to_pandas()
+        assert set(drawn["city"]) == {city}
+        card = (parted.store / f"releasable/people/partition={city}/release_card.json").read_text()
+        assert f"whose city is in value {city}." in card
+    first = parted.ledger.balance("blocks", "city:value:rome")
+    assert 0 < first.epsilon_spent <= 2.0
+    head = parted.ledger.head()
+    again = run(parted, CITIES, ["Rome"])
+    assert told(again)[0] == "BudgetExceeded"
+    assert parted.ledger.head() == head
+    parted.ledger.verify()
+
+
+def test_a_run_over_a_range_is_one_release_that_charges_every_block_it_reads(parted):
+    result = run(parted, {**MONTHS, "backfill": "single_run"}, ["2024-01-01", "2024-03-01"], upto="profile")
+    assert result.success, failure(result)
+    (release,) = parted.ledger.releases("blocks")
+    assert release.blocks == tuple(f"seen:monthly:2024-0{m}-01" for m in (1, 2, 3))
+    assert {m for (m,) in snapshot(parted, release.id, "month(seen)")} == {1, 2, 3}
+    assert parted.ledger.balance("blocks", "seen:monthly:2024-02-01").epsilon_left == 0
+    refused = run(parted, MONTHS, ["2024-02-01"])
+    assert told(refused)[0] == "BudgetExceeded"
+    assert run(parted, MONTHS, ["2024-04-01"]).success
+
+
+def test_backfill_policies_are_those_of_the_yaml(parted):
+    for policy, most in (("single_run", None), ("multi_run", 1)):
+        definitions = parted.definitions(**facts(parted, {**MONTHS, "backfill": policy}))
+        links = [a for a in definitions.assets if isinstance(a, dg.AssetsDefinition)]
+        found = {(a.backfill_policy or dg.BackfillPolicy.multi_run()).max_partitions_per_run for a in links}
+        assert found == {most}
+        assert all(isinstance(a.partitions_def, dg.MonthlyPartitionsDefinition) for a in links)
+
+
+def test_where_persons_span_blocks_the_account_as_a_whole_is_charged_and_soon_refuses(parted):
+    parted.ledger.open_account("persons", epsilon=4.0, delta=1e-4, rule="plan", unit="person", max_rows=2, why="t")
+    spanning = {"unit": {"column": "person", "max_rows": 2}, "account": "persons"}
+    cut = {**CITIES, "units_span": True}
+    for city in ("Rome", "Oslo"):
+        assert run(parted, cut, [city], **spanning).success
+    assert [r.blocks for r in parted.ledger.releases("persons")] == [(), ()]
+    assert told(run(parted, cut, ["Lima"], **spanning))[0] == "BudgetExceeded"
+    pretended = run(parted, {**CITIES, "units_span": False}, ["Lima"], **spanning)
+    assert told(pretended)[0] == "InvalidInput"  # the account's own opener did not confirm it
+    assert "--unit-in-one-block" in told(pretended)[1]
+
+
+def test_a_run_without_a_partition_is_refused_before_anything_is_read_or_reserved(parted):
+    result = run(parted, CITIES, [])
+    assert not result.success
+    assert parted.ledger.releases("blocks") == []
+    assert not (parted.store / "restricted/people").exists()
+
+
+def test_a_cached_profile_of_one_partition_is_never_reused_for_another(parted):
+    for month in ("2024-01-01", "2024-02-01"):
+        assert run(parted, MONTHS, [month], upto="profile").success
+    paid = [len(parted.ledger.entries(release_id=r.id)) for r in parted.ledger.releases("blocks")]
+    assert paid == [2, 2]
+
+
+def test_a_refresh_of_one_partition_keeps_the_snapshot_that_another_still_needs(parted):
+    parted.ledger.open_account("roomy", epsilon=9.0, delta=1e-3, rule="plan", unit_in_one_block=True, why="test")
+    for city in ("Rome", "Oslo", "Rome"):
+        result = run(parted, CITIES, [city], account="roomy")
+        assert result.success
+        release = parted.ledger.releases("roomy")[-1]
+        parted.ledger.void(release.id, "test")
+    kept = [(parted.store / "restricted/people" / r.id).exists() for r in parted.ledger.releases("roomy")]
+    assert kept == [False, True, True]
+
+
+def launched(bench: Bench, keys: list[str], *, asset: bool) -> dict[str, str]:
+    """Put a backfill on record as the Dagster UI does, and return the tags of its runs."""
+    common = {"backfill_id": "bf", "tags": {}, "backfill_timestamp": time.time()}
+    if asset:
+        graph = bench.definitions(**facts(bench, CITIES)).resolve_asset_graph()
+        made = PartitionBackfill.from_asset_partitions(
+            asset_graph=graph,
+            partition_names=keys,
+            asset_selection=[dg.AssetKey(["people", "ingested"])],
+            dynamic_partitions_store=bench.instance,
+            all_partitions=False,
+            title=None,
+            description=None,
+            run_config=None,
+            **common,
+        )
+    else:
+        made = PartitionBackfill(status=BulkActionStatus.REQUESTED, from_failure=False, partition_names=keys, **common)
+    bench.instance.add_backfill(made)
+    return {"dagster/backfill": "bf"}
+
+
+@pytest.mark.parametrize("asset", [True, False])
+def test_a_backfill_from_the_ui_that_does_not_fit_as_a_whole_is_refused_in_its_first_run(parted, asset):
+    assert run(parted, CITIES, ["Lima"]).success
+    tags = launched(parted, ["Rome", "Oslo", "Lima"], asset=asset)
+    head = parted.ledger.head()
+    error, text = told(run(parted, CITIES, ["Rome"], tags=tags))
+    assert error == "BudgetExceeded"
+    assert "3 partitions, 2 fit; the first that does not: Lima" in text
+    assert parted.ledger.head() == head
+    assert run(parted, CITIES, ["Rome"], tags={**tags, "dp_synth/fitting": "true"}).success
+
+
+def test_a_backfill_that_fits_runs_to_its_end_though_its_own_runs_fill_the_blocks(parted):
+    tags = launched(parted, ["Rome", "Oslo"], asset=False)
+    assert all(run(parted, CITIES, [city], tags=tags).success for city in ("Rome", "Oslo"))
+
+
+def test_the_command_tells_what_fits_exits_with_3_and_launches_what_was_asked_for(parted, monkeypatch):
+    assert run(parted, CITIES, ["Lima"]).success
+    monkeypatch.setattr(command, "project", lambda ledger: parted.definitions(**facts(parted, CITIES)))
+    done: list[list[str]] = []
+
+    def refresh(definitions, table, console, *, show, partitions):
+        done.append(partitions)
+        return cli.backfill.running.Outcome("run")
+
+    monkeypatch.setattr(command.running, "refresh", refresh)
+    head, ask = parted.ledger.head(), ["backfill", "people", "--ledger", parted.url]
+    short = CliRunner().invoke(cli.app, [*ask, "--launch"])
+    assert short.exit_code == 3, short.output
+    assert "3 partitions, 2 fit; the first that does not: Lima" in short.output
+    assert (parted.ledger.head(), done) == (head, [])
+    content = CliRunner().invoke(cli.app, [*ask, "--fitting", "--launch"])
+    assert content.exit_code == 0, content.output
+    assert done == [["Rome"], ["Oslo"]]
+    none = CliRunner().invoke(cli.app, [*ask, "--partitions", "Lima", "--fitting"])
+    assert none.exit_code == 3
+
+
+def test_a_refused_run_is_not_retried_though_run_retries_are_on_and_an_unexpected_failure_may_be(parted, monkeypatch):
+    from dagster._core.events import RunFailureReason
+    from dagster._core.execution.retries import auto_reexecution_should_retry_run
+
+    on = {"run_retries": {"enabled": True, "max_retries": 3}}
+    with dg.DagsterInstance.local_temp(str(parted.folder), overrides=on) as instance:
+        refused = run(parted, CITIES, ["Rome"], epsilon=50.0, instance=instance)
+        assert told(refused)[0] == "BudgetExceeded"
+        monkeypatch.setattr("dp_synth_pipeline.orchestration.assets.ingested.ingest", lambda *_: 1 / 0)
+        broken = run(parted, CITIES, ["Rome"], instance=instance)
+        assert told(broken)[0] == "UnexpectedFailure"
+        again = [
+            auto_reexecution_should_retry_run(instance, instance.get_run_by_id(r.run_id), RunFailureReason.STEP_FAILURE)
+            for r in (refused, broken)
+        ]
+    assert again == [False, True]
+
+
+def test_a_reexecution_of_a_success_is_a_new_charge(parted):
+    parted.ledger.open_account("roomy", epsilon=9.0, delta=1e-3, rule="plan", unit_in_one_block=True, why="test")
+    first = run(parted, CITIES, ["Rome"], account="roomy")
+    family = {"dagster/root_run_id": first.run_id, "dagster/parent_run_id": first.run_id}
+    assert run(parted, CITIES, ["Rome"], account="roomy", tags=family).success
+    keys = {r.key for r in parted.ledger.releases("roomy")}
+    assert len(keys) == 2
+    assert sum(first.run_id in k for k in keys) == 1
+
+
+def test_a_run_that_an_automation_condition_launched_is_refused_before_it_reserves(parted):
+    for tag in ("dagster/from_automation_condition", "dagster/auto_materialize"):
+        result = run(parted, CITIES, ["Rome"], tags={tag: "true"})
+        assert "with nobody asking" in told(result)[1]
+    assert parted.ledger.releases("blocks") == []
+
+
+def test_the_store_holds_no_path_that_is_not_a_partitions_own(parted):
+    assert steps(run(parted, CITIES, ["Rome"], upto="profile"), "STEP_SUCCESS") == {"ingested", "profile"}
+    found = {
+        p.relative_to(parted.store / "releasable").parts[1] for p in Path(parted.store).rglob("profile.facts.json")
+    }
+    assert found == {"partition=Rome"}

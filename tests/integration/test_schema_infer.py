@@ -1,0 +1,182 @@
+"""`dp-synth schema`: a schema discovered at a charge, written for a person, and usable as a declaration."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from dp_synth_pipeline.orchestration import inference
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.tabular import declare, source
+from tests.integration.conftest import people
+from tests.integration.test_command_line import shell  # noqa: F401
+
+ROWS = 3000
+
+
+@pytest.fixture
+def run(shell):  # noqa: F811
+    """The command line in a folder with a table of 3,000 people and an account for it."""
+    frame = people(ROWS).assign(children=np.arange(ROWS) % 4, note=[f"n{i // 2}" for i in range(ROWS)], land="IT")
+    frame.to_parquet(shell.folder / "people.parquet")
+    assert shell("ledger", "open", "people", "--epsilon", 6).code == 0
+    return shell
+
+
+def infer(run, *args, epsilon=1, out="schema.yaml"):
+    return run("schema", "infer", "people.parquet", "--epsilon", epsilon, "--out", out, *args)
+
+
+def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_them(run):
+    done = infer(run)
+    assert done.code == 0, done.err
+    (release,) = run.ledger().releases("people")
+    entries = run.ledger().entries(release_id=release.id)
+    assert release.state == "settled"
+    assert [e.mechanism for e in entries] == ["row count", "profile"]
+    events = [v for e in entries for v in e.events]
+    assert accountant.epsilon(events, release.final_delta) == release.final_epsilon <= 1
+    # Rule F bounds the Renyi divergence too, which costs a little more than the epsilon that is asked.
+    assert release.charged_cost > 0.97 * release.reserved_cost or release.final_epsilon > 0.97
+    run.ledger().verify()
+
+    text = (run.folder / "schema.yaml").read_text()
+    head = text.partition("columns:")[0]
+    for fact in (
+        "people.parquet",
+        release.id,
+        "account people",
+        f"epsilon {release.final_epsilon:.4g}",
+        "costs nothing",
+    ):
+        assert fact in head
+    assert all(line.startswith("#") for line in head.splitlines())
+    columns = yaml.safe_load(text)["columns"]
+    assert columns["city"] == {"kind": "category", "categories": ["Rome", "Oslo", "Lima"]}
+    assert columns["children"] == {"kind": "ordinal", "categories": ["0", "1", "2", "3"]}
+    assert columns["note"] == {"kind": "excluded"}
+    assert columns["age"]["lower"] <= 19
+    assert 70 <= columns["age"]["upper"] <= 90
+    assert columns["income"]["decimals"] == 2
+    assert columns["score"]["nulls"] == "keep"
+    assert "2023-10-01" <= columns["seen"]["lower"] <= "2024-01-01"
+    assert "2025-01-01" <= columns["seen"]["upper"] <= "2025-04-01"
+    told = re.search(r"Rome (\d+)", text)
+    assert told is not None
+    assert float(told[1]) == pytest.approx(60, abs=12)  # noise of about two points
+    assert "one value only" in text
+    declared = TableSettings(table="t", source="people.parquet", account="people", epsilon=1, columns=columns).columns
+    types = source.storage_types(source.parse(str(run.folder / "people.parquet")))
+    schema = declare.build(types, declared, complete=True)
+    assert schema["seen"].upper.year == 2025
+    assert inference.load_columns(run.folder / "schema.yaml") == columns
+
+
+def test_nothing_of_the_rows_stays_after_a_schema_was_inferred(run):
+    assert infer(run).code == 0
+    assert not [f for f in (run.folder / "home/store/restricted").rglob("*") if f.is_file()]
+    assert (run.folder / "home/store/releasable/people/schema.yaml").read_text() == (
+        run.folder / "schema.yaml"
+    ).read_text()
+
+
+def test_a_release_with_the_inferred_schema_spends_less_on_its_profile_and_works(run):
+    assert infer(run, epsilon=0.5).code == 0
+    done = run(
+        "synthesize", "people.parquet", "--out", "o.parquet", "--epsilon", 2, "--account", "people",
+        "--schema", "schema.yaml", "--purpose", "testing", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    drawn = pd.read_parquet(run.folder / "o.parquet")
+    assert "note" not in drawn.columns
+    assert set(drawn["children"]) <= {0, 1, 2, 3}
+    assert set(drawn["city"]) <= {"Rome", "Oslo", "Lima"}
+
+
+def test_a_schema_that_the_account_cannot_pay_is_refused_before_the_source_is_opened(run):
+    (run.folder / "people.parquet").write_bytes(b"not a table")
+    done = infer(run, epsilon=60)
+    assert done.code == 3
+    assert run.ledger().releases("people") == []
+
+
+def test_a_source_that_cannot_be_used_costs_nothing(run):
+    pd.DataFrame({"a": [1]}).to_parquet(run.folder / "people.parquet")
+    done = infer(run)
+    assert (done.code, "one row only" in done.text) == (2, True)
+    assert [r.state for r in run.ledger().releases("people")] == ["voided"]
+    assert not [f for f in (run.folder / "home/store/restricted").rglob("*") if f.is_file()]
+    assert not (run.folder / "schema.yaml").exists()
+
+
+def test_a_schema_that_breaks_half_way_is_charged_for_what_started_and_says_no_value(run, monkeypatch):
+    from dp_synth_pipeline.tabular import measure
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("SECRET-CELL")
+
+    monkeypatch.setattr(measure, "measure", broken)
+    done = infer(run)
+    assert done.code == 1
+    assert "SECRET-CELL" not in done.text
+    assert "RuntimeError" in done.text
+    (release,) = run.ledger().releases("people")
+    assert release.state == "settled"
+    assert {e.mechanism for e in run.ledger().entries(release_id=release.id)} == {"row count", "profile"}
+    assert not [f for f in (run.folder / "home/store/restricted").rglob("*") if f.is_file()]
+
+
+def test_an_account_may_be_opened_for_the_schema_alone(run):
+    done = infer(run, "--account", "once", "--open-account")
+    assert done.code == 0, done.err
+    assert infer(run, "--account", "once", out="again.yaml").code == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "sensitivity"),
+    [(["--unit", "person", "--max-rows", "2"], 2), (["--relation", "replace-one"], 1)],
+    ids=["unit", "replace-one"],
+)
+def test_units_of_several_rows_and_replaced_rows_are_paid_for(run, options, sensitivity):
+    assert run("ledger", "open", "other", "--epsilon", 6, *options).code == 0
+    unit = options if options[0] == "--unit" else []
+    done = infer(run, "--account", "other", *unit)
+    assert done.code == 0, done.err
+    (release,) = run.ledger().releases("other")
+    assert release.final_epsilon <= 1
+    profile = run.ledger().entries(release_id=release.id)[1]
+    assert profile.events[0].sensitivity == sensitivity
+    run.ledger().verify()
+
+
+def test_a_schema_file_that_exists_is_not_overwritten_and_costs_nothing(run):
+    (run.folder / "schema.yaml").write_text("columns: {}  # mine")
+    done = infer(run)
+    assert (done.code, "exists" in done.text) == (2, True)
+    assert run.ledger().releases("people") == []
+
+
+def test_names_and_storage_types_are_shown_free_and_without_a_value(run):
+    frame = pd.read_parquet(run.folder / "people.parquet")
+    frame.loc[0, "city"] = "CANARY"
+    frame.to_csv(run.folder / "people.csv", index=False)
+    for name in ("people.parquet", "people.csv"):
+        done = run("schema", "show", name)
+        assert done.code == 0
+        assert all(word in done.text for word in ("city", "category", "smoker", "boolean"))
+        assert ("timestamp[" if name.endswith("parquet") else "date") in done.text
+        assert "CANARY" not in done.text
+    assert run.ledger().releases() == []
+
+
+@pytest.mark.parametrize("text", ["columns: [1]", "- a", "a: {", "{}"])
+def test_a_file_that_is_no_schema_is_refused_before_anything_is_spent(run, text):
+    (run.folder / "bad.yaml").write_text(text)
+    done = run("synthesize", "people.parquet", "--out", "o.parquet", "--epsilon", 1, "--schema", "bad.yaml")
+    assert done.code == 2
+    assert run.ledger().releases() == []

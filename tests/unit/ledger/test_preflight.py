@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from dp_synth_pipeline.errors import BudgetExceeded
+from dp_synth_pipeline.ledger import Ledger
+from tests.unit.ledger.stores import ask, sealed
+
+ASKED = {"epsilon": 0.5, "delta": 1e-6}
+
+
+@pytest.fixture
+def parted(ledger: Ledger) -> Ledger:
+    """An account with two blocks, which fits two releases of epsilon 0.5 on any row."""
+    ledger.open_account("b", epsilon=1.0, delta=1e-5, rule="plan", blocks=["jan", "feb"], unit_in_one_block=True)
+    return ledger
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        [["jan"], ["jan"], ["jan"], ["feb"]],
+        [["jan"], ["jan", "feb"], ["feb"], ["jan"]],
+        [[], ["jan"], ["feb"], ["jan"]],
+        [["jan"], [], ["feb"], []],
+        [["jan"], ["jan"], [], ["feb"]],
+    ],
+)
+def test_what_is_foretold_is_what_reserving_one_after_the_other_comes_to(parted: Ledger, each) -> None:
+    before = sealed(parted)
+    foretold = parted.admitted("b", **ASKED, each=each)
+    assert sealed(parted) == before
+    happened = []
+    for number, blocks in enumerate(each):
+        try:
+            ask(parted, "b", str(number), blocks=blocks, **ASKED)
+            happened.append(True)
+        except BudgetExceeded:
+            happened.append(False)
+    assert foretold == happened
+
+
+def test_a_block_that_is_still_to_be_added_has_spent_nothing_but_the_accounts_own_row_counts(parted: Ledger) -> None:
+    assert parted.admitted("b", **ASKED, each=[["mar"], ["mar"], ["mar"]]) == [True, True, False]
+    ask(parted, "b", "0", epsilon=0.6, delta=1e-6)
+    assert parted.admitted("b", **ASKED, each=[["mar"]]) == [False]
+    assert parted.admitted("b", epsilon=0.4, delta=1e-6, each=[["mar"], ["apr"]]) == [True, True]

@@ -1,0 +1,135 @@
+"""Each start does what it says, and reads nothing but released or public facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model import initialization
+from dp_synth_pipeline.model.initialization import begin, redraw
+from dp_synth_pipeline.model.mixture import Mixture
+from dp_synth_pipeline.model.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.spec import GeneratorSpec
+
+CARDS = (4, 4, 3)
+SHARES = [np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.25, 0.25])]
+SPEC = GeneratorSpec(hidden=8, embedding=4)
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    monkeypatch.setattr(initialization, "BATCH", 256)
+    yield
+    torch.set_num_threads(before)
+
+
+def spec(start: str) -> GeneratorSpec:
+    return SPEC.with_(start=start)
+
+
+def loss(network: AutoregressiveNetwork, codes: np.ndarray) -> float:
+    with torch.no_grad():
+        return float(network.losses(torch.from_numpy(codes)).mean())
+
+
+def copies(rows: int = 500) -> np.ndarray:
+    """The second column repeats the first, which no product of 1-way shares knows."""
+    first = np.random.default_rng().choice(4, rows, p=SHARES[0])
+    return np.stack([first, first, first % 3], 1)
+
+
+def copying() -> Mixture:
+    made = Mixture(CARDS, 4)
+    with torch.no_grad():
+        made.weight.copy_(torch.tensor(SHARES[0]).log())
+        made.logits.fill_(-6)
+        for k in range(4):
+            for column, code in enumerate((k, k, k % 3)):
+                made.logits[k, made.offsets[column] + code] = 6
+    return made
+
+
+def is_product(network: AutoregressiveNetwork) -> bool:
+    codes = torch.from_numpy(copies(200))
+    with torch.no_grad():
+        p = network(codes).softmax(-1)
+    return all(
+        np.allclose(p[:, i, : len(s)].numpy(), s, atol=1e-4) and not p[:, i, len(s) :].any()
+        for i, s in enumerate(SHARES)
+    )
+
+
+def test_a_random_start_knows_nothing() -> None:
+    network = begin(CARDS, spec("random"), SHARES, fitted=copying())
+    assert loss(network, copies()) == pytest.approx(np.log(4 * 4 * 3), abs=1e-4)
+
+
+@pytest.mark.parametrize("start", ["marginals", "mean_var", "warm_start"])
+def test_without_a_fit_a_network_starts_at_the_one_way_shares(start: str) -> None:
+    assert is_product(begin(CARDS, spec(start), SHARES))
+
+
+@pytest.mark.parametrize("start", ["marginals", "mean_var", "warm_start"])
+def test_with_a_fit_a_network_starts_at_what_the_fit_knows(start: str) -> None:
+    network = begin(CARDS, spec(start), SHARES, fitted=copying())
+    assert loss(network, copies()) < 1.28 + 0.3, "the entropy of the first column, where a product has 3.6"
+
+
+def test_a_warm_start_takes_the_previous_weights_as_they_are() -> None:
+    previous = begin(CARDS, spec("random"), SHARES)
+    with torch.no_grad():
+        for p in previous.parameters():
+            p.normal_()
+    kept = [p.clone() for p in previous.parameters()]
+    network = begin(CARDS, spec("warm_start"), SHARES, previous=previous, fitted=copying())
+    assert all(torch.equal(p, q) for p, q in zip(network.parameters(), kept, strict=True))
+    with torch.no_grad():
+        for p in network.parameters():
+            p.zero_()
+    assert all(torch.equal(p, q) for p, q in zip(previous.parameters(), kept, strict=True)), "a copy"
+
+
+@pytest.mark.parametrize("other", [((4, 4, 4), SPEC), ((4, 4), SPEC), (CARDS, SPEC.with_(hidden=9))])
+def test_a_warm_start_from_another_shape_falls_back(other: tuple) -> None:
+    previous = AutoregressiveNetwork(*other)
+    assert is_product(begin(CARDS, spec("warm_start"), SHARES, previous=previous))
+    assert loss(begin(CARDS, spec("warm_start"), SHARES, previous=previous, fitted=copying()), copies()) < 1.6
+
+
+def test_a_public_start_learns_the_public_table() -> None:
+    network = begin(CARDS, spec("public"), SHARES, public=copies(2000).astype(np.int16), fitted=None)
+    assert loss(network, copies()) < 1.6
+
+
+@pytest.mark.parametrize("public", [None, np.zeros((0, 3), np.int16)])
+def test_a_public_start_without_a_public_table_is_refused(public: np.ndarray | None) -> None:
+    with pytest.raises(InvalidInput, match=r"needs a public table; declare training\.public"):
+        begin(CARDS, spec("public"), SHARES, public=public)
+
+
+def test_a_redraw_keeps_each_layers_mean_and_deviation_and_nothing_else() -> None:
+    network = AutoregressiveNetwork((30,) * 8, GeneratorSpec(hidden=40, embedding=8))
+    with torch.no_grad():
+        for i, p in enumerate(network.parameters()):
+            p.normal_(mean=i / 10, std=1 + i / 5)
+    network.forget_unused()
+    before = {n: p.detach().clone() for n, p in network.named_parameters()}
+    redraw(network)
+    for name, p in network.named_parameters():
+        old = before[name]
+        if name.endswith("bias"):
+            assert torch.equal(p, old)
+            continue
+        used, now = old[old != 0], p.detach()[old != 0]
+        n = used.numel()
+        assert not torch.equal(used, now)
+        assert abs(float(np.corrcoef(used, now)[0, 1])) < 6.5 / n**0.5
+        assert float(now.mean()) == pytest.approx(float(used.mean()), abs=6.5 * float(used.std()) / n**0.5)
+        assert float(now.std()) == pytest.approx(float(used.std()), rel=6.5 / (2 * n) ** 0.5)
+        assert not p[old == 0].any(), "what no output depends on stays 0"

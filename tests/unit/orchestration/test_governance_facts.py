@@ -1,0 +1,105 @@
+"""What a governance review is told, from a ledger and a store alone."""
+
+import json
+
+import pytest
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import governance
+from dp_synth_pipeline.orchestration.resources import Store
+from dp_synth_pipeline.orchestration.unprotected import FOLDER
+from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.validation.card import to_json
+from dp_synth_pipeline.validation.governance import render_governance
+from tests.unit.orchestration.test_verification import card_of, released
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    found = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    found.open_account("people", epsilon=5.0, delta=1e-5)
+    return found
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def put(ledger, store, release, folder):
+    """Write the card of a release where its run would."""
+    parquet = store.releasable(folder) / "synthetic.parquet"
+    parquet.write_bytes(b"synthetic rows")
+    path = parquet.with_name("release_card.json")
+    sink.write_text(to_json(card_of(ledger, release, parquet)), path)
+    return path
+
+
+def test_without_a_project_a_source_is_known_by_its_fingerprint(ledger, store):
+    release = released(ledger)
+    put(ledger, store, release, "people")
+    told = governance.facts(ledger, store)
+    assert (told["verified"], told["lineage"], told["event_log"]) == (True, False, False)
+    (source,) = told["sources"]
+    assert source["name"] == f"fingerprint {release.fingerprint[:16]}"
+    assert [r["id"] for r in governance.dependent(told, release.fingerprint[:10])] == [release.id]
+    assert "not known: no project was given" in render_governance(told)
+
+
+def test_each_partition_has_its_card_and_every_one_is_compared_with_the_ledger(ledger, store):
+    put(ledger, store, released(ledger, "jan"), "people/partition=2026-01")
+    february = put(ledger, store, released(ledger, "feb"), "people/partition=2026-02")
+    (table,) = governance.facts(ledger, store)["tables"]
+    assert (len(table["cards"]), table["card_problems"]) == (2, [])
+    sink.write_text(json.dumps(json.loads(february.read_text()) | {"epsilon": 0.1}), february)
+    told = governance.facts(ledger, store)
+    assert any("epsilon of the release" in p for p in told["tables"][0]["card_problems"])
+    assert "does not agree with the ledger" in render_governance(told)
+
+
+def test_what_is_no_card_is_told_and_stops_nothing(ledger, store):
+    sink.write_text("{}", put(ledger, store, released(ledger), "people"))
+    (table,) = governance.facts(ledger, store)["tables"]
+    assert table["card"] is None
+    assert "expected a release card" in table["card_problems"][0]
+
+
+def test_the_same_content_under_another_name_is_the_same_source(ledger, store):
+    first, second = released(ledger, "a", "people"), released(ledger, "b", "persons")
+    assert first.fingerprint == second.fingerprint
+    told = governance.facts(ledger, store)
+    assert {t["table"] for t in told["tables"]} == {"people", "persons"}
+    (source,) = told["sources"]
+    assert {r["id"] for r in source["releases"]} == {first.id, second.id}
+
+
+def test_a_release_without_a_guarantee_is_among_the_releases_of_its_source(ledger, store):
+    facts = {
+        "id": "unprotected-1", "table": "open", "by": "Ana", "why": "open data", "source": "open.csv",
+        "run_id": "run-9", "code_version": "c", "who": "ana", "started_at": "2026", "ledger_head": "0" * 64,
+        "state": "settled", "fingerprint": "f" * 64,
+    }  # fmt: skip
+    sink.write_text(json.dumps(facts), store.releasable("open") / FOLDER / "unprotected-1.json")
+    told = governance.facts(ledger, store)
+    assert [(t["table"], t["guarantee"]) for t in told["tables"]] == [("open", "none")]
+    assert "released without a privacy guarantee" in render_governance(told)
+
+
+def test_a_ledger_that_does_not_verify_is_told(ledger, store, tmp_path):
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "ledger.db") as db:
+        db.execute("UPDATE dp_account SET why = 'another reason'")
+    assert governance.facts(ledger, store)["verified"] is False
+
+
+def test_a_source_that_nobody_knows_is_refused_with_the_known_ones(ledger, store):
+    released(ledger)
+    with pytest.raises(InvalidInput, match="known sources: fingerprint"):
+        governance.dependent(governance.facts(ledger, store), "nowhere.csv")
+
+
+def test_an_empty_ledger_makes_an_empty_page(ledger, store):
+    text = render_governance(governance.facts(ledger, store))
+    assert "No table was released." in text

@@ -1,0 +1,83 @@
+"""A declared filter judges one row by itself; anything else is refused, without being run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import source
+from dp_synth_pipeline.tabular.warehouse import predicate
+
+ROWS = pa.table({"age": [30, 40, 50, None], "city": ["Rome", "Oslo", "Rome", None]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["age > 1", "visit_date >= '2024-01-01'", "kind = 'select'", '"over" = 1', "(a > 1) AND (b < 2)", "n = 'it''s'"],
+)
+def test_a_predicate_of_a_row_is_taken(text):
+    assert predicate.check(f" {text} ") == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "a > 1; DROP TABLE t",
+        "a = ';'",
+        "true) --",
+        "a > 1 /* */",
+        "age > (SELECT avg(age) FROM t)",
+        "age IN (TABLE t)",
+        "row_number() OVER () < 3",
+        "query_to_xml('x', true, true, '') IS NULL",
+        "a > 1) OR (b < 2",
+        "(a > 1",
+        "a = 'open",
+        "a = $$x$$",
+    ],
+)
+def test_anything_else_is_refused(text):
+    with pytest.raises(InvalidInput, match="filter: "):
+        predicate.check(text)
+
+
+@pytest.fixture(params=["csv", "parquet", "duckdb", "folder"])
+def uri(request, tmp_path: Path) -> str:
+    path = tmp_path / f"t.{request.param}"
+    if request.param == "csv":
+        duckdb.sql("SELECT * FROM ROWS").write_csv(str(path))
+    elif request.param == "parquet":
+        pq.write_table(ROWS, path)
+    elif request.param == "folder":
+        path.mkdir()
+        pq.write_table(ROWS, path / "a.parquet")
+    else:
+        with duckdb.connect(str(path)) as con:
+            con.execute("CREATE TABLE t AS SELECT * FROM ROWS")
+        return f"duckdb://{path}?table=t"
+    return str(path)
+
+
+def test_every_source_reads_only_the_rows_of_its_filter(uri, tmp_path):
+    taken = source.snapshot(source.parse(uri, where="city = 'Rome'"), tmp_path / "r" / "s.parquet")
+    assert sorted(pq.read_table(taken.path)["age"].to_pylist()) == [30, 50]
+
+
+def test_a_filter_that_does_not_fit_the_source_is_told_without_a_value(uri, tmp_path):
+    with pytest.raises(InvalidInput, match="filter: DuckDB cannot apply it") as refused:
+        source.snapshot(source.parse(uri, where="no_such > 1"), tmp_path / "r" / "s.parquet")
+    assert "Rome" not in str(refused.value)
+
+
+def test_a_filter_holds_for_demo_tables_too():
+    whole = source.parse("demo://clinic_visits")
+    assert whole.table is not None
+    name = whole.table.column_names[0]
+    assert source.storage_types(source.parse("demo://clinic_visits", where=f'"{name}" IS NULL'))

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export DAGSTER_HOME := $(CURDIR)/dagster_home
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help demo test lint ui install clean
+.PHONY: help demo test retest lint ui install clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -27,6 +27,9 @@ demo: $(STAMP)  ## Synthesize two tables end to end; spends, until the ledger re
 
 test: $(STAMP)  ## Run every test, two processes of one thread each
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+retest: $(STAMP)  ## Run what failed in the last `make test` again, one at a time
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 lint: $(STAMP)  ## ruff, pyright and the walls (import-linter)
 	$(BIN)/ruff check .

@@ -11,9 +11,10 @@ import mmap
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from dp_synth_pipeline.errors import TrainingError
 
 PATIENCE = timedelta(minutes=30)
 """How long workers wait for each other."""
+
+FAILED = "a training worker failed; nothing was released. Train with one worker."
 
 
 @dataclass(frozen=True)
@@ -100,22 +103,30 @@ def team(workers: int, follow: Callable[[Any], None], job: Any, *, device: torch
     start = mp.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         where = (Path(folder) / "rendezvous").as_uri()
+        ends = [start.Pipe() for _ in range(1, workers)]
         known = (workers, backend, where, follow, job)
-        others = [start.Process(target=_worker, args=(r, *known), daemon=True) for r in range(1, workers)]
+        others = [
+            start.Process(target=_worker, args=(r, *known, theirs), daemon=True)
+            for r, (_, theirs) in enumerate(ends, start=1)
+        ]
         try:
-            for process in others:
+            for process, (ours, theirs) in zip(others, ends, strict=True):
                 process.start()
+                theirs.close()
+                _await(ours)
             _join(0, workers, backend, where)
             yield Team(0, workers)
+            _let_go(ends)
             for process in others:
                 process.join(PATIENCE.total_seconds())
         except RuntimeError:
             for process in others:
                 process.join(1)
             if any(process.exitcode for process in others):
-                raise TrainingError("a training worker failed; nothing was released. Train with one worker.") from None
+                raise TrainingError(FAILED) from None
             raise
         finally:
+            _let_go(ends)
             if dist.is_initialized():
                 dist.destroy_process_group()
             for process in others:
@@ -125,17 +136,43 @@ def team(workers: int, follow: Callable[[Any], None], job: Any, *, device: torch
                     process.join()
 
 
+def _await(ours: Connection) -> None:
+    """Go on when a worker has begun; one that died before it did would never come to the meeting."""
+    try:
+        if ours.poll(PATIENCE.total_seconds()):
+            ours.recv()
+            return
+    except (EOFError, ConnectionError):
+        pass
+    raise TrainingError(FAILED)
+
+
+def _let_go(ends: Iterable[tuple[Connection, Connection]]) -> None:
+    """Tell all workers that they may leave."""
+    for both in ends:
+        for end in both:
+            end.close()
+
+
 def _join(rank: int, size: int, backend: str, where: str) -> None:
     dist.init_process_group(backend, init_method=where, rank=rank, world_size=size, timeout=PATIENCE)
 
 
-def _worker(rank: int, size: int, backend: str, where: str, follow: Callable[[Any], None], job: Any) -> None:
-    """Run one worker; its failures end it without a word, since messages of libraries quote values."""
+def _worker(
+    rank: int, size: int, backend: str, where: str, follow: Callable[[Any], None], job: Any, leader: Connection
+) -> None:
+    """Run one worker; its failures end it without a word, since messages of libraries quote values.
+
+    It stays until the leader is done or dead: to hang up first could cut off the leader's last sum.
+    """
     try:
+        leader.send(rank)
         if backend == "nccl":
             torch.cuda.set_device(rank)
         _join(rank, size, backend, where)
         follow(job)
+        with suppress(EOFError, ConnectionError):
+            leader.recv()
         dist.destroy_process_group()
     except BaseException:
         sys.stderr = None

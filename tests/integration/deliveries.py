@@ -24,3 +24,9 @@ class Deliveries:
         plan = create_execution_plan(self.job, self.quiet, step_keys_to_execute=[f"people__{link}"])
         events = execute_plan_iterator(plan, self.job, self.run, self.instance, run_config=self.quiet)
         return next(e for e in reversed(list(events)) if e.is_step_success or e.is_step_failure)
+
+    def well(self, *links: str) -> None:
+        """Deliver these links' steps in turn, and say what went wrong with the first that fails."""
+        for link in links:
+            last = self(link)
+            assert last.is_step_success, f"{link}: {last.step_failure_data.error_display_string}"

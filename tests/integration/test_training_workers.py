@@ -17,8 +17,7 @@ def test_two_processes_train_one_release_and_the_ledger_has_one_event_that_fits_
 
     monkeypatch.setattr(distributed, "team", noted)
     deliver = Deliveries(bench, training=BRIEF, population=600, compute={"training": {"workers": 2}})
-    for link in ("ingested", "profile", "completed", "generator"):
-        assert deliver(link).is_step_success, link
+    deliver.well("ingested", "profile", "completed", "generator")
     assert teams == [2]
     (trained,) = (e for e in bench.ledger.entries() if e.mechanism == "training")
     (event,) = trained.events

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+import multiprocessing
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +140,37 @@ def test_a_worker_that_fails_releases_nothing_and_quotes_nothing(capfd: pytest.C
 
 def _own_weights(job: Any) -> None:
     distributed.current().check([torch.tensor([float(dist.get_rank())])])
+
+
+class Deadly:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (3,)
+
+
+def test_a_worker_that_dies_before_it_begins_is_not_waited_for() -> None:
+    began = time.monotonic()
+    with pytest.raises(TrainingError, match="worker failed"), team(2, _stay, Deadly(), device=CPU):
+        raise AssertionError("nobody is there to train with")
+    assert time.monotonic() - began < 120
+
+
+def _leave(job: Any) -> None:
+    del job
+
+
+def _stay(job: Any) -> None:
+    time.sleep(600)
+
+
+def test_workers_stay_until_the_leader_is_done() -> None:
+    """Whoever hangs up first may cut off the other's last sum."""
+    with team(2, _leave, None, device=CPU) as both:
+        time.sleep(2)
+        (worker,) = multiprocessing.active_children()
+        assert (both.size, worker.is_alive()) == (2, True)
+    assert multiprocessing.active_children() == []
 
 
 def test_weights_that_differ_are_refused() -> None:

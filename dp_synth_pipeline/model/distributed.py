@@ -28,6 +28,9 @@ from dp_synth_pipeline.errors import TrainingError
 PATIENCE = timedelta(minutes=30)
 """How long workers wait for each other."""
 
+FAREWELL = 60.0
+"""Seconds in which a worker that lost its leader, or failed, must have ended."""
+
 FAILED = "a training worker failed; nothing was released. Train with one worker."
 
 
@@ -120,8 +123,9 @@ def team(workers: int, follow: Callable[[Any], None], job: Any, *, device: torch
             for process in others:
                 process.join(PATIENCE.total_seconds())
         except RuntimeError:
+            _let_go(ends)
             for process in others:
-                process.join(1)
+                process.join(FAREWELL)
             if any(process.exitcode for process in others):
                 raise TrainingError(FAILED) from None
             raise

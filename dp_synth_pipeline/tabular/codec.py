@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.tabular import nulls
 from dp_synth_pipeline.tabular.columns.axis import AxisCodec
 from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec, OrdinalCodec
+from dp_synth_pipeline.tabular.columns.placement import places
 from dp_synth_pipeline.tabular.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.source import UNIT
@@ -69,12 +70,15 @@ class TableCodec:
     def decode(self, codes: np.ndarray, *, first_row: int = 0) -> pa.RecordBatch:
         """Return `(rows, published columns)` of synthetic values; identifiers number the rows from `first_row` + 1."""
         rng = np.random.default_rng()
-        learned = {c.name: i for i, c in enumerate(self.schema.learned)}
+        lines = {i: c for i, c in enumerate(self.columns) if isinstance(c, AxisCodec) and c.cardinality > 1}
+        found = places(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng)
+        placed = {column: found.get(k) for k, column in enumerate(lines)}
+        values = {
+            c.name: codec.decode(codes[:, i], rng, placed.get(i))
+            for i, (c, codec) in enumerate(zip(self.schema.learned, self.columns, strict=True))
+        }
         arrays = [
-            self.columns[learned[c.name]].decode(codes[:, learned[c.name]], rng)
-            if c.name in learned
-            else _unlearned(c, first_row, len(codes))
-            for c in self.schema.published
+            values[c.name] if c.name in values else _unlearned(c, first_row, len(codes)) for c in self.schema.published
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow_schema())
 

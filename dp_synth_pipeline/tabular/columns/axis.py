@@ -53,6 +53,14 @@ class AxisCodec:
 
     forbidden: tuple[int, ...] = ()
 
+    @property
+    def centres(self) -> np.ndarray:
+        """Where on the number line each code lies, (cardinality,); NaN for null."""
+        ends = np.append(self.starts[1:], len(self.mass))
+        spans = zip(self.starts, ends, strict=False)
+        groups = [np.average(self.low[a:b] / 2 + self.high[a:b] / 2, weights=self.mass[a:b] + 1e-12) for a, b in spans]
+        return np.concatenate([self.heavy, groups, [] if self.null is None else [np.nan]])
+
     def _between(self, profile: ColumnProfile, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cut the bins at the named values, which they do not count, so that every value lies in one member only.
 
@@ -112,8 +120,13 @@ class AxisCodec:
         codes[null] = 0 if self.null is None else self.null
         return codes.astype(np.int64)
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
-        """Return values of the column's storage type, drawn within their cells by released weights."""
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, places: np.ndarray | None = None) -> pa.Array:
+        """Return values of the column's storage type, drawn within their cells by released weights.
+
+        Args:
+            places: where in its cell each row lies, float (rows,) in [0, 1), see `placement`; None to draw it.
+        """
+        places = rng.random(len(codes)) if places is None else places
         x = np.zeros(len(codes))
         own = codes < len(self.heavy)
         x[own] = self.heavy[codes[own]]
@@ -122,16 +135,16 @@ class AxisCodec:
         grouped = ~own & (codes < len(self.heavy) + len(self.starts))
         g = codes[grouped] - len(self.heavy)
         first, last = cumulative[self.starts[g]], cumulative[ends[g]]
-        target = first + rng.random(len(g)) * (last - first)
+        target = first + places[grouped] * (last - first)
         member = np.clip(np.searchsorted(cumulative, target, side="right") - 1, self.starts[g], ends[g] - 1)
-        x[grouped] = self._within(self.low[member], self.high[member], rng)
+        rest = (target - cumulative[member]) / np.maximum(self.mass[member], 1e-300)
+        x[grouped] = self._within(self.low[member], self.high[member], np.clip(rest, 0, np.nextafter(1.0, 0.0)))
         null = codes == (-1 if self.null is None else self.null)
         return self._to_arrow(x, null)
 
-    def _within(self, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw uniformly from the values that lie in [low, high), on the column's own step."""
+    def _within(self, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return the value at share `u` of those that lie in [low, high), on the column's own step."""
         step = self.step
-        u = rng.random(len(low))
         between = np.where(high > low, low + u * (high - low), low)
         if step == 0:
             return between

@@ -65,8 +65,13 @@ class CategoricalCodec:
         codes[null] = 0 if self.null is None else self.null
         return codes
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
-        """Return values of the column's storage type; a run of several is drawn by the released weights."""
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, places: np.ndarray | None = None) -> pa.Array:
+        """Return values of the column's storage type; a run of several is drawn by the released weights.
+
+        Args:
+            places: as for numbers; names have none.
+        """
+        del places
         codes = codes.astype(np.int64)
         null = codes == (-1 if self.null is None else self.null)
         other = codes == (-1 if self.other is None else self.other)

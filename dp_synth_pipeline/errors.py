@@ -57,11 +57,16 @@ class TrainingError(DpSynthError):
 class AuditFailed(TrainingError):
     """What training was seen to do is not what was charged; its weights were thrown away."""
 
-    def __init__(self, failed: list[str]) -> None:
+    def __init__(self, failed: list[str], release: str, *, settled: bool) -> None:
+        end = (
+            f"Release {release} is settled: all that started in it stays charged."
+            if settled
+            else f"Release {release} could not be settled and stays reserved; end it, charged for all that started: "
+            f"dp-synth ledger settle {release} --why REASON."
+        )
         super().__init__(
             f"the audit of what ran failed ({', '.join(failed)}): training did not do what was charged for it. Its weights "
-            f"were thrown away, nothing was published, and the release stays charged. Find the cause before another run: "
-            f"see docs/evidence.md."
+            f"were thrown away, and nothing was published. {end} Find the cause before another run: see docs/evidence.md."
         )
 
 

@@ -17,9 +17,11 @@ from dp_synth_pipeline.ledger.advice import Forecast, forecast
 from dp_synth_pipeline.ledger.balance import Balance, Verification
 from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
 from dp_synth_pipeline.ledger.ledger import Ledger
+from dp_synth_pipeline.ledger.preflight import Ask
 
 __all__ = [
     "Account",
+    "Ask",
     "Balance",
     "Entry",
     "Forecast",

@@ -173,7 +173,7 @@ def voided(release: Release, why: str) -> Release:
 
 
 def settled(
-    release: Release, entries: Sequence[Entry], delta: float | None, fingerprint: str | None
+    release: Release, entries: Sequence[Entry], delta: float | None, fingerprint: str | None, why: str = ""
 ) -> tuple[Release, list[Entry]]:
     """Return the release and its entries as they end, charged for what ran; unchanged if they ended so before."""
     if release.state == SETTLED:
@@ -198,6 +198,7 @@ def settled(
         final_epsilon=final_epsilon,
         final_delta=final_delta,
         fingerprint=fingerprint or release.fingerprint,
+        why=why,
         ended_at=journal.now(),
     )
     return ended, [replace(e, state=SETTLED, settled_at=e.settled_at or ended.ended_at) for e in entries]

@@ -124,6 +124,11 @@ class Release(_Record):
         return super().from_record({**record, "blocks": tuple(json.loads(record["blocks"]))})
 
     @property
+    def released(self) -> bool:
+        """Whether it ended with something released: what is settled for a reason (a crash, a failed audit) did not."""
+        return self.state == "settled" and not self.why
+
+    @property
     def rdp_limit(self) -> float | None:
         """The Renyi divergence at `order` to calibrate within, always under what was reserved; None under Rule P."""
         return None if self.order is None else max(0, self.reserved_cost - ROUNDING_SLACK) / NANO

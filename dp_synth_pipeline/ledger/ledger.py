@@ -162,13 +162,22 @@ class Ledger(Questions, Oversight):
                 journal.append(conn, "source", release.account, release=noted)
         return noted
 
-    def settle(self, release_id: str, *, delta: float | None = None, fingerprint: str | None = None) -> Release:
+    def settle(
+        self,
+        release_id: str,
+        *,
+        delta: float | None = None,
+        fingerprint: str | None = None,
+        why: str = "",
+        who: str = "",
+    ) -> Release:
         """Charge what ran and give back the rest; a second call changes nothing.
 
         Args:
             delta: the release's final delta, at most the one reserved. It must have been fixed before the mechanisms
                 other than the row count ran; one that is picked afterwards would void the guarantee.
             fingerprint: keyed fingerprint of the source, from `Ledger.fingerprint`.
+            why, who: for one that ends with nothing released: the reason and who says so, for the record.
 
         Raises:
             ReleaseStateError: if nothing was started, or it was voided or settled otherwise.
@@ -177,7 +186,7 @@ class Ledger(Questions, Oversight):
         while True:
             before = self._snapshot(release_id)
             release, entries = before
-            settled, done = decide.settled(release, entries, delta, fingerprint)
+            settled, done = decide.settled(release, entries, delta, fingerprint, why)
             if settled == release:
                 return release
             with self._store.write() as conn:
@@ -186,7 +195,8 @@ class Ledger(Questions, Oversight):
                 rows.close_release(conn, release, settled)
                 for entry in done:
                     rows.put_entry(conn, entry)
-                journal.append(conn, settled.state, release.account, release=settled, entries=done)
+                note = {"why": why, "who": who} if why else None
+                journal.append(conn, settled.state, release.account, release=settled, entries=done, note=note)
             return settled
 
     def void(self, release_id: str, why: str) -> Release:

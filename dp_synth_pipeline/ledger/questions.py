@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import sqlalchemy as sa
 
@@ -12,6 +13,7 @@ from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Balance, Verification
 from dp_synth_pipeline.ledger.book import Book
 from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
+from dp_synth_pipeline.ledger.preflight import Ask
 from dp_synth_pipeline.ledger.verify import verify
 from dp_synth_pipeline.privacy.events import Event
 
@@ -37,6 +39,11 @@ class Questions(Book):
         with self._store.read() as conn:
             account, tally = rows.standing(conn, name, () if block is None else (block,))
         return decide.balance(account, tally)
+
+    def fresh_balance(self, name: str) -> Balance:
+        """Return what a block that is still to be added has left: what all rows were charged counts in it, and no more."""
+        with self._store.read() as conn:
+            return decide.balance(*rows.account(conn, name))
 
     def blocks(self, name: str) -> list[str]:
         """Return the blocks of an account, by name."""
@@ -103,12 +110,20 @@ class Questions(Book):
             each: the blocks that each of them reads. A block that is still to be added has spent nothing; a release
                 that names no block is charged to the account's own row.
         """
-        named = [request.check_blocks(blocks) for blocks in each]
+        return self.foretold(account, [Ask(epsilon, delta, own_delta, tuple(blocks)) for blocks in each])
+
+    def foretold(self, account: str, asks: Sequence[Ask]) -> list[bool]:
+        """Return, for each of several releases, whether it would be admitted after those before it; change nothing."""
         with self._store.read() as conn:
             opened, own = rows.account(conn, account)
             known = rows.blocks(conn, account)
-        cost, delta_units = request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
-        return preflight.admitted(opened, own, known, cost, delta_units, named)
+
+        @cache
+        def priced(epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
+            return request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
+
+        wanted = [(*priced(a.epsilon, a.delta, a.own_delta), request.check_blocks(a.blocks)) for a in asks]
+        return preflight.admitted(opened, own, known, wanted)
 
     def affordable(
         self,

@@ -7,7 +7,10 @@ from typing import Any
 
 import dagster as dg
 
+from dp_synth_pipeline.errors import AuditFailed
+from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.unprotected import Book
 from dp_synth_pipeline.privacy.audit import NAMES, TITLES, Audit
 from dp_synth_pipeline.tabular import sink
 
@@ -55,6 +58,24 @@ def evaluations(settings: TableSettings, audit: Audit | None) -> Iterator[dg.Ass
                 "steps": audit.steps,
             },
         )
+
+
+def ended(audit: Audit | None, book: Ledger | Book, release: str) -> AuditFailed | None:
+    """End a release whose training failed its audit, and return what to raise; None if there is nothing against it.
+
+    It is charged for all that started, and its weights are not released. Nothing of it runs any more, so nobody need find
+    it open, its snapshot may go, and no later attempt can go on with this training.
+    """
+    if audit is None or audit.passed:
+        return None
+    try:
+        who = f"run {book.release(release).run_id}"
+        if isinstance(book, Ledger):
+            why = f"its weights are not released, since the audit of what ran failed ({', '.join(audit.failed)})"
+            book.settle(release, why=why, who=who)
+    except Exception:  # such as a lost connection: what the audit found must be told all the same
+        return AuditFailed(audit.failed, release, settled=False)
+    return AuditFailed(audit.failed, release, settled=True)
 
 
 def _generator(settings: TableSettings) -> dg.AssetKey:

@@ -177,7 +177,7 @@ def _table(name: str, ledger: Ledger, store: Store, graph: Lineage) -> dict[str,
     source, texts = graph.source(name), _cards(store, name)
     cards = sorted(((c, p) for p, t in texts.items() if (c := _card(t)) is not None), key=lambda c: c[0].facts.created)
     card = cards[-1][0] if cards else None
-    settled = [r for r in ledger.releases() if r.table == name and r.state == "settled"]
+    settled = [r for r in ledger.releases() if r.table == name and r.released]
     newest = settled[-1].fingerprint if settled else None
     public = any(r.table == name for r in unprotected.releases(store))
     return {
@@ -235,7 +235,7 @@ def _problems(text: str, ledger: Ledger) -> list[str]:
 def _released(ledger: Ledger, store: Store) -> set[str]:
     """Return the tables that were released, with a guarantee or without."""
     public = {r.table for r in unprotected.releases(store) if r.state == "settled"}
-    return public | {r.table for r in ledger.releases() if r.state == "settled" and not r.table.endswith(SUFFIX)}
+    return public | {r.table for r in ledger.releases() if r.released and not r.table.endswith(SUFFIX)}
 
 
 def _verifies(ledger: Ledger) -> bool:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 PLACE = "{partition}"
 """Where a target names its partition."""
 
+FOLDER = "partition="
+"""How a partition's folder begins, in its table's."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -93,7 +96,7 @@ def part(settings: TableSettings, keys: Sequence[str] = ()) -> Part:
         label,
         wanted if settings.filter is None else f"({settings.filter}) AND {wanted}",
         tuple(block(cut, k) for k in keys) if charges_blocks(settings) else (),
-        f"{settings.name}/partition={label}",
+        f"{settings.name}/{FOLDER}{label}",
         targets,
     )
 

@@ -80,8 +80,22 @@ def facts(settings: TableSettings, release: Release, schema: str, keys: Sequence
         "relation": release.relation,
         "population": settings.population,
         "filter": part(settings, keys).where,
-        "schema": _digest(schema),
+        "schema": _digest(_shaping(settings, schema)),
     }
+
+
+def _shaping(settings: TableSettings, schema: str) -> str:
+    """Return the schema without the formats that a CSV was found to have: they shape what is written, not what is measured.
+
+    A declared format stays, since it says how the cells are read.
+    """
+    if '"format"' not in schema:
+        return schema
+    found = json.loads(schema)
+    for column in found["columns"]:
+        if (settings.columns.get(column["name"]) or {}).get("format") is None:
+            column.pop("format", None)
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)  # as `dump_schema` writes it
 
 
 def keep(folder: Path, profile: TableProfile, release: Release, shaped_by: dict[str, Any]) -> Origin:

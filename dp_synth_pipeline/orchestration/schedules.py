@@ -43,11 +43,18 @@ def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> lis
     ]
 
 
+def due(cut: dg.PartitionsDefinition, at: datetime) -> list[str]:
+    """Return the partitions that a schedule refreshes at a tick: the newest window that is over, or every listed value."""
+    if not isinstance(cut, dg.TimeWindowPartitionsDefinition):
+        return list(cut.get_partition_keys())
+    with dg.partition_loading_context(effective_dt=at):
+        newest = cut.get_last_partition_key()
+    return [] if newest is None else [newest]
+
+
 def _due(cut: dg.PartitionsDefinition, tags: dict[str, str], context: dg.ScheduleEvaluationContext):
-    """Ask for a run of the newest window that is over, or of every listed value."""
-    windows = isinstance(cut, dg.TimeWindowPartitionsDefinition)
-    keys = cut.get_partition_keys(current_time=context.scheduled_execution_time)
-    for key in keys[-1:] if windows else keys:
+    """Ask for a run of each partition that is due."""
+    for key in due(cut, context.scheduled_execution_time):
         yield dg.RunRequest(
             run_key=f"{context.scheduled_execution_time.isoformat()}:{key}", partition_key=key, tags=tags
         )

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import spelling
 from dp_synth_pipeline.tabular.facts import Column, TableSchema
 from dp_synth_pipeline.tabular.kinds import (
     Kind,
@@ -38,21 +39,23 @@ def build(
     other: str = "drop",
     unit_column: str | None = None,
     complete: bool = False,
+    formats: Mapping[str, str] | None = None,
 ) -> TableSchema:
     """Combine a source's storage types with what a person declared; the declaration wins.
 
     Args:
         storage: column name to Arrow type, as the source has them.
         declared: column name to declared facts: `kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`,
-            `zone`, `other`, `other_label`.
+            `zone`, `other`, `other_label`, `format`.
         nulls: the table's null policy, for columns that declare none.
         other: what becomes of unnamed values, for text columns that do not declare it.
         unit_column: the privacy unit's column, an identifier unless declared otherwise.
         complete: whether `declared` must name every column.
+        formats: column name to the format that a CSV writes it in; a declared one wins.
 
     Raises:
         InvalidInput: for an unknown column, fact, kind or policy, a storage type that the kind cannot be read from, or a
-            bound, constant or zone that is none of the column's.
+            bound, constant, zone or format that is none of the column's.
     """
     declared = declared or {}
     _check_names(storage, declared, unit_column, complete)
@@ -61,6 +64,8 @@ def build(
         facts = dict(declared.get(name) or {})
         if name == unit_column:
             facts.setdefault("kind", Kind.IDENTIFIER)
+        if facts.get("format") is None:
+            facts["format"] = (formats or {}).get(name)
         columns.append(_column(name, arrow_type, facts, nulls, other))
     schema = TableSchema(tuple(columns))
     if not schema.learned:
@@ -105,6 +110,7 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
     if facts.get("constant") is not None and (kind.learned or kind is Kind.CONSTANT):
         _check_constant(facts["constant"], arrow_type, name)
     facts["other"] = _other(name, arrow_type, kind, facts, other)
+    facts["format"] = _format(name, arrow_type, facts["format"])
     return Column(name, kind, format_storage(_zoned(arrow_type, facts.get("zone"), name), kind), policy, **facts)
 
 
@@ -161,6 +167,22 @@ def _other(name: str, arrow_type: pa.DataType, kind: Kind, facts: dict[str, Any]
             f"is {kind} stored as {arrow_type}. Use other: drop, or cast it to text in the source."
         )
     return policy
+
+
+def _format(name: str, arrow_type: pa.DataType, value: Any) -> str | None:
+    if value is None:
+        return None
+    format = spelling.check(name, value)
+    if not pa.types.is_timestamp(arrow_type) and not pa.types.is_date(arrow_type):
+        raise InvalidInput(
+            f"column {name!r}: format needs dates or datetimes; storage type {arrow_type} is neither. Remove it."
+        )
+    if getattr(arrow_type, "tz", None) is not None and not spelling.in_utc(format):
+        raise InvalidInput(
+            f"column {name!r}: format: datetimes with a zone are written in UTC, so it should end in Z or +00:00, got "
+            f"{format!r}."
+        )
+    return format
 
 
 def _zoned(arrow_type: pa.DataType, zone: str | None, name: str) -> pa.DataType:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import spelling
 from dp_synth_pipeline.tabular.kinds import Kind, NullPolicy, OtherPolicy, parse_storage
 
 Bound = int | float | date | datetime | timedelta
@@ -31,6 +32,7 @@ class Column:
         zone: time zone that datetimes are written in.
         other: what becomes of values that are not named.
         other_label: what `other: draw` writes for them; public.
+        format: how dates and datetimes are written in a CSV, for strftime; declared, or found in a CSV. Public.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Column:
     zone: str | None = None
     other: OtherPolicy = OtherPolicy.DROP
     other_label: str = "other"
+    format: str | None = None
 
     def __post_init__(self) -> None:
         if self.nulls is NullPolicy.CONSTANT and self.constant is None and self.kind.learned:
@@ -114,8 +117,12 @@ class TableSchema:
         return tuple(c for c in self.columns if c.kind is not Kind.EXCLUDED)
 
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema of the synthetic table."""
-        return pa.schema([pa.field(c.name, c.arrow_type) for c in self.published])
+        """The Arrow schema of the synthetic table; the format of a column goes with its field."""
+        return pa.schema([pa.field(c.name, c.arrow_type, metadata=_metadata(c)) for c in self.published])
+
+
+def _metadata(column: Column) -> dict[bytes, bytes] | None:
+    return None if column.format is None else {spelling.FORMAT: column.format.encode()}
 
 
 def with_nulls(schema: TableSchema, policy: NullPolicy) -> TableSchema:

@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import duckdb_uri
+from dp_synth_pipeline.tabular import duckdb_uri, spelling
 from dp_synth_pipeline.tabular.sql import literal, quoted, readable
 from dp_synth_pipeline.tabular.warehouse import engines
 from dp_synth_pipeline.tabular.warehouse.address import shown
@@ -108,7 +108,7 @@ def publish(parquet: Path, target: str) -> str:
     if path.suffix.lower() == ".csv":
         with replacing(path) as partial, _duckdb_errors(path), duckdb.connect() as con:
             con.execute("SET TimeZone = 'UTC'")
-            columns = _columns(parquet)
+            columns = _columns(parquet, spelling.written)
             con.sql(f"SELECT {columns} FROM read_parquet({literal(parquet)})").write_csv(str(partial), header=True)
         return str(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
@@ -118,9 +118,9 @@ def publish(parquet: Path, target: str) -> str:
     return str(path)
 
 
-def _columns(parquet: Path) -> str:
+def _columns(parquet: Path, listed: Callable[[pa.Schema], str]) -> str:
     try:
-        return readable(pq.read_schema(parquet))
+        return listed(pq.read_schema(parquet))
     except (OSError, pa.ArrowException):
         raise InvalidInput(
             "the synthetic file cannot be written out: it is gone. Materialize `synthetic` again, which is free; what "
@@ -136,7 +136,7 @@ def _publish_duckdb(parquet: Path, uri: str) -> str:
     with _duckdb_errors(path), duckdb.connect(str(path)) as con:
         if where:
             con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(where[-1])}")
-        columns = _columns(parquet)
+        columns = _columns(parquet, readable)
         con.execute("SET TimeZone = 'UTC'")
         con.execute("BEGIN")
         con.execute(f"CREATE OR REPLACE TABLE {staging} AS SELECT {columns} FROM read_parquet(?)", [str(parquet)])

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import duckdb_uri, refusals, stored
+from dp_synth_pipeline.tabular import duckdb_uri, refusals, spelling, stored
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
@@ -44,6 +44,9 @@ CSV_DIALECT = """header=true, skip=0, strict_mode=true, quote='"', escape='"', n
 
 MEMORY_LIMIT = "768MB"
 """What DuckDB may hold before it spills to disk beside the snapshot."""
+
+
+Stored = tuple[Mapping[str, pa.DataType], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,8 @@ class Source:
     """Where rows come from: a SQL relation, and a file that must exist for it; or a warehouse.
 
     `uri` holds no secret, and `where` is the declared row filter, in the source's own SQL. `text`, `durations`
-    and `booleans` name the columns of a CSV that a person declared to be so, and whose type is not guessed. `parquet` are
-    the files whose footers tell zones and durations.
+    and `booleans` name the columns of a CSV that a person declared to be so, and whose type is not guessed; `told` is what
+    was declared about its dates. `parquet` are the files whose footers tell zones and durations.
     """
 
     uri: str
@@ -80,6 +83,7 @@ class Source:
     text: tuple[str, ...] = ()
     durations: tuple[str, ...] = ()
     booleans: tuple[str, ...] = ()
+    told: spelling.Told = field(default_factory=spelling.Told)
     parquet: tuple[Path, ...] = ()
     warehouse: engines.Warehouse | None = None
     where: str | None = None
@@ -133,8 +137,9 @@ def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
         text, durations, booleans = (
             tuple(n for n, k in kinds.items() if k == kind) for kind in (Kind.CATEGORY, Kind.DURATION, Kind.BOOLEAN)
         )
+        told = spelling.declared(declared or {})
         relation = f"read_csv({literal(path)}, {CSV_DIALECT})"
-        return Source(uri, relation, found[0], text=text, durations=durations, booleans=booleans)
+        return Source(uri, relation, found[0], text=text, durations=durations, booleans=booleans, told=told)
     raise InvalidInput(f"{shown(uri)}: unknown kind of source. Give {engines.FORMS}.")
 
 
@@ -172,9 +177,15 @@ def snapshot(
     partial, staged = path.with_suffix(".partial"), path.with_suffix(".staged")
     try:
         with _connection(path.parent) as con, refusals.explained(source, header):
-            storage = _types(con, source, header)
+            storage, formats = _types(con, source, header)
             schema = schema_lib.build(
-                storage, declared, nulls=nulls, other=other, unit_column=unit.column, complete=complete
+                storage,
+                declared,
+                nulls=nulls,
+                other=other,
+                unit_column=unit.column,
+                complete=complete,
+                formats=formats,
             )
             if source.warehouse is not None:
                 engines.stage(source.warehouse, _needed(schema, unit), source.where, staged)
@@ -193,7 +204,7 @@ def snapshot(
     return Snapshot(path, schema, digest, units)
 
 
-def storage_types(source: Source) -> dict[str, pa.DataType]:
+def storage_types(source: Source) -> Mapping[str, pa.DataType]:
     """Return column names and storage types, which are public; a CSV's types are detected from its rows.
 
     Raises:
@@ -201,7 +212,7 @@ def storage_types(source: Source) -> dict[str, pa.DataType]:
     """
     header = refusals.header(source)
     with tempfile.TemporaryDirectory() as spill, _connection(Path(spill)) as con, refusals.explained(source, header):
-        return _types(con, source, header)
+        return _types(con, source, header)[0]
 
 
 @contextmanager
@@ -218,9 +229,12 @@ def _connection(folder: Path):
         con.close()
 
 
-def _types(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> dict[str, pa.DataType]:
-    """Return the storage types of all columns; the view `source` is open then, unless a warehouse must be staged first."""
-    return _open(con, source, header) if source.warehouse is None else source.warehouse.types()
+def _types(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> Stored:
+    """Return the storage types of all columns, and how a CSV writes its dates and datetimes.
+
+    The view `source` is open then, unless a warehouse must be staged first.
+    """
+    return _open(con, source, header) if source.warehouse is None else (source.warehouse.types(), {})
 
 
 def _needed(schema: TableSchema, unit: PrivacyUnit) -> list[str]:
@@ -234,18 +248,24 @@ def _open_staged(con: duckdb.DuckDBPyConnection, staged: Path) -> None:
     stored.open_rows(con, [staged], None)
 
 
-def _open(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> dict[str, pa.DataType]:
+def _open(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> Stored:
+    spelled = spelling.Spelling()
     if source.attach is not None:
         con.execute(f"ATTACH {literal(source.attach)} AS source_db (READ_ONLY)")
     if source.table is not None:
         con.register(WHOLE, source.table)
     else:
-        read = replace(source, text=(*source.text, *_spelled(con, source, header))) if source.is_csv else source
-        con.execute(f"CREATE VIEW {WHOLE} AS SELECT * FROM {_relation(read, header)}")
+
+        def read(text: Iterable[str]) -> str:
+            return _relation(replace(source, text=(*source.text, *text)), header)
+
+        if source.is_csv:
+            spelled = spelling.find(con, source, read, header.names)
+        con.execute(f"CREATE VIEW {WHOLE} AS SELECT *{spelled.replaced} FROM {read(spelled.text)}")
     refusals.check_filter(con, WHOLE, source.where)
     kept = f" WHERE ({source.where})" if source.where else ""
     con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM {WHOLE}{kept}")
-    return stored.open_rows(con, source.parquet, source.table)
+    return stored.open_rows(con, source.parquet, source.table), spelled.formats
 
 
 def _relation(source: Source, header: refusals.Header) -> str:
@@ -255,18 +275,6 @@ def _relation(source: Source, header: refusals.Header) -> str:
     pairs = [f"{literal(n)}: '{kind}'" for kind, names in declared.items() for n in names if n in header.names]
     types = f", types={{{', '.join(pairs)}}}" if pairs else ""
     return f"{source.relation.removesuffix(')')}, delim={literal(header.delimiter)}{types})"
-
-
-def _spelled(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Header) -> tuple[str, ...]:
-    """Return columns that DuckDB takes for booleans though their cells say `yes` and `no`, or `T` and `F`: text to keep."""
-    types = con.execute(f"DESCRIBE SELECT * FROM {_relation(source, header)}").fetchall()
-    found = [name for name, kind, *_ in types if kind == "BOOLEAN" and name not in source.booleans]
-    if not found:
-        return ()
-    as_text = _relation(replace(source, text=(*source.text, *found)), header)
-    plain = ", ".join(f"bool_and(lower({quoted(n)}) IN ('true', 'false'))" for n in found)
-    (answers,) = con.execute(f"SELECT {plain} FROM {as_text}").fetchall()
-    return tuple(name for name, answer in zip(found, answers, strict=True) if answer is False)
 
 
 def _selection(schema: TableSchema, unit: PrivacyUnit) -> str:

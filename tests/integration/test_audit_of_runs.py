@@ -10,10 +10,15 @@ import dagster as dg
 import duckdb
 import pytest
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
+from typer.testing import CliRunner
 
+from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model import descent
 from dp_synth_pipeline.model.clipping import OnePassClipping
 from dp_synth_pipeline.model.sampling import PoissonSampler
+from dp_synth_pipeline.orchestration import cli, restricted
+from dp_synth_pipeline.orchestration.cli import running
+from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.privacy.audit import NAMES
 from tests.integration.conftest import failure, steps
 
@@ -82,7 +87,61 @@ def test_a_run_with_half_the_noise_is_caught_and_publishes_nothing(bench, monkey
     assert files(folder / "generator") == before, "the weights of the last good run stay"
     assert published(bench) == table
     assert not json.loads((folder / "audit_failed.json").read_text())["passed"]
-    assert [r.state for r in bench.ledger.releases("people")] == ["settled", "started"], "it stays charged in full"
+    assert_ended_and_charged(bench, told.description)
+
+
+def assert_ended_and_charged(bench, told: str) -> None:
+    """Nobody finds the release open: all that started is charged, the rest is given back, and the record says why."""
+    release = bench.ledger.releases("people")[-1]
+    entries = bench.ledger.entries(release_id=release.id)
+    assert release.state == "settled"
+    assert release.charged_cost == sum(e.cost for e in entries) < release.reserved_cost
+    (training,) = (e for e in entries if e.mechanism == "training")
+    assert training.steps_started == training.steps_paid > 0, "every step that ran is charged"
+    assert bench.ledger.balance("people").cost_held == 0
+    assert f"Release {release.id} is settled" in told
+    assert "its weights are not released, since the audit of what ran failed (audit_noise)" in release.why
+    assert bench.ledger.history("people")[-1].facts["note"] == {"why": release.why, "who": f"run {release.run_id}"}
+    bench.ledger.verify()
+
+
+def test_a_failed_audit_is_told_as_such_and_no_later_attempt_goes_on_with_its_training(bench, monkeypatch: Patch):
+    half_the_noise(monkeypatch)
+    result = bench.refresh(**QUICK)
+    assert "Release" in running._outcome(result).message
+    assert "audit_noise" in running._outcome(result).message
+    monkeypatch.undo()
+    (release,) = bench.ledger.releases("people")
+    head = bench.ledger.head()
+    again = only(bench, "generator")
+    assert failure(again).user_failure_data.metadata["error"].value == "ReleaseStateError"
+    assert "a new release is a new charge" in failure(again).user_failure_data.description
+    assert bench.ledger.head() == head
+    assert (bench.store / "restricted/people" / release.id / "snapshot.parquet").exists()
+    assert restricted.purge(StoreResource(root=str(bench.store)).get(), bench.ledger, "people")
+    assert not (bench.store / "restricted/people" / release.id).exists(), "its real rows may go"
+    assert bench.refresh(**QUICK).success
+
+
+def test_an_audit_that_fails_while_the_ledger_is_away_names_the_command_that_ends_the_release(
+    bench, monkeypatch: Patch
+):
+    half_the_noise(monkeypatch)
+    monkeypatch.setattr(Ledger, "settle", lambda *_, **__: 1 / 0)
+    told = failure(bench.refresh(**QUICK)).user_failure_data
+    monkeypatch.undo()
+    (release,) = bench.ledger.releases("people")
+    assert (told.metadata["error"].value, release.state) == ("AuditFailed", "started")
+    assert f"dp-synth ledger settle {release.id} --why REASON" in told.description
+    done = CliRunner().invoke(
+        cli.app, ["ledger", "settle", release.id, "--why", "its audit failed", "--who", "Ada", "--ledger", bench.url]
+    )
+    assert done.exit_code == 0, done.output
+    assert bench.ledger.release(release.id).state == "settled"
+    assert bench.ledger.history("people")[-1].facts["note"] == {"why": "its audit failed", "who": "Ada"}
+    shown = CliRunner().invoke(cli.app, ["ledger", "show", "people", "--ledger", bench.url]).output
+    assert f"Settled {release.id[:12]}: its audit failed." in shown
+    assert "If it is dead" not in shown
 
 
 @pytest.mark.parametrize(("mutant", "name"), [(twice_the_rate, "audit_sampling"), (no_clip, "audit_clipping")])
@@ -94,16 +153,23 @@ def test_a_run_that_did_not_do_what_was_charged_is_caught_and_makes_nothing(
     assert not result.success
     assert [n for n, e in evaluations(result).items() if not e.passed] == [name]
     monkeypatch.undo()
-    job = bench.definitions(**QUICK).resolve_job_def("people_refresh")
-    later = job.execute_in_process(  # nor do later links, run alone, find anything to publish
-        instance=bench.instance,
-        raise_on_error=False,
-        asset_selection=[dg.AssetKey(["people", name]) for name in ("synthetic", "published")],
-        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-    )
-    assert not later.success
+    assert not only(bench, "synthetic", "published").success  # nor do later links, run alone, find anything to publish
     assert not (bench.folder / "warehouse.duckdb").exists()
     assert not (bench.store / "releasable/people/generator/generator.safetensors").exists()
+
+
+def only(bench, *links: str):
+    """Run some links of the chain alone, on what earlier ones left."""
+    return (
+        bench.definitions(**QUICK)
+        .resolve_job_def("people_refresh")
+        .execute_in_process(
+            instance=bench.instance,
+            raise_on_error=False,
+            asset_selection=[dg.AssetKey(["people", name]) for name in links],
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )
+    )
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -222,7 +222,10 @@ def test_a_release_that_died_before_its_training_is_settled_by_its_id(shell):
     release = shell.ledger().reserve("t", key="k", epsilon=2.0, delta=1e-5, own_delta=1e-8, **facts)
     shell.ledger().start(release.id, "profile", [DiscreteGaussian(20.0, 1, 9)])
     assert f"dp-synth ledger settle {release.id}" in shell("ledger", "show", "t").text
-    assert shell("ledger", "settle", release.id, "--why", "the machine died").code == 0
+    assert shell("ledger", "settle", release.id, "--why", "the machine died", "--who", "Ada").code == 0
     assert shell.ledger().release(release.id).state == "settled"
+    assert shell.ledger().history("t")[-1].facts["note"] == {"why": "the machine died", "who": "Ada"}
+    assert f"Settled {release.id[:12]}: the machine died." in shell("ledger", "show", "t").text
+    assert shell("ledger", "verify").code == 0
     assert 0 < shell.ledger().balance("t").cost_spent < release.reserved_cost
     assert shell("ledger", "settle", "nothing", "--why", "x").code == 2

@@ -125,6 +125,71 @@ def test_a_cached_profile_of_one_partition_is_never_reused_for_another(parted):
     assert paid == [2, 2]
 
 
+@pytest.fixture
+def profiled(parted, monkeypatch):
+    """A partitioned table with two profiles, and `dp-synth profile` on its store."""
+    parted.ledger.open_account("roomy", epsilon=9.0, delta=1e-3, rule="plan", unit_in_one_block=True, why="test")
+    for city in ("Rome", "Oslo"):
+        assert run(parted, CITIES, [city], upto="profile", account="roomy").success
+    monkeypatch.setenv("DP_SYNTH_HOME", str(parted.folder))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def ask(*args: str) -> tuple[int, str]:
+        done = CliRunner().invoke(cli.app, ["profile", *args])
+        return done.exit_code, " ".join(f"{done.output} {done.exception or ''}".split())
+
+    return ask
+
+
+def test_each_partitions_profile_is_shown_and_without_one_they_are_listed(parted, profiled):
+    rome, oslo = (r.id for r in parted.ledger.releases("roomy"))
+    code, text = profiled("show", "people")
+    assert (code, rome[:12] in text, oslo[:12] in text) == (0, True, True)
+    assert text.index("Oslo") < text.index("Rome")
+    code, text = profiled("show", "people", "--partition", "Rome")
+    assert (code, rome in text, oslo in text) == (0, True, False)
+    assert "people, partition Rome: measured 0 days ago" in text
+    for other in ("Lima", "../Rome", "Rome..Oslo"):
+        code, text = profiled("show", "people", "--partition", other)
+        assert (code != 0, "it has: Oslo, Rome" in text) == (True, True)
+    assert "has no profile of a table 'nobody'; it has: people" in profiled("show", "nobody")[1]
+
+
+def test_a_partitions_profile_is_renewed_by_name_and_the_others_are_reused(parted, profiled):
+    code, text = profiled("renew", "people")
+    assert (code != 0, "--partition KEY. It has: Oslo, Rome." in text) == (True, True)
+    code, text = profiled("renew", "people", "--partition", "Rome", "--why", "drift")
+    assert (code, "The next refresh of people, partition Rome measures its profile anew." in text) == (0, True)
+    listed = profiled("show", "people")[1]
+    assert (listed.count("measured anew"), listed.count("reused")) == (1, 1)
+    for city in ("Rome", "Oslo"):
+        assert run(parted, CITIES, [city], upto="profile", account="roomy").success
+    paid = [len(parted.ledger.entries(release_id=r.id)) for r in parted.ledger.releases("roomy")]
+    assert paid == [2, 2, 2, 0]
+
+
+def test_a_profile_of_a_range_is_found_by_its_first_and_last_partition(parted, monkeypatch):
+    assert run(parted, {**MONTHS, "backfill": "single_run"}, ["2024-01-01", "2024-03-01"], upto="profile").success
+    monkeypatch.setenv("DP_SYNTH_HOME", str(parted.folder))
+    for name in ("2024-01-01..2024-03-01", "2024-01-01--2024-03-01"):
+        done = CliRunner().invoke(cli.app, ["profile", "show", "people", "--partition", name])
+        assert done.exit_code == 0, done.output
+        assert "partition 2024-01-01--2024-03-01: measured" in " ".join(done.output.split())
+
+
+def test_a_table_that_was_refreshed_as_a_whole_too_shows_and_renews_that_profile(parted, profiled):
+    from dp_synth_pipeline.orchestration import reuse
+
+    table = parted.store / "releasable/people"
+    for file in (reuse.PROFILE, reuse.FACTS):
+        (table / file).write_text((table / "partition=Rome" / file).read_text())
+    text = profiled("show", "people")[1]
+    assert text.index("Oslo") < text.index("people: measured 0 days ago")
+    code, text = profiled("renew", "people")
+    assert (code, "Its partitions keep theirs" in text) == (0, True)
+    assert (reuse.read(table).origin.renew is None, reuse.read(table / "partition=Rome").origin.renew) == (False, None)
+
+
 def test_a_refresh_of_one_partition_keeps_the_snapshot_that_another_still_needs(parted):
     parted.ledger.open_account("roomy", epsilon=9.0, delta=1e-3, rule="plan", unit_in_one_block=True, why="test")
     for city in ("Rome", "Oslo", "Rome"):

@@ -13,7 +13,7 @@ from dagster._scheduler.scheduler import launch_scheduled_runs
 from rich.console import Console
 
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.cli import answers
+from dp_synth_pipeline.orchestration.cli import forecasting
 from dp_synth_pipeline.orchestration.schedules import ticks
 from tests.integration.conftest import people
 
@@ -59,7 +59,7 @@ def test_refusals_come_exactly_where_the_forecast_said(weekly, tmp_path):
     ledger, instance, workspace = weekly
     mondays = ticks([CRON], datetime.now(UTC) + timedelta(days=200))
     told = io.StringIO()
-    answers.forecast(ledger, "people", 200, 1.0, CRON, Console(file=told, width=400))
+    forecasting.forecast(ledger, "people", 200, 1.0, CRON, Console(file=told, width=400))
     fits = next(n for n, day in enumerate(mondays) if f"exhausted on {day:%d %B %Y}" in told.getvalue())
     assert 2 <= fits <= 12
     assert f"; {fits} fit" in told.getvalue()

@@ -2,7 +2,6 @@
 
 import dagster as dg
 
-from dp_synth_pipeline.errors import AuditFailed
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model.spec import Method
 from dp_synth_pipeline.orchestration import audits, headline, metadata, progress, unprotected
@@ -56,10 +55,11 @@ def generator(settings: TableSettings) -> dg.AssetsDefinition:
             # Begun before training, which then leaves it its room; measured before the settlement, which is final.
             begun = headline.begin(settings, book, refresh.release, columns) if isinstance(book, Ledger) else None
             learnt, facts = learning.learn(folder, report)
+            failed = audits.ended(learning.audit, book, refresh.release)
             audits.keep(learning.audit, folder, refresh.release)
             yield from audits.evaluations(settings, learning.audit)
-            if learning.audit is not None and not learning.audit.passed:
-                raise AuditFailed(learning.audit.failed)  # before it is settled and saved: nobody may draw from it
+            if failed is not None:
+                raise failed  # before it is saved: nobody may draw from it
             figures = headline.measure(begun, refresh, codec, learnt, profile.rows)
             release = learning.settle()
             about = {"release": release.id, "schema": refresh.schema, "guarantee": settings.privacy, **facts}

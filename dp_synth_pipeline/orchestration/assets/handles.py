@@ -53,8 +53,9 @@ class Refresh:
 
 
 def dump_schema(schema: TableSchema) -> str:
-    """Write a schema as JSON text."""
-    return _SCHEMA.dump_json(schema).decode()
+    """Write a schema as JSON text; a format stands there only if there is one, so it is no change where there is none."""
+    none = {i: {"format"} for i, c in enumerate(schema.columns) if c.format is None}
+    return _SCHEMA.dump_json(schema, exclude={"columns": none}).decode()
 
 
 def load_schema(text: str) -> TableSchema:

@@ -1,9 +1,7 @@
-"""What `dp-synth ledger` prints: balances, history, what would fit, when an account is exhausted, exports."""
+"""What `dp-synth ledger` prints: balances, history, what would fit, exports."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import typer
@@ -11,12 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, LedgerCorrupted
-from dp_synth_pipeline.ledger import Ledger, advice
+from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.ledger import export as exports
 from dp_synth_pipeline.orchestration import statements
-from dp_synth_pipeline.orchestration.planning import THRESHOLD_SHARE
-from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, ticks
-from dp_synth_pipeline.privacy.filter import NANO
 from dp_synth_pipeline.tabular import sink
 
 
@@ -47,7 +42,7 @@ def show(book: Ledger, account: str | None, console: Console) -> None:
 
 def _releases(book: Ledger, account: str, console: Console) -> None:
     table = Table("release", "when", "table", "state", "ε", "δ", "run", title="Releases", title_justify="left")
-    open_entries = []
+    open_entries, ended = [], []
     for r in book.releases(account):
         epsilon = f"{r.final_epsilon:.3f}" if r.final_epsilon is not None else f"≤ {r.epsilon:g}"
         delta = f"{r.final_delta:.1e}" if r.final_delta is not None else f"≤ {r.delta:.1e}"
@@ -61,7 +56,11 @@ def _releases(book: Ledger, account: str, console: Console) -> None:
                     highlight=False,
                     soft_wrap=True,
                 )
+        elif r.state == "settled" and r.why:
+            ended.append(f"Settled {r.id[:12]}: {r.why}.")
     console.print(table)
+    for line in ended:
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     for e in open_entries:
         console.print(
             f"Open: {e.mechanism}, {e.steps_started} of {e.steps_paid} steps started. If it is dead: "
@@ -92,63 +91,6 @@ def can(book: Ledger, account: str, epsilon: float, delta: float | None, console
     console.print(
         f"Yes: {many} more of epsilon {epsilon:g} would be admitted now. Nothing was charged.", highlight=False
     )
-
-
-def forecast(
-    book: Ledger, account: str | None, days: int, epsilon: float | None, every: str | None, console: Console
-) -> None:
-    """Print for each scheduled account when it is exhausted, and the epsilon at which all refreshes fit."""
-    planned = _assumed(account, epsilon, every) if every else _scheduled(account, epsilon)
-    if not planned:
-        raise InvalidInput(
-            "no table of this project has a schedule for that account; write `schedule: 0 3 * * 1` in its YAML, or "
-            "assume one: dp-synth ledger forecast ACCOUNT --every '0 3 * * 1' --epsilon E."
-        )
-    until = datetime.now(UTC) + timedelta(days=days)
-    for name, asks in planned.items():
-        dates = ticks([cron for cron, _ in asks], until)
-        largest = max(e for _, e in asks)
-        own = book.account(name).delta * THRESHOLD_SHARE
-        found = advice.forecast(book.capacity(name, epsilon=largest, own_delta=own), dates)
-        what = f"[bold]{name}[/]: {len(dates)} refreshes of epsilon {largest:g} in {days} days; "
-        if found.first_refused is None:
-            console.print(f"{what}all fit.", highlight=False, soft_wrap=True)
-            continue
-        fit = book.affordable(name, times=len(dates), own_delta=own)
-        console.print(
-            f"{what}{found.fits} fit, and the account is exhausted on {found.first_refused:%d %B %Y}. All {len(dates)} "
-            f"would fit at epsilon {fit:.3g} each{_noise(book, name, len(dates))}.",
-            highlight=False,
-            soft_wrap=True,
-        )
-
-
-def _noise(book: Ledger, account: str, times: int) -> str:
-    """Say how much more noise than the last settled release's would let `times` more of it fit; nothing without one."""
-    opened, balance = book.account(account), book.balance(account)
-    settled = [r for r in book.releases(account) if r.state == "settled"]
-    if opened.order is None or not settled:
-        return ""
-    events = [e for entry in book.entries(release_id=settled[-1].id) for e in entry.events]
-    factor = advice.noise_factor(events, times, opened.order, balance.cost_left / NANO, opened.relation)
-    return "" if factor is None else f", or with {factor:.3g} times the noise of the last release"
-
-
-def _assumed(account: str | None, epsilon: float | None, every: str) -> dict[str, list[tuple[str, float]]]:
-    if account is None or epsilon is None:
-        raise InvalidInput("--every needs an account and --epsilon.")
-    return {account: [(every, epsilon)]}
-
-
-def _scheduled(account: str | None, epsilon: float | None) -> dict[str, list[tuple[str, float]]]:
-    from dp_synth_pipeline.orchestration.build import project_definitions
-
-    found: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    for schedule in project_definitions().schedules or ():
-        tags = getattr(schedule, "tags", {})
-        if ACCOUNT in tags and account in (None, tags[ACCOUNT]):
-            found[tags[ACCOUNT]].append((str(schedule.cron_schedule), epsilon or float(tags[EPSILON])))  # type: ignore[union-attr]
-    return found
 
 
 def export(book: Ledger, account: str | None, format: str, out: str) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.cli import answers
+from dp_synth_pipeline.orchestration.cli import answers, forecasting
 from dp_synth_pipeline.orchestration.resources import ledger_url
 from dp_synth_pipeline.privacy import events
 
@@ -128,11 +128,11 @@ def settle(
     mechanism that started, in full: what is left to do when it died before its training.
     """
     book = _book(ledger)
-    steps = ""
+    who, steps = who or getpass.getuser(), ""
     if at_mark:
-        entry = book.settle_at_mark(what, why=why, who=who or getpass.getuser())
+        entry = book.settle_at_mark(what, why=why, who=who)
         what, steps = entry.release_id, f"{entry.steps_paid} steps charged, "
-    release = book.settle(_release(book, what))
+    release = book.settle(_release(book, what), why=why, who=who)
     Console().print(f"Settled release {release.id[:12]}: {steps}epsilon {release.final_epsilon:.4g}.", highlight=False)
 
 
@@ -187,8 +187,11 @@ def forecast(
     every: Annotated[str | None, typer.Option(help="A cron to assume instead of the project's schedules.")] = None,
     ledger: Url = "",
 ) -> None:
-    """Say when the schedules exhaust an account, and the epsilon at which all their refreshes would fit."""
-    answers.forecast(_book(ledger), account, days, epsilon, every, Console())
+    """Say when the schedules exhaust an account, and the epsilon at which all their refreshes would fit.
+
+    A refresh of a partition is charged to its own block, so of those it says which block refuses first.
+    """
+    forecasting.forecast(_book(ledger), account, days, epsilon, every, Console())
 
 
 @app.command("export")

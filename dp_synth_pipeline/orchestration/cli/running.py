@@ -28,6 +28,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from dp_synth_pipeline.errors import AuditFailed
 from dp_synth_pipeline.orchestration import progress
 
 
@@ -145,11 +146,12 @@ def _outcome(result: dg.ExecuteInProcessResult) -> Outcome:
 
 
 def _explain(outcome: Outcome, failure: Any) -> None:
-    if outcome.failed_checks:
+    told = failure.user_failure_data
+    error = (told.metadata or {}).get("error") if told is not None else None
+    if outcome.failed_checks and (error is None or error.value != AuditFailed.__name__):
         names = ", ".join(outcome.failed_checks)
         outcome.message = f"blocking checks failed: {names}. The table was not published; the one before is intact."
         return
-    told = failure.user_failure_data
     if told is None:
         if failure.error is not None:
             outcome.message = f"a step stopped on {failure.error.cls_name}; see the run's log in the Dagster UI."

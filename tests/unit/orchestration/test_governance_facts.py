@@ -9,6 +9,7 @@ from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import governance
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.orchestration.unprotected import FOLDER
+from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.validation.card import to_json
 from dp_synth_pipeline.validation.governance import render_governance
@@ -63,6 +64,17 @@ def test_what_is_no_card_is_told_and_stops_nothing(ledger, store):
     (table,) = governance.facts(ledger, store)["tables"]
     assert table["card"] is None
     assert "expected a release card" in table["card_problems"][0]
+
+
+def test_what_was_settled_for_a_reason_released_no_table(ledger, store):
+    release = ledger.reserve(
+        "people", key="lost", table="lost", run_id="run-2", code_version="c", epsilon=1.0, delta=1e-6
+    )
+    ledger.start(release.id, "training", [Gaussian(10.0)])
+    ended = ledger.settle(release.id, why="its audit failed", who="run run-2")
+    assert (ended.state, ended.released) == ("settled", False)
+    assert released(ledger).released
+    assert [t["table"] for t in governance.facts(ledger, store)["tables"]] == ["people"]
 
 
 def test_the_same_content_under_another_name_is_the_same_source(ledger, store):

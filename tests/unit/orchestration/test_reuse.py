@@ -6,15 +6,18 @@ import json
 from dataclasses import replace
 
 import pytest
+from pydantic import TypeAdapter
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import reuse
+from dp_synth_pipeline.orchestration.assets.handles import dump_schema, load_schema
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Threshold
 from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 COUNT, HISTOGRAMS = DiscreteLaplace(25.0, 1), (DiscreteGaussian(30.0, 1, 3), Threshold(1e-9))
 PROFILE = TableProfile(
@@ -80,6 +83,30 @@ def test_a_profile_of_other_facts_or_another_account_is_not_reused(kept, ledger,
     cached, why_not = found(kept, ledger, **changes)
     assert cached is None
     assert told in why_not
+
+
+BORN = (Column("born", Kind.DATE, "date32[day]"),)
+
+
+def test_another_format_of_a_csv_is_no_reason_to_measure_it_again(kept, ledger):
+    """Formats shape what is written; a profile kept before there were any is as good."""
+    folder, release = kept
+    before = TypeAdapter(TableSchema).dump_json(TableSchema(BORN), exclude={"columns": {0: {"format"}}}).decode()
+    schemas = [dump_schema(TableSchema((replace(BORN[0], format=f),))) for f in (None, "%d.%m.%Y", "%m/%d/%Y")]
+    assert schemas[0] == before
+    reuse.keep(folder, PROFILE, release, reuse.facts(settings(), release, before))
+    assert all(found(kept, ledger, schema=text)[0] is not None for text in schemas)
+    assert [load_schema(text)["born"].format for text in schemas] == [None, "%d.%m.%Y", "%m/%d/%Y"]
+
+
+def test_a_declared_format_says_how_cells_are_read_so_another_one_is_another_profile(kept, ledger):
+    folder, release = kept
+    declared = [settings(columns={"born": {"format": f}}) for f in ("%d/%m/%Y", "%m/%d/%Y")]
+    schemas = [dump_schema(TableSchema((replace(BORN[0], format=f),))) for f in ("%d/%m/%Y", "%m/%d/%Y")]
+    facts = [reuse.facts(s, release, text) for s, text in zip(declared, schemas, strict=True)]
+    reuse.keep(folder, PROFILE, release, facts[0])
+    assert reuse.find(folder, ledger, "people", facts[0])[0] is not None
+    assert reuse.find(folder, ledger, "people", facts[1]) == (None, "another schema than the cached profile's")
 
 
 def test_a_profile_measured_under_another_relation_is_not_reused(kept, ledger):

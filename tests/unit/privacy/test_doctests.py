@@ -14,6 +14,7 @@ MODULES = {
     "privacy.events": 1,
     "privacy.filter": 4,
     "privacy.replacement": 1,
+    "tabular.spelling": 1,
     "tabular.sql": 2,
     "model.plan": 1,
 }

@@ -116,6 +116,15 @@ def test_declared_facts_are_kept_and_named() -> None:
         ({"age": {"kind": "constant", "constant": "x"}}, r"constant 'x' is not a value of storage type int16"),
         ({"seen": {"zone": "Europe/Paris"}}, r"zone needs datetimes with a zone; storage type timestamp.us. has none"),
         ({"logged": {"zone": "Mars/Olympus"}}, r"zone: expected a name such as Europe/Paris, got 'Mars/Olympus'"),
+        (
+            {"seen": {"format": "dd.mm.yyyy"}},
+            r"column 'seen': format: expected the directives of a day, .* got 'dd.mm.yyyy'",
+        ),
+        ({"name": {"format": "%d.%m.%Y"}}, r"column 'name': format needs dates or datetimes; storage type string is"),
+        (
+            {"logged": {"format": "%d.%m.%Y %H:%M"}},
+            r"column 'logged': format: .* are written in UTC, so it should end in Z",
+        ),
         ({"name": {"other": "keep"}}, r"column 'name': other: expected one of drop, draw, got 'keep'"),
         ({"age": {"other": "draw"}}, r"column 'age': other: draw writes a label .* is integer stored as int16"),
         ({"age": {"kind": "category", "other": "draw"}}, r"this column is category stored as int16"),
@@ -189,8 +198,11 @@ def test_every_declaration_survives_json() -> None:
             "took": {"lower": "-1 days", "upper": "2 days"},
             "born": {"lower": "1900-01-31"},
             "name": {"kind": "ordinal", "categories": ["a", "b"], "other": "draw"},
+            "seen": {"format": "%d.%m.%Y %H:%M"},
         },
+        formats={"born": "%m/%d/%Y"},
     )
+    assert (built["born"].format, built["seen"].format, built["logged"].format) == ("%m/%d/%Y", "%d.%m.%Y %H:%M", None)
     adapter = TypeAdapter(TableSchema)
     assert adapter.validate_json(adapter.dump_json(built)) == built
 

@@ -1,0 +1,184 @@
+"""What the schedules will ask of an account, tick by tick, and which of those refreshes the ledger would admit.
+
+A refresh of a partition is charged to the block that it reads, on top of what all rows were charged; any other refresh is
+charged to all rows. So each is asked about in the order in which it is due. Assumed, and said in what is printed: every
+schedule is on, a refresh costs all that it may, and nothing else is charged meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+
+import dagster as dg
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Account, Ask, Ledger
+from dp_synth_pipeline.orchestration import partitions, planning
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.preflight import ASKS, asked_of
+from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, due, ticks
+
+LEAST = 1e-3
+"""No smaller epsilon is worth naming."""
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """One schedule: when it ticks, and what one tick refreshes.
+
+    Attributes:
+        epsilon: the most that one refresh costs.
+        settings: what is known of a partitioned table; None for one that is refreshed as a whole.
+    """
+
+    table: str
+    cron: str
+    epsilon: float
+    settings: TableSettings | None = None
+
+    @property
+    def plan(self) -> str | None:
+        """The declared plan of which each refresh of a partition is a use."""
+        return None if self.settings is None else self.settings.plan
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether each refresh is charged to the block that it reads."""
+        return self.settings is not None and partitions.charges_blocks(self.settings)
+
+
+@dataclass(frozen=True)
+class Due:
+    """One refresh that a schedule will ask for.
+
+    Attributes:
+        key: its partition; empty for a table that is refreshed as a whole.
+        ask: what it asks of the account.
+    """
+
+    at: datetime
+    table: str
+    key: str
+    ask: Ask
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """What becomes of some of the refreshes that are due.
+
+    Attributes:
+        dues: all of them, in their order.
+        fits: for each of them, whether it would be admitted.
+    """
+
+    dues: tuple[Due, ...]
+    fits: tuple[bool, ...]
+
+    @property
+    def first_refused(self) -> Due | None:
+        """The first that would be refused; None if all fit."""
+        return next((due for due, fits in zip(self.dues, self.fits, strict=True) if not fits), None)
+
+    @property
+    def largest(self) -> float:
+        """The largest epsilon that any of them asks for; 0 if none is due."""
+        return max((due.ask.epsilon for due in self.dues), default=0.0)
+
+    @property
+    def blocks(self) -> Counter[str]:
+        """How many of them each block would pay for."""
+        return Counter(block for due in self.dues for block in due.ask.blocks)
+
+
+def scheduled(
+    definitions: dg.Definitions, account: str | None = None, epsilon: float | None = None
+) -> dict[str, list[Scheduled]]:
+    """Return the refresh schedules of a project's tables by the account that they charge.
+
+    Args:
+        account: only this one's.
+        epsilon: what each refresh asks for, instead of what its table says.
+    """
+    found: dict[str, list[Scheduled]] = defaultdict(list)
+    jobs = {job.name: job.metadata or {} for job in definitions.jobs or ()}
+    for schedule in definitions.schedules or ():
+        if not isinstance(schedule, dg.ScheduleDefinition):
+            continue
+        cron, tags, table = str(schedule.cron_schedule), schedule.tags, schedule.job_name.removesuffix("_refresh")
+        about = jobs.get(schedule.job_name, {}) if schedule.name == f"{table}_refresh_schedule" else {}
+        if ACCOUNT in tags:
+            found[tags[ACCOUNT]].append(Scheduled(table, cron, epsilon or float(tags[EPSILON])))
+        elif ASKS in about:
+            settings = asked_of(about, table)
+            paying, asks = settings.charge
+            changed = settings.model_copy(update={"epsilon": epsilon or asks})
+            found[paying].append(Scheduled(table, cron, epsilon or asks, changed))
+    return {name: known for name, known in found.items() if account in (None, name)}
+
+
+def dues(account: Account, known: Iterable[Scheduled], until: datetime) -> list[Due]:
+    """Return every refresh that some schedules ask an account for between now and `until`, in their order."""
+    found: list[Due] = []
+    for one in known:
+        cut = None if one.settings is None else one.settings.partitions
+        if one.settings is None or cut is None:
+            ask = Ask(one.epsilon, account.delta, account.delta * planning.THRESHOLD_SHARE)
+            found += [Due(at, one.table, "", ask) for at in ticks([one.cron], until)]
+            continue
+        ask, parts = Ask(**asdict(planning.ask(one.settings, account.delta))), partitions.definition(cut)
+        for at in ticks([one.cron], until):
+            for key in due(parts, at):
+                blocks = (partitions.block(cut, key),) if one.in_blocks else ()
+                found.append(Due(at, one.table, key, replace(ask, blocks=blocks)))
+    return sorted(found, key=lambda d: d.at)
+
+
+def foretell(ledger: Ledger, account: str, due: Sequence[Due]) -> Foretold:
+    """Return which refreshes would be admitted, each after those before it that were; change nothing."""
+    return Foretold(tuple(due), tuple(ledger.foretold(account, [d.ask for d in due])))
+
+
+def chosen(told: Foretold, wanted: Callable[[Due], bool]) -> Foretold:
+    """Return what becomes of some of the refreshes, the others being due as well."""
+    pairs = [(d, fits) for d, fits in zip(told.dues, told.fits, strict=True) if wanted(d)]
+    return Foretold(tuple(d for d, _ in pairs), tuple(fits for _, fits in pairs))
+
+
+def uses(ledger: Ledger, account: str, plan: str, due: Sequence[Due]) -> tuple[Foretold, int]:
+    """Return which uses of a declared plan are left for the refreshes that are due, and how many are left."""
+    left = next((p.times - p.used for p in ledger.plans(account) if p.name == plan), 0)
+    return Foretold(tuple(due), tuple(i < left for i in range(len(due)))), left
+
+
+def affordable(ledger: Ledger, account: str, due: Sequence[Due], wanted: Callable[[Due], bool]) -> float:
+    """Return the largest epsilon, to three digits, at which all wanted refreshes fit, the others as they are; 0 for none.
+
+    What is returned was itself asked about and found to fit.
+    """
+
+    def fits(epsilon: float) -> bool:
+        asked = [replace(d, ask=replace(d.ask, epsilon=epsilon)) if wanted(d) else d for d in due]
+        return all(chosen(foretell(ledger, account, asked), wanted).fits)
+
+    low, high = LEAST, max((d.ask.epsilon for d in due if wanted(d)), default=0.0)
+    if high <= low or not fits(low):
+        return 0.0
+    while high > low * 1.002:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    rounded = float(f"{low * 0.995:.3g}")  # so that rounding takes away, and never adds
+    return rounded if fits(rounded) else low
+
+
+def sound(ledger: Ledger, one: Scheduled) -> str:
+    """Return why the ledger would refuse every refresh of a partitioned table, or nothing if it would not."""
+    if one.settings is None or not one.in_blocks:
+        return ""
+    try:
+        partitions.require_blocks(ledger, one.settings)
+    except InvalidInput as error:
+        return str(error)
+    return ""

@@ -1,0 +1,192 @@
+"""Forecasts of partitioned tables: what is foretold is what happens, and each refresh is charged to what it reads."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from rich.console import Console
+
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import forecasts
+from dp_synth_pipeline.orchestration.build import build_defs
+from dp_synth_pipeline.orchestration.cli import forecasting
+from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.privacy.events import Gaussian
+
+DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
+WEEKS = {**DAYS, "cadence": "weekly"}
+CITIES = {"column": "city", "values": ["Rome", "Oslo"]}
+DAILY, AHEAD = "0 3 * * *", 21
+
+
+def table(cut: dict | None = None, **changes) -> TableSettings:
+    facts = {"table": "visits", "source": "v.parquet", "account": "clinic", "epsilon": 0.5, "delta": 1e-5}
+    return TableSettings(**{**facts, "partitions": cut, "schedule": DAILY, **changes})
+
+
+@pytest.fixture
+def ledger(tmp_path) -> Ledger:
+    """Two accounts under Rule P: of blocks, and without; each admits two releases of epsilon 0.5 on any row."""
+    found = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    found.open_account("clinic", epsilon=1.0, delta=1e-4, rule="plan", unit_in_one_block=True, why="test")
+    found.open_account("whole", epsilon=1.0, delta=1e-4, rule="plan", why="test")
+    return found
+
+
+def foretold(ledger: Ledger, *tables: TableSettings, account: str = "clinic") -> forecasts.Foretold:
+    known = forecasts.scheduled(build_defs(list(tables)))[account]
+    until = datetime.now(UTC) + timedelta(days=AHEAD)
+    return forecasts.foretell(ledger, account, forecasts.dues(ledger.account(account), known, until))
+
+
+def said(ledger: Ledger, monkeypatch, *tables: TableSettings, epsilon: float | None = None) -> str:
+    monkeypatch.setattr(forecasting, "project", lambda: build_defs(list(tables)))
+    out = io.StringIO()
+    forecasting.forecast(ledger, None, AHEAD, epsilon, None, Console(file=out, width=400))
+    return " ".join(out.getvalue().split())
+
+
+def happens(ledger: Ledger, told: forecasts.Foretold, account: str = "clinic") -> list[bool]:
+    """Reserve every refresh in turn, as runs would, and say which were admitted."""
+    admitted = []
+    for number, due in enumerate(told.dues):
+        ledger.add_blocks(account, due.ask.blocks, why="test", who="test") if due.ask.blocks else None
+        try:
+            ledger.reserve(
+                account,
+                key=str(number),
+                epsilon=due.ask.epsilon,
+                delta=due.ask.delta,
+                own_delta=due.ask.own_delta,
+                blocks=due.ask.blocks,
+                table=due.table,
+                run_id="r",
+                code_version="1",
+            )
+            admitted.append(True)
+        except BudgetExceeded:
+            admitted.append(False)
+    return admitted
+
+
+def test_each_daily_refresh_touches_a_new_window_so_none_is_refused_however_many_there_are(ledger, monkeypatch):
+    told = foretold(ledger, table(DAYS, epsilon=1.0))
+    assert len(told.dues) == AHEAD
+    assert all(told.fits)
+    assert set(told.blocks.values()) == {1}
+    text = said(ledger, monkeypatch, table(DAYS, epsilon=1.0))
+    assert "visits, 21 refreshes of epsilon 1 in 21 days, of 21 daily windows of seen, each once" in text
+    assert "all fit. One refresh of a fresh window fits: epsilon 1 is left in it" in text
+    assert "exhausted" not in text
+    assert (
+        "Assumed: every schedule is on; a tick refreshes the newest window that is over, or each listed value" in text
+    )
+
+
+def test_what_all_rows_were_charged_counts_in_every_window(ledger, monkeypatch):
+    facts = {"delta": 1e-5, "table": "t", "run_id": "r", "code_version": "1"}
+    ledger.reserve("clinic", key="all", epsilon=0.6, **facts)
+    assert not any(foretold(ledger, table(DAYS)).fits)
+    text = said(ledger, monkeypatch, table(DAYS))
+    assert "0 fit, and the first that does not is 20" in text
+    assert "One refresh of a fresh window does not fit: epsilon 0.4 is left in it" in text
+    assert "since releases of all rows took 0.6" in text
+    assert "All 21 would fit at epsilon 0.39" in text
+    assert "all fit" in said(ledger, monkeypatch, table(DAYS), epsilon=0.39)
+
+
+def test_a_window_that_is_refreshed_again_and_again_is_charged_again_each_time(ledger, monkeypatch):
+    told = foretold(ledger, table(WEEKS))
+    assert max(told.blocks.values()) == 7
+    assert all(sum(told.fits[i] for i, d in enumerate(told.dues) if d.key == key) <= 2 for key in told.blocks)
+    assert "each up to 7 times" in (text := said(ledger, monkeypatch, table(WEEKS)))
+    assert "Of 7 refreshes of a fresh window 2 fit" in text
+    assert list(told.fits) == happens(ledger, told)
+
+
+def test_a_listed_value_is_charged_to_its_own_block_at_every_tick(ledger, monkeypatch):
+    told = foretold(ledger, table(CITIES))
+    assert [d.key for d in told.dues[:4]] == ["Rome", "Oslo", "Rome", "Oslo"]
+    assert list(told.fits) == [True] * 4 + [False] * 38
+    assert told.first_refused == told.dues[4]
+    text = said(ledger, monkeypatch, table(CITIES))
+    day = told.dues[4].at
+    assert "each value of city 21 times, charged to its own block each time; 4 fit" in text
+    assert f"and the first that does not is Rome on {day:%d %B %Y}" in text
+    assert list(told.fits) == happens(ledger, told)
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        [table(DAYS), table(None, table="all", epsilon=0.2, schedule="0 4 * * 1")],
+        [table(None, table="all", epsilon=0.3), table(DAYS, epsilon=0.3)],
+        [table(WEEKS, epsilon=0.1), table(WEEKS, table="more", epsilon=0.35)],
+    ],
+    ids=["whole and windows", "whole uses up every window", "two tables of the same windows"],
+)
+def test_what_is_foretold_of_tables_that_share_an_account_is_what_happens(ledger, tables):
+    head = ledger.head()
+    told = foretold(ledger, *tables)
+    assert ledger.head() == head
+    assert [d.at for d in told.dues] == sorted(d.at for d in told.dues), "each is asked about when it is due"
+    assert not all(told.fits)
+    assert list(told.fits) == happens(ledger, told)
+
+
+def test_the_epsilon_at_which_all_would_fit_does_and_a_little_more_would_not(ledger):
+    told = foretold(ledger, table(CITIES, delta=1e-6))
+    fit = forecasts.affordable(ledger, "clinic", told.dues, lambda d: True)
+    assert 0.99 / AHEAD < fit <= 1 / AHEAD
+    assert all(foretold(ledger, table(CITIES, delta=1e-6, epsilon=fit)).fits)
+    assert not all(foretold(ledger, table(CITIES, delta=1e-6, epsilon=1.01 * fit)).fits)
+
+
+def test_where_delta_runs_out_no_epsilon_is_named(ledger, monkeypatch):
+    assert "At no epsilon would all 42 fit." in said(ledger, monkeypatch, table(CITIES, delta=1e-5))
+
+
+def test_where_units_span_partitions_every_refresh_draws_on_the_account_as_a_whole(ledger, monkeypatch):
+    spanning = table({**DAYS, "units_span": True}, account="whole")
+    assert list(foretold(ledger, spanning, account="whole").fits) == [True] * 2 + [False] * 19
+    text = said(ledger, monkeypatch, spanning)
+    assert "whole: 21 refreshes of epsilon 0.5 in 21 days; 2 fit, and the account is exhausted on" in text
+    assert "Each partition of visits is charged to all rows: a unit may be in several." in text
+
+
+def test_a_use_of_a_plan_is_counted_as_a_use_and_not_as_a_charge(ledger, monkeypatch):
+    share = (0.5, 5e-5)
+    ledger.declare_plan("whole", name="p", events=[Gaussian(60.0)], times=5, why="w", who="w", share=share)
+    text = said(ledger, monkeypatch, table(CITIES, account="whole", plan="p"))
+    assert "visits, 42 refreshes in 21 days, each one use of plan p, which has 5 left; 5 fit" in text
+    assert "exhausted" not in text
+
+
+def test_an_account_that_was_not_opened_for_blocks_is_named_and_the_others_are_told_all_the_same(ledger, monkeypatch):
+    text = said(ledger, monkeypatch, table(DAYS, account="whole"), table(CITIES, table="cities"))
+    assert "whole: no refresh of visits would be admitted: account 'whole' was not opened for blocks" in text
+    assert "clinic: cities, 42 refreshes" in text
+
+
+def test_a_table_without_partitions_is_told_as_before_and_one_without_a_schedule_is_not_told(ledger, monkeypatch):
+    ledger.open_account("filter", epsilon=2.0, delta=1e-4, why="test")
+    text = said(ledger, monkeypatch, table(None, account="filter"))
+    fits = ledger.capacity("filter", epsilon=0.5, own_delta=1e-4 / 2000)
+    each = ledger.affordable("filter", times=21, own_delta=1e-4 / 2000)
+    assert f"filter: 21 refreshes of epsilon 0.5 in 21 days; {fits} fit, and the account is exhausted on" in text
+    assert f"All 21 would fit at epsilon {each:.4g} each." in text
+    assert 0 < fits < 21
+    assert "window" not in text
+    with pytest.raises(InvalidInput, match="no table of this project has a schedule"):
+        said(ledger, monkeypatch, table(DAYS, schedule=None))
+
+
+def test_only_the_schedule_of_a_tables_own_is_read_as_one_that_refreshes_its_newest_window(ledger):
+    definitions = build_defs([table(DAYS, schedule=None)])
+    job = next(j for j in definitions.jobs or () if j.name == "visits_refresh")
+    mine = dg.ScheduleDefinition(name="mine", job=job, cron_schedule=DAILY)
+    assert forecasts.scheduled(dg.Definitions.merge(definitions, dg.Definitions(schedules=[mine]))) == {}

@@ -145,7 +145,7 @@ def run(
     tilt = None
     if measured is not None and spec.rake:
         with made.step("rake"):
-            tilt = raking.rake(generation.propose(proposal, raking.DRAWS), measured)
+            tilt = raking.rake(generation.propose(proposal, raking.draws(measured)), measured)
     made.generator = generation.Generator(proposal, tilt)
     made.rows = settings.rows or profile.rows
     with made.step("draw"):

@@ -93,7 +93,7 @@ class Learner(ABC):
             proposal = fitted
         tilt = None
         if measured is not None and self.spec.rake:
-            tilt = raking.rake(generation.propose(proposal, raking.DRAWS), measured)
+            tilt = raking.rake(generation.propose(proposal, raking.draws(measured)), measured)
         return generation.Generator(proposal, tilt), facts
 
     @abstractmethod

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dp_synth_pipeline.model.marginals import Layout, Marginals, all_pairs, count
-from dp_synth_pipeline.model.raking import Tilt, rake
+from dp_synth_pipeline.model.raking import Tilt, draws, rake
 
 CARDS = (3, 4, 2)
 PAIRS = tuple(all_pairs(3))
@@ -49,11 +49,17 @@ def test_the_default_steps_go_most_of_the_way_from_a_near_start() -> None:
 
 def test_draws_are_raked_to_triples_too() -> None:
     rng = np.random.default_rng()
-    draws, layout = rng.integers(0, 2, (30_000, 3)), Layout((2, 2, 2), ((0, 1, 2),))
-    parity = draws.copy()
+    made, layout = rng.integers(0, 2, (30_000, 3)), Layout((2, 2, 2), ((0, 1, 2),))
+    parity = made.copy()
     parity[:, 2] = parity[:, 0] ^ parity[:, 1]
-    kept = rake(draws, Marginals(layout, count(parity, layout), 1.0, 30_000), steps=300).resample(draws, 10_000)
+    kept = rake(made, Marginals(layout, count(parity, layout), 1.0, 30_000), steps=300).resample(made, 10_000)
     assert (kept[:, 2] == kept[:, 0] ^ kept[:, 1]).mean() > 0.9
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(2, 1 << 16), (15, 1 << 16), (50, 32099), (120, 1 << 13)])
+def test_the_more_pairs_are_measured_the_fewer_rows_are_drawn_to_find_the_tilt(columns: int, rows: int) -> None:
+    layout = Layout((2,) * columns, tuple(all_pairs(columns)))
+    assert draws(Marginals(layout, np.zeros(layout.cells), 1.0, 1000)) == rows
 
 
 def test_huge_noise_leaves_draws_alone() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -56,4 +57,8 @@ def train_slowly(*args: Any, **rest: Any) -> training.Trained:
     return train(*args, **rest)
 
 
-train, training.train = training.train, train_slowly
+train = training.train
+if (
+    "pytest" not in sys.modules
+):  # in the worker alone: the test's own process reads this file too, and trains for others
+    training.train = train_slowly

@@ -73,7 +73,16 @@ def build(
     return schema
 
 
+RESERVED = "__privacy_unit"
+"""How names begin that a snapshot gives to columns of its own."""
+
+
 def _check_names(storage: Facts, declared: Facts, unit_column: str | None, complete: bool) -> None:
+    taken = sorted(name for name in storage if name.lower().startswith(RESERVED))
+    if taken:
+        raise InvalidInput(
+            f"column {taken[0]!r}: names that begin with {RESERVED} are reserved; rename it in the source."
+        )
     unknown = sorted(set(declared) - set(storage))
     if unknown:
         raise InvalidInput(f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(storage)}.")

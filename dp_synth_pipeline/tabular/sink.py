@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import duckdb_uri, spelling
-from dp_synth_pipeline.tabular.sql import literal, quoted, readable
+from dp_synth_pipeline.tabular.sql import one_file, quoted, readable
 from dp_synth_pipeline.tabular.warehouse import engines
 from dp_synth_pipeline.tabular.warehouse.address import shown
 
@@ -109,7 +109,7 @@ def publish(parquet: Path, target: str) -> str:
         with replacing(path) as partial, _duckdb_errors(path), duckdb.connect() as con:
             con.execute("SET TimeZone = 'UTC'")
             columns = _columns(parquet, spelling.written)
-            con.sql(f"SELECT {columns} FROM read_parquet({literal(parquet)})").write_csv(str(partial), header=True)
+            con.sql(f"SELECT {columns} FROM read_parquet({one_file(parquet)})").write_csv(str(partial), header=True)
         return str(path)
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise InvalidInput(f"{shown(target)}: unknown kind of target. Give {engines.FORMS}.")
@@ -139,7 +139,7 @@ def _publish_duckdb(parquet: Path, uri: str) -> str:
         columns = _columns(parquet, readable)
         con.execute("SET TimeZone = 'UTC'")
         con.execute("BEGIN")
-        con.execute(f"CREATE OR REPLACE TABLE {staging} AS SELECT {columns} FROM read_parquet(?)", [str(parquet)])
+        con.execute(f"CREATE OR REPLACE TABLE {staging} AS SELECT {columns} FROM read_parquet({one_file(parquet)})")
         con.execute(f"DROP TABLE IF EXISTS {table}")
         con.execute(f"ALTER TABLE {staging} RENAME TO {quoted(last)}")
         con.execute("COMMIT")

@@ -25,7 +25,7 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import duckdb_uri, refusals, spelling, stored
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
-from dp_synth_pipeline.tabular.sql import literal, quoted
+from dp_synth_pipeline.tabular.sql import literal, one_file, quoted
 from dp_synth_pipeline.tabular.units import bound_rows
 from dp_synth_pipeline.tabular.warehouse import engines, predicate
 from dp_synth_pipeline.tabular.warehouse.address import shown
@@ -123,22 +123,23 @@ def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
     path = Path(uri.removeprefix("file://")).expanduser()
     if path.is_dir():
         files = tuple(sorted(path.rglob("*.parquet")))
-        return Source(uri, f"read_parquet({literal(path / '**' / '*.parquet')})", parquet=files)
+        return Source(uri, f"read_parquet({one_file(path)[:-1]}/**/*.parquet')", parquet=files)
     found = [path] if path.is_file() else [Path(p) for p in sorted(glob(str(path), recursive=True))]
     if not found:
         raise InvalidInput(f"no such file: {shown(uri)}. Give {engines.FORMS}.")
     if found[0].stat().st_size == 0:
         raise InvalidInput(f"{uri} is empty: it holds no header and no row.")
+    named = one_file(path) if path.is_file() else literal(path)  # a file that is there is meant, whatever it is called
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return Source(uri, f"read_parquet({literal(path)})", found[0], parquet=tuple(found))
+        return Source(uri, f"read_parquet({named})", found[0], parquet=tuple(found))
     if suffix in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
         kinds = {n: (f or {}).get("kind") for n, f in (declared or {}).items()}
         text, durations, booleans = (
             tuple(n for n, k in kinds.items() if k == kind) for kind in (Kind.CATEGORY, Kind.DURATION, Kind.BOOLEAN)
         )
         told = spelling.declared(declared or {})
-        relation = f"read_csv({literal(path)}, {CSV_DIALECT})"
+        relation = f"read_csv({named}, {CSV_DIALECT})"
         return Source(uri, relation, found[0], text=text, durations=durations, booleans=booleans, told=told)
     raise InvalidInput(f"{shown(uri)}: unknown kind of source. Give {engines.FORMS}.")
 
@@ -244,7 +245,7 @@ def _needed(schema: TableSchema, unit: PrivacyUnit) -> list[str]:
 
 
 def _open_staged(con: duckdb.DuckDBPyConnection, staged: Path) -> None:
-    con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM read_parquet({literal(staged)})")
+    con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM read_parquet({one_file(staged)})")
     stored.open_rows(con, [staged], None)
 
 

@@ -25,6 +25,16 @@ def literal(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
+def one_file(path: object) -> str:
+    """Write the path of one file for DuckDB, which takes `[1]`, `*` and `?` in a path for patterns of other files' names.
+
+    Example:
+        >>> print(one_file("data[1].csv"))
+        'data[[]1].csv'
+    """
+    return literal("".join(f"[{c}]" if c in "[*?" else c for c in str(path)))
+
+
 def readable(schema: pa.Schema) -> str:
     """List the columns of a Parquet file for a SELECT, with durations as intervals: DuckDB reads bare integers.
 

@@ -145,7 +145,7 @@ class ToldApart:
 
 
 def tell_apart(both: Features, rng: np.random.Generator) -> ToldApart | None:
-    """Return how well a model tells the tables apart, from as many rows of each; None under 100 rows.
+    """Return how well a model tells the tables apart, from as many rows of each; None for too few rows.
 
     Args:
         rng: draws and splits the rows; protects nothing.
@@ -156,13 +156,20 @@ def tell_apart(both: Features, rng: np.random.Generator) -> ToldApart | None:
     x = np.concatenate([t[rng.permutation(len(t))[:rows]] for t in (both.real, both.synthetic)])
     y = np.repeat([0.0, 1.0], rows)
     aside = _copies_together(x, rng)
+    if any(len(np.unique(y[part])) < 2 for part in (aside, ~aside)):  # so few distinct rows that one part got them all
+        return None
     tested, taught = rng.permutation(np.flatnonzero(aside)), np.flatnonzero(~aside)
     answers, model = y[tested] == 1, _boosting(classes=True, categorical=both.categorical)
     with _one_thread():
-        model.fit(x[taught], y[taught])
+        model.fit(_filled(x[taught]), y[taught])
         reached = auc(model.predict_proba(x[tested])[:, 1], answers)
         telling = _shuffled(model, x[tested[:MOST_SHUFFLED]], answers[:MOST_SHUFFLED], both.names, rng)
     return ToldApart(reached, _spread(answers), telling[:3])
+
+
+def _filled(x: np.ndarray) -> np.ndarray:
+    """Return lessons in which a column of nulls alone, of which no model makes anything, is a column of zeros."""
+    return np.where(np.isnan(x).all(0), 0.0, x)
 
 
 def _copies_together(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -211,7 +218,7 @@ def _judge_classes(
     taught = np.unique(y)
     if len(taught) < 2:
         return None, (answers != taught[0]).astype(np.float64)
-    model = _boosting(classes=True, categorical=categorical).fit(x, y)
+    model = _boosting(classes=True, categorical=categorical).fit(_filled(x), y)
     chances = model.predict_proba(tested)
     known = {c: chances[:, i] for i, c in enumerate(model.classes_)}
     none = np.zeros(len(tested))
@@ -223,7 +230,7 @@ def _judge_numbers(
     x: np.ndarray, y: np.ndarray, tested: np.ndarray, answers: np.ndarray, categorical: np.ndarray
 ) -> tuple[float | None, np.ndarray]:
     """Return R², and each row's absolute error as a multiple of what guessing the median errs on average."""
-    said = _boosting(classes=False, categorical=categorical).fit(x, y).predict(tested)
+    said = _boosting(classes=False, categorical=categorical).fit(_filled(x), y).predict(tested)
     spread, guess = ((answers - answers.mean()) ** 2).sum(), np.abs(answers - np.median(answers)).mean()
     score = float(1 - ((said - answers) ** 2).sum() / spread) if spread > 0 else None
     return score, np.abs(said - answers) / (guess if guess > 0 else 1.0)

@@ -84,6 +84,34 @@ def test_a_glob_reads_all_files_that_match(tmp_path: Path, end: str) -> None:
     assert set(read(taken)["a"].to_pylist()) == {0, 1, 2}
 
 
+@pytest.mark.parametrize(("name", "other"), [("data[1]", "data1"), ("a*b", "aXb"), ("q?", "qa")])
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_a_file_whose_name_looks_like_a_pattern_is_read_and_no_other(
+    tmp_path: Path, name: str, other: str, end: str
+) -> None:
+    for stem, value in ((name, 1), (other, 2)):
+        made = pa.table({"a": [value] * 3})
+        if end == "csv":
+            (tmp_path / f"{stem}.csv").write_text("a\n" + f"{value}\n" * 3)
+        else:
+            pq.write_table(made, tmp_path / f"{stem}.parquet")
+    assert read(snapshot(str(tmp_path / f"{name}.{end}"), tmp_path)).column("a").to_pylist() == [1, 1, 1]
+
+
+def test_a_folder_whose_name_looks_like_a_pattern_is_read_and_no_other(tmp_path: Path) -> None:
+    for stem, value in (("day[1]", 1), ("day1", 2)):
+        (tmp_path / stem).mkdir()
+        pq.write_table(pa.table({"a": [value] * 3}), tmp_path / stem / "part.parquet")
+    assert read(snapshot(str(tmp_path / "day[1]"), tmp_path)).column("a").to_pylist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", [source.UNIT, source.KEY, "__Privacy_Unit"])
+def test_a_column_named_as_the_snapshots_own_is_refused_before_anything_is_read(tmp_path: Path, name: str) -> None:
+    pq.write_table(pa.table({"a": [1, 2], name: [3, 4]}), tmp_path / "t.parquet")
+    with pytest.raises(InvalidInput, match="reserved; rename it"):
+        snapshot(str(tmp_path / "t.parquet"), tmp_path)
+
+
 def test_a_folder_of_parquet_files_is_one_table(tmp_path: Path) -> None:
     (tmp_path / "data" / "deep").mkdir(parents=True)
     for place in ("data", "data/deep"):

@@ -104,6 +104,26 @@ def test_small_tables_and_constant_targets_teach_nothing() -> None:
     assert tell_apart(features(table(1, 50), table(2), COLUMNS), rng) is None
 
 
+def test_a_column_of_nulls_alone_is_no_lesson_and_breaks_none() -> None:
+    schema = build({"x": pa.float64(), "y": pa.float64(), "hole": pa.float64()})
+    rng = np.random.default_rng()
+    real, synthetic = (pd.DataFrame({"x": rng.normal(size=600), "hole": np.nan}) for _ in range(2))
+    for one in (real, synthetic):
+        one["y"] = one["x"] + rng.normal(size=600)
+    assert tell_apart(features(real, synthetic, schema), rng) is not None
+    found = predict(real, synthetic, schema, "y", rng)
+    assert found is not None
+    assert found.real is not None
+
+
+@pytest.mark.parametrize("values", [1, 2])
+def test_tables_of_so_few_different_rows_that_one_part_holds_them_all_break_nothing(values: int) -> None:
+    schema, rng = build({"x": pa.float64()}), np.random.default_rng()
+    made = [[pd.DataFrame({"x": rng.integers(0, values, 300) * 1.0}) for _ in range(2)] for _ in range(20)]
+    told_apart = [tell_apart(features(*both, schema), rng) for both in made]
+    assert None in told_apart
+
+
 def test_an_unknown_target_is_refused() -> None:
     with pytest.raises(InvalidInput, match="'income'"):
         predict(table(1), table(2), COLUMNS, "income", np.random.default_rng())

@@ -186,7 +186,9 @@ class _Pass:
         noisy_nulls, coarse = coarse[-1], coarse[:-1]
         null_rate, noise = self._rate(noisy_nulls, STEER * self.plan.scale), STEER * self.plan.scale
         empty = not heavy and grid.support(coarse, noise) is None and self._all_null(noisy_nulls, noise)
-        fine, cells = self._zoom(column, known, edges, coarse, width, must=not heavy and not empty)
+        fine, cells = self._zoom(column, known, edges, coarse, width)
+        if not heavy and not len(cells) and not empty:
+            fine, cells = self._unseen(column)
         values = list(heavy)
         both = np.concatenate([[heavy[v] for v in values], cells])
         share = grid.to_probabilities(both, self.total * (1 - null_rate)) * (1 - null_rate)
@@ -199,6 +201,7 @@ class _Pass:
             tuple(float(s) for s in share[: len(values)]),
             tuple((float(fine[i]), float(fine[i + 1])) for i in kept),
             tuple(float(binned[i]) for i in kept),
+            other=0.0 if values or len(kept) or empty else 1 - null_rate,
             null_rate=1.0 if empty else null_rate,
             decimals=decimals,
             resolution=resolution,
@@ -212,17 +215,25 @@ class _Pass:
         noisy = self._noisy(np.array([n for _, n in found], dtype=np.int64))
         return {v: float(n) for (v, _), n in zip(found, noisy, strict=True) if n >= self.threshold}
 
+    def _unseen(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Spread a column whose values noise hides between its declared ends; with an end open, nothing is known of it.
+
+        The cell with the largest noise would be a guess over the whole number line.
+        """
+        low, high = _bounds(column)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return np.zeros(1), np.zeros(0)
+        return self._within(np.zeros(0), column)[[0, -1]], np.array([self.total])
+
     def _zoom(
-        self, column: Column, known: np.ndarray, edges: np.ndarray, coarse: np.ndarray, width: float, *, must: bool
+        self, column: Column, known: np.ndarray, edges: np.ndarray, coarse: np.ndarray, width: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Refine the support twice: one steering and one full histogram, whatever the data are."""
         found = grid.support(coarse, STEER * self.plan.scale)
-        if found is None and must:
-            found = (int(np.argmax(coarse)),) * 2
         first, last = found if found is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
         noise = STEER * self.plan.scale
-        if last < first:  # heavy values are all there is; the histograms are still paid for
+        if last < first:  # named values are all there is, if anything; the histograms are still paid for
             return edges[:1], np.zeros(0)
         middle = grid.refine(edges, coarse, scale=noise, width=width, cells=MIDDLE_CELLS)
         counted = self._noisy(self.counts.cells(column, middle, known), STEER)

@@ -30,12 +30,17 @@ def fill_value(column: Column, profile: ColumnProfile) -> Any:
     Nulls also stay where the profile found nothing else: there is no figure to fill in.
 
     Raises:
-        InvalidInput: if a category is to be filled with a mode that nobody may know.
+        InvalidInput: if noise hides the figure to fill in; nothing is trained then.
     """
     if column.nulls is NullPolicy.CONSTANT:
         return _micros(duration(column.constant)) if column.kind is Kind.DURATION else column.constant
     if not column.nulls.measured:
         return None
+    if profile.hidden and column.kind.numeric:
+        raise InvalidInput(
+            f"column {column.name!r}: nulls: {column.nulls} needs a private {column.nulls}, but noise hides where the numbers "
+            f"lie; declare its lower and upper, spend more epsilon, or use nulls: keep."
+        )
     if column.kind.numeric:
         figure = {NullPolicy.MEAN: profile.mean, NullPolicy.MEDIAN: profile.median, NullPolicy.MODE: profile.mode}
         point = figure[column.nulls]

@@ -30,7 +30,7 @@ class ColumnProfile:
         weights: their probabilities.
         bins: half-open `(lower, upper)` cells of a number line, ascending, without the heavy values.
         bin_weights: their probabilities.
-        other: probability of all unnamed categories together.
+        other: probability of all unnamed categories together; for a number, of values that noise hides altogether.
         null_rate: probability of a null.
         decimals: digits after the point that values are written with; None for full precision.
         resolution: microseconds between neighbouring datetimes or durations.
@@ -48,6 +48,11 @@ class ColumnProfile:
     decimals: int | None = None
     resolution: int | None = None
     declared: tuple[str, ...] = ()
+
+    @property
+    def hidden(self) -> bool:
+        """Whether there are values, but noise hides each of them, so that nothing but nulls can be generated."""
+        return not self.values and not self.bins and self.null_rate < 1
 
     @property
     def lower(self) -> float | None:

@@ -232,20 +232,33 @@ def _nulls(column: Column, facts: ColumnProfile | None, rows: int, name: str) ->
     if empty:
         recipe = ("expect_column_values_to_be_null", {"column": column.name})
         return Check(name, column.name, "null_rate", True, f"{column.name} holds nulls alone.", *recipe)
+    if facts is not None and facts.hidden and column.label is None:
+        return _hidden(column, facts, name)
     if facts is None or column.nulls is not NullPolicy.KEEP:
         unlearned = f"{column.kind} columns have a value in every row"
         why = unlearned if facts is None else f"the null policy is {column.nulls.value}"
         recipe = ("expect_column_values_to_not_be_null", {"column": column.name})
         return Check(name, column.name, "null_rate", True, f"{column.name} has no nulls: {why}.", *recipe)
     rate = facts.null_rate
-    # Unnamed values are never written: their share goes to the named values and the nulls, or to the nulls alone.
-    most = min(1.0, rate / max(1 - facts.other, 1e-9)) if facts.values or facts.bins else rate + facts.other
-    most = rate if column.label is not None else most
+    # Unnamed values are never written: their share goes to the named values and the nulls.
+    most = min(1.0, rate / max(1 - facts.other, 1e-9)) if column.label is None else rate
     spread = SAMPLING_DEVIATIONS * math.sqrt(max(most * (1 - most), 1 / max(rows, 1)) / max(rows, 1))
     tolerance = NULL_RATE_SLACK + spread
     text = f"{rate:.1%} of {column.name} is null, as in the profile, give or take {100 * tolerance:.1f} points."
     bounds = {"min_value": max(0.0, 1 - most - tolerance), "max_value": min(1.0, 1 - rate + tolerance)}
     recipe = ("expect_column_proportion_of_non_null_values_to_be_between", {"column": column.name, **bounds})
+    return Check(name, column.name, "null_rate", False, text, *recipe)
+
+
+def _hidden(column: Column, facts: ColumnProfile, name: str) -> Check:
+    """Warn of a column whose values noise hid, so that the synthetic table has none of them."""
+    told = "lower and upper" if column.kind.numeric else "categories"
+    text = (
+        f"{column.name} should have values, but noise hid each of them: no single value or range holds enough rows at this "
+        f"epsilon, so all are null. Declare its {told}, spend more epsilon, or leave it out (kind: excluded)."
+    )
+    least = {"min_value": max(1e-9, (1 - facts.null_rate) / 2), "max_value": 1.0}
+    recipe = ("expect_column_proportion_of_non_null_values_to_be_between", {"column": column.name, **least})
     return Check(name, column.name, "null_rate", False, text, *recipe)
 
 

@@ -14,8 +14,13 @@ from rich.table import Table
 
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import unprotected
+from dp_synth_pipeline.orchestration.checks import DATA_DOCS
 from dp_synth_pipeline.orchestration.cli.running import Outcome
 from dp_synth_pipeline.orchestration.resources import Store
+
+
+MOST_WARNINGS = 5
+"""Failed checks that are told on the terminal."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Summary:
     epsilon_left: float | None
     entries: list[dict[str, Any]]
     checks: dict[str, int]
+    warnings: list[str]
     seconds: dict[str, float]
     outputs: dict[str, str]
     run_id: str
@@ -53,10 +59,12 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
         columns=len(file.schema_arrow.names),
         **_promise(ledger, store, table, outcome.run_id),
         checks={"passed": sum(r["passed"] for r in results), "failed": sum(not r["passed"] for r in results)},
+        warnings=[r["description"] for r in results if not r["passed"]],
         seconds=outcome.seconds,
         outputs={
             "published": ", ".join(published),
             "synthetic": str(folder / "synthetic.parquet"),
+            "checks": str(folder / DATA_DOCS),
             "release_card": str(folder / "release_card.html"),
             "report": str(store.restricted(table) / "quality_report.html"),
         },
@@ -114,6 +122,11 @@ def show(summaries: list[Summary], console: Console) -> None:
         }
         for key, label in labels.items():
             console.print(f"  {label}: {_short(s.outputs[key])}", highlight=False, soft_wrap=True)
+        for warning in s.warnings[:MOST_WARNINGS]:
+            console.print(f"  [yellow]check failed[/] {escape(warning)}", highlight=False, soft_wrap=True)
+        if len(s.warnings) > MOST_WARNINGS:
+            rest = f"  and {len(s.warnings) - MOST_WARNINGS} more: see Data Docs, {_short(s.outputs['checks'])}"
+            console.print(rest, highlight=False, soft_wrap=True)
 
 
 def _number(value: float | None, format: str) -> str:

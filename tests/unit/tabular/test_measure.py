@@ -290,4 +290,39 @@ def test_heavy_noise_hides_nulls_and_values_but_still_gives_a_profile(tmp_path: 
     assert found["city"].values == ()
     assert found["count"].values == ()
     for column in found.columns:
-        assert column.kind is Kind.CATEGORY or column.bins or column.values
+        assert column.hidden or column.kind is Kind.BOOLEAN
+
+
+def loud(rows: int) -> ProfilePlan:
+    """Noise that hides all of `rows` rows."""
+    return ProfilePlan(None, 10.0 * rows, 1e-6, population=rows)
+
+
+def test_numbers_that_noise_hides_are_not_guessed_all_over_the_number_line(tmp_path: Path) -> None:
+    names = ("count", "price", "amount", "born", "seen")
+    # Of 130 cells, one passes 4.5 deviations by chance with a probability of 0.0005, windows of 2 to 16 included 0.001.
+    snapshot = take(known().select(names).slice(0, 60), tmp_path)
+    found = profile(snapshot, loud(60))
+    for name in names:
+        assert found[name].hidden
+        assert found[name].other + found[name].null_rate == pytest.approx(1)
+        assert (found[name].lower, found[name].upper, found[name].mean, found[name].mode) == (None,) * 4
+    assert TableProfile.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "ends", "wanted"),
+    [
+        ("count", {"lower": 0, "upper": 80}, (0, 81)),
+        ("price", {"lower": 0, "upper": 3000}, (0, 3000)),
+        ("born", {"lower": "1940-01-01", "upper": "2000-01-01"}, (FIRST_DAY - 3652, FIRST_DAY + 18263)),
+    ],
+)
+def test_numbers_that_noise_hides_are_spread_between_declared_ends(
+    tmp_path: Path, name: str, ends: dict[str, Any], wanted: tuple[float, float]
+) -> None:
+    column = profile(take(known().select([name]).slice(0, 60), tmp_path, {name: ends}), loud(60))[name]
+    assert (column.lower, column.upper) == pytest.approx(wanted, abs=1)
+    assert sum(column.bin_weights) + column.null_rate == pytest.approx(1)
+    one_end = {name: {"lower": ends["lower"]}}
+    assert profile(take(known().select([name]).slice(0, 60), tmp_path / "one", one_end), loud(60))[name].hidden

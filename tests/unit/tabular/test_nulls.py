@@ -193,8 +193,8 @@ def test_every_policy_acts_on_each_row_by_itself(policy: str, rows: list[tuple],
 
 
 def test_the_mean_is_the_released_one_not_the_true_one(tmp_path: Path) -> None:
-    taken = take(table("integer"), tmp_path, {"x": {"nulls": "mean"}})
-    found = profile(taken, ProfilePlan(None, 400.0, 1e-6, population=ROWS))
+    taken = take(table("integer"), tmp_path, {"x": {"nulls": "mean", "lower": 0, "upper": 1000}})
+    found = profile(taken, ProfilePlan(None, 40_000.0, 1e-6, population=ROWS))
     out = nulls.complete(taken.path, taken.schema, found, tmp_path / "completed.parquet")
     filled = set(pq.read_table(out)["x"].to_pylist()) - {10, 20, 40}
     assert filled <= {round(found["x"].mean or 0)}
@@ -204,6 +204,13 @@ def test_a_mode_that_nobody_may_know_is_refused() -> None:
     column = Column("c", Kind.CATEGORY, "string", NullPolicy.MEAN)
     with pytest.raises(InvalidInput, match="no category is frequent enough"):
         nulls.fill_value(column, ColumnProfile("c", Kind.CATEGORY, (), (), other=1.0))
+
+
+@pytest.mark.parametrize("policy", ["mean", "median", "mode"])
+def test_a_figure_of_numbers_that_noise_hides_is_refused(policy: str) -> None:
+    column = Column("x", Kind.INTEGER, "int64", NullPolicy(policy))
+    with pytest.raises(InvalidInput, match=f"private {policy}, but noise hides"):
+        nulls.fill_value(column, ColumnProfile("x", Kind.INTEGER, (), (), other=0.9, null_rate=0.1))
 
 
 def test_a_value_in_quotes_cannot_break_the_query(tmp_path: Path) -> None:

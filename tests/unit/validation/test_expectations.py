@@ -126,6 +126,22 @@ def test_a_constant_of_nulls_and_a_column_with_nothing_to_fill_in_stay_null() ->
     assert checks["age__nulls"].expectation == "expect_column_values_to_be_null"
 
 
+@pytest.mark.parametrize("policy", ["keep", "drop"])
+@pytest.mark.parametrize(("column", "way_out"), [("age", "lower and upper"), ("sector", "categories")])
+def test_a_column_whose_values_noise_hid_is_warned_of(column: str, way_out: str, policy: str) -> None:
+    plain = profile()
+    hidden = replace(plain[column], values=(), weights=(), bins=(), bin_weights=(), other=0.9, null_rate=0.1)
+    assert hidden.hidden
+    changed = replace(plain, columns=tuple(hidden if c.name == column else c for c in plain.columns))
+    checks = [c for c in suite_for(schema(**{column: {"nulls": policy}}), changed, 50) if c.column == column]
+    kind = schema()[column].arrow_type
+    nulls = pa.table({column: pa.nulls(50, kind)})
+    failed = [r for r in validate(nulls, checks) if not r.passed]
+    assert [r.name for r in failed] == [f"{column}__nulls"]
+    assert not failed[0].blocking
+    assert way_out in failed[0].description
+
+
 def test_durations_are_bounded_in_microseconds_and_told_in_words() -> None:
     built = build({"took": pa.duration("us")}, {"took": {"lower": "-1 days"}})
     facts = TableProfile(ROWS, ROWS, "row", (ColumnProfile("took", Kind.DURATION, (), (), ((-3e6, 7.2e9),), (1.0,)),))

@@ -29,8 +29,8 @@ from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSche
 STEER = 2.0
 """Noise of a steering histogram, in units of a full one's."""
 
-MIDDLE_CELLS, FINE_CELLS = 64, 256
-"""About how many cells the second and third round spread over a column's support."""
+LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
+"""About how many cells steering rounds, at least and at most, and the last round spread over a column's support."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,20 @@ def weight(schema: TableSchema, unit: PrivacyUnit) -> float:
 
 
 def _histograms(schema: TableSchema, unit: PrivacyUnit) -> tuple[int, int]:
-    """Count full and steering histograms: values and cells; where values lie (coarse, middle), nulls, precision."""
+    """Count full and steering histograms: values and cells; where values lie (ever finer), nulls, precision."""
     full = sum(2 if c.kind.numeric else 1 for c in schema.learned) + int(_counts_rows(schema, unit))
-    steering = sum(2 + int(_measures_precision(c)) for c in schema.learned if c.kind.numeric)
+    steering = sum(1 + _rounds(c) + int(_measures_precision(c)) for c in schema.learned if c.kind.numeric)
     return full, steering
 
 
 def _counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:
     """Whether rows are not units, or some are left out, so that how many remain must be measured too."""
     return unit.column is not None or any(c.nulls is NullPolicy.DROP for c in schema.learned)
+
+
+def _rounds(column: Column) -> int:
+    """Return how many histograms steer between the public grid and the last; datetimes may lie in a day of ten years."""
+    return 2 if column.kind is Kind.DATETIME else 1
 
 
 def _measures_precision(column: Column) -> bool:
@@ -176,7 +181,7 @@ class _Pass:
         )
 
     def numeric(self, column: Column) -> ColumnProfile:
-        """Measure a number, date or datetime: heavy values, then three rounds of ever finer cells for the rest."""
+        """Measure a number, date or datetime: heavy values, then rounds of ever finer cells for the rest."""
         heavy = self._heavy(column)
         known = np.array(sorted(heavy), dtype=np.float64)
         decimals, resolution = self._precision(column)
@@ -228,19 +233,24 @@ class _Pass:
     def _zoom(
         self, column: Column, known: np.ndarray, edges: np.ndarray, coarse: np.ndarray, width: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Refine the support twice: one steering and one full histogram, whatever the data are."""
+        """Refine the support: steering histograms, then a full one, as many whatever the data are.
+
+        Steering cells are as many as leave six deviations of noise in each, were they even.
+        """
         found = grid.support(coarse, STEER * self.plan.scale)
         first, last = found if found is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
         noise = STEER * self.plan.scale
         if last < first:  # named values are all there is, if anything; the histograms are still paid for
             return edges[:1], np.zeros(0)
-        middle = grid.refine(edges, coarse, scale=noise, width=width, cells=MIDDLE_CELLS)
-        counted = self._noisy(self.counts.cells(column, middle, known), STEER)
-        counted = grid.reconcile(edges, coarse, noise, middle, counted, noise)
-        fine = grid.refine(middle, counted, scale=self.plan.scale, width=width, cells=FINE_CELLS)
+        most = int(np.clip(self.total / (6 * noise), LEAST_CELLS, MOST_CELLS))
+        for _ in range(_rounds(column)):
+            middle = grid.refine(edges, coarse, scale=noise, width=width, cells=most)
+            counted = self._noisy(self.counts.cells(column, middle, known), STEER)
+            edges, coarse = middle, grid.reconcile(edges, coarse, noise, middle, counted, noise)
+        fine = grid.refine(edges, coarse, scale=self.plan.scale, width=width, cells=FINE_CELLS)
         cells = self._noisy(self.counts.cells(column, fine, known))
-        cells = grid.reconcile(middle, counted, noise, fine, cells, self.plan.scale)
+        cells = grid.reconcile(edges, coarse, noise, fine, cells, self.plan.scale)
         return grid.without_tails(fine, cells, self.plan.scale)
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:

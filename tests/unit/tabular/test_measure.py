@@ -96,7 +96,7 @@ def test_dates_and_datetimes_keep_their_resolution_and_their_distribution(found:
     assert found["seen"].resolution == 60_000_000
     middle = FIRST_MOMENT + ROWS / 2 * 15 * 60e6
     assert below(found["seen"], middle) == pytest.approx(0.5, abs=MASS), (
-        "63 days of ten years are found by three rounds"
+        "63 days of ten years are found"
     )
 
 
@@ -116,7 +116,7 @@ def test_ends_and_means_without_noise_are_the_true_ones_but_for_a_few_rows(tmp_p
         assert below(column, least - room) < 0.01
         assert below(column, largest + room) > 0.99
         assert (column.lower or 0) <= least + room
-        assert (column.upper or 0) >= largest
+        assert (column.upper or 0) >= largest - room / 10  # the last cell may hold too few rows to be shown
 
 
 def test_probabilities_sum_to_one_and_cells_ascend(found: TableProfile) -> None:
@@ -152,10 +152,10 @@ def test_the_events_name_the_count_both_kinds_of_histograms_and_the_threshold(tm
     assert plan.count_events() == (DiscreteLaplace(10.0),)
     assert plan.histogram_events(schema) == (
         DiscreteGaussian(50.0, 1, 8),
-        DiscreteGaussian(100.0, 1, 8),
+        DiscreteGaussian(100.0, 1, 9),
         Threshold(1e-7),
     )
-    assert measure.weight(schema, PrivacyUnit()) == 8 + 8 / 4
+    assert measure.weight(schema, PrivacyUnit()) == 8 + 9 / 4
     assert ProfilePlan(None, 50.0, 1e-7).count_events() == ()
 
 
@@ -326,3 +326,14 @@ def test_numbers_that_noise_hides_are_spread_between_declared_ends(
     assert sum(column.bin_weights) + column.null_rate == pytest.approx(1)
     one_end = {name: {"lower": ends["lower"]}}
     assert profile(take(known().select([name]).slice(0, 60), tmp_path / "one", one_end), loud(60))[name].hidden
+
+
+def test_two_hours_of_one_day_are_found_on_the_number_line_of_centuries(tmp_path: Path) -> None:
+    rng = np.random.default_rng()
+    start = (datetime(2026, 5, 1, 8) - datetime(1970, 1, 1)).total_seconds() * 1e6
+    micros = start + rng.permutation(ROWS) * 7200e6 / ROWS
+    moments = pa.table({"seen": pa.array(micros.astype(np.int64)).cast(pa.timestamp("us"))})
+    column = profile(take(moments, tmp_path), ProfilePlan(None, 4.0, 1e-6, population=ROWS))["seen"]
+    for share in (0.25, 0.5, 0.75):
+        # Two steering rounds come down to cells of half an hour or less; one alone would leave cells of days.
+        assert below(column, start + share * 7200e6) == pytest.approx(share, abs=0.15)

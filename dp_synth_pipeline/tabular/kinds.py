@@ -116,8 +116,8 @@ def kind_of(name: str, arrow_type: pa.DataType) -> Kind:
         if holds(arrow_type):
             return kind
     raise InvalidInput(
-        f"column {name!r} has storage type {arrow_type}, which cannot be synthesized; "
-        f"cast it in the source, or declare it: columns: {{{name}: {{kind: excluded}}}}."
+        f"column {name!r} has storage type {arrow_type}, which cannot be synthesized; cast it in the source, such as to a "
+        f"number, or leave it out: columns: {{{name}: {{kind: excluded}}}}. In a CSV, kind: category takes it as text."
     )
 
 

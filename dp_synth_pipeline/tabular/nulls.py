@@ -38,8 +38,8 @@ def fill_value(column: Column, profile: ColumnProfile) -> Any:
         return None
     if profile.hidden and column.kind.numeric:
         raise InvalidInput(
-            f"column {column.name!r}: nulls: {column.nulls} needs a private {column.nulls}, but noise hides where the numbers "
-            f"lie; declare its lower and upper, spend more epsilon, or use nulls: keep."
+            f"column {column.name!r}: nulls: {column.nulls} needs a private {column.nulls}, but noise hides where the "
+            f"numbers lie; declare its lower and upper, spend more epsilon, or use nulls: keep."
         )
     if column.kind.numeric:
         figure = {NullPolicy.MEAN: profile.mean, NullPolicy.MEDIAN: profile.median, NullPolicy.MODE: profile.mode}

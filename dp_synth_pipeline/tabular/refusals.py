@@ -6,6 +6,7 @@ to the person who pointed at it, without a value and without a count.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import errno
 import gzip
@@ -25,6 +26,13 @@ from dp_synth_pipeline.tabular.sql import literal, quoted
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.tabular.source import Source
+
+
+FORMATTED = r"[-+(]?\s?[$€£¥]?\s?[-+]?\d{1,3}([,.' ]?\d{3})*([.,]\d+)?\s?[%$€£¥]?\)?"
+"""A number as people write it."""
+
+MANY = 40
+"""Different cells up to which numbers so written may well be categories."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,9 @@ def _is_data(cell: str) -> bool:
 def _csv_header(path: Path) -> Header:
     opened = gzip.open if path.suffix == ".gz" else open
     try:
+        with opened(path, "rb") as start:
+            if start.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                raise InvalidInput(f"{path} is UTF-16 text, not UTF-8; save the file as UTF-8 and run again.")
         with opened(path, "rt", newline="", encoding="utf-8-sig", errors="replace") as lines:
             first = lines.readline()
     except (OSError, EOFError):
@@ -92,12 +103,16 @@ def check_rows(con: duckdb.DuckDBPyConnection, schema: TableSchema, source: Sour
     for column in schema.learned:
         name, kind = quoted(column.name), column.arrow_type
         endless = pa.types.is_floating(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
-        text = pa.types.is_string(kind) and column.categories is None
+        text, untold = (
+            pa.types.is_string(kind) and column.categories is None,
+            source.is_csv and column.name not in source.text,
+        )
         asked += [
             f"count({name})",
             f"count(*) FILTER (WHERE NOT isfinite({name}))" if endless else "0",
             f"approx_count_distinct({name})" if text else "0",
-            f"count(TRY_CAST({name} AS DOUBLE))" if text and source.is_csv and column.name not in source.text else "0",
+            f"count(TRY_CAST({name} AS DOUBLE))" if text and untold else "0",
+            f"count(*) FILTER (regexp_full_match(trim({name}), {literal(FORMATTED)}))" if text and untold else "0",
         ]
     rows, *facts = con.execute(f"SELECT {', '.join(asked)} FROM source").fetchall()[0]
     if rows == 0:
@@ -105,11 +120,17 @@ def check_rows(con: duckdb.DuckDBPyConnection, schema: TableSchema, source: Sour
     if rows == 1:
         raise InvalidInput(f"{source.uri} has one row only; a model of one row is not private.")
     for i, column in enumerate(schema.learned):
-        _check_column(con, column, *facts[4 * i : 4 * i + 4])
+        _check_column(con, column, *facts[5 * i : 5 * i + 5])
 
 
 def _check_column(
-    con: duckdb.DuckDBPyConnection, column: Column, filled: int, infinite: int, distinct: int, numbers: int
+    con: duckdb.DuckDBPyConnection,
+    column: Column,
+    filled: int,
+    infinite: int,
+    distinct: int,
+    numbers: int,
+    formatted: int,
 ) -> None:
     name = column.name
     leave_out = f"leave it out (--exclude {name}, or in YAML: columns: {{{name}: {{kind: excluded}}}})"
@@ -121,6 +142,11 @@ def _check_column(
     if 0 < numbers < filled and numbers >= 0.5 * filled:
         raise InvalidInput(
             f"column {name!r} mixes numbers and text; clean it, or declare it: columns: {{{name}: {{kind: category}}}}."
+        )
+    if distinct > MANY and formatted >= 0.9 * filled:
+        raise InvalidInput(
+            f"column {name!r} holds numbers with currency signs, percent signs or commas; write plain ones, such as 1200.5, "
+            f"or declare it: columns: {{{name}: {{kind: category}}}}."
         )
     if filled >= 20 and distinct >= 0.9 * filled:
         exact = con.execute(f"SELECT count(DISTINCT {quoted(name)}) FROM source").fetchall()[0][0]
@@ -196,6 +222,9 @@ def _unreadable(source: Source, message: str, header: Header) -> str:
         return f"{source.uri} cannot be read: it is damaged, or not what its name says. Nothing was charged."
     if re.search(r"Could not convert|Conversion", message):
         return _mixed(message, header)
+    if re.search(r"not utf-8 encoded|invalid unicode|byte sequence", message, re.IGNORECASE):
+        where = f"line {_line(message)} of {source.uri}" if _line(message) else source.uri
+        return f"{where} is not UTF-8 text; save the file as UTF-8 and run again."
     line = _line(message) or _line(_read_as_text(source, header))
     where = f"line {line} of {source.uri}" if line else source.uri
     return f"{where} is not valid CSV: wrong number of fields, quotes or encoding. Mend that line and run again."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from glob import glob
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import duckdb_uri, refusals, spelling, stored
+from dp_synth_pipeline.tabular import dialect, duckdb_uri, refusals, spelling, stored
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, one_file, quoted
@@ -38,9 +38,6 @@ KEY = "__privacy_unit_key"
 
 WHOLE = "source_unfiltered"
 """The source as DuckDB reads it, before the declared filter."""
-
-CSV_DIALECT = """header=true, skip=0, strict_mode=true, quote='"', escape='"', null_padding=false, comment=''"""
-"""Pinned, since a dialect guessed from damaged lines would skip rows in silence; the delimiter comes from the header."""
 
 MEMORY_LIMIT = "768MB"
 """What DuckDB may hold before it spills to disk beside the snapshot."""
@@ -139,7 +136,7 @@ def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
             tuple(n for n, k in kinds.items() if k == kind) for kind in (Kind.CATEGORY, Kind.DURATION, Kind.BOOLEAN)
         )
         told = spelling.declared(declared or {})
-        relation = f"read_csv({named}, {CSV_DIALECT})"
+        relation = f"read_csv({named}, {dialect.PINNED})"
         return Source(uri, relation, found[0], text=text, durations=durations, booleans=booleans, told=told)
     raise InvalidInput(f"{shown(uri)}: unknown kind of source. Give {engines.FORMS}.")
 
@@ -256,26 +253,16 @@ def _open(con: duckdb.DuckDBPyConnection, source: Source, header: refusals.Heade
     if source.table is not None:
         con.register(WHOLE, source.table)
     else:
-
-        def read(text: Iterable[str]) -> str:
-            return _relation(replace(source, text=(*source.text, *text)), header)
-
+        relation = source.relation
         if source.is_csv:
+            read = dialect.reader(con, source, header)
             spelled = spelling.find(con, source, read, header.names)
-        con.execute(f"CREATE VIEW {WHOLE} AS SELECT *{spelled.replaced} FROM {read(spelled.text)}")
+            relation = read(spelled.text)
+        con.execute(f"CREATE VIEW {WHOLE} AS SELECT *{spelled.replaced} FROM {relation}")
     refusals.check_filter(con, WHOLE, source.where)
     kept = f" WHERE ({source.where})" if source.where else ""
     con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM {WHOLE}{kept}")
     return stored.open_rows(con, source.parquet, source.table), spelled.formats
-
-
-def _relation(source: Source, header: refusals.Header) -> str:
-    if not source.is_csv:
-        return source.relation
-    declared = {"VARCHAR": source.text, "INTERVAL": source.durations}
-    pairs = [f"{literal(n)}: '{kind}'" for kind, names in declared.items() for n in names if n in header.names]
-    types = f", types={{{', '.join(pairs)}}}" if pairs else ""
-    return f"{source.relation.removesuffix(')')}, delim={literal(header.delimiter)}{types})"
 
 
 def _selection(schema: TableSchema, unit: PrivacyUnit) -> str:

@@ -1,4 +1,4 @@
-"""How a CSV spells its cells, told from all rows: words that are no booleans, and the one format of dates and datetimes.
+"""How a CSV spells its cells, told from all rows: words for booleans and nulls, and the one format of dates and datetimes.
 
 Like a storage type, a spelling is public: yes or no for a whole column and one of a fixed list of formats. Nothing of a
 cell is in it.
@@ -7,7 +7,7 @@ cell is in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import words
 from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.sql import literal, quoted, readable
 
@@ -43,9 +44,6 @@ BARE = {"m", "d", "y", "j", "H", "I", "M", "S"}
 TEMPORAL = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 SAMPLE = 2048
 
-Read = Callable[[Iterable[str]], str]
-"""The relation that reads a CSV with some columns as text."""
-
 
 @dataclass(frozen=True)
 class Told:
@@ -54,10 +52,12 @@ class Told:
     Attributes:
         formats: column to the format that its cells are written in.
         others: columns that are no dates.
+        names: columns whose cells are names, or are not read.
     """
 
     formats: Mapping[str, Any] = field(default_factory=dict)
     others: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ class Spelling:
     Attributes:
         text: columns to be read as text.
         formats: for each column with one, the format that its cells are written in.
-        parsed: columns read as text, and then by their format.
+        values: the SQL of the value of each column whose cells are not values yet.
     """
 
     text: tuple[str, ...] = ()
     formats: Mapping[str, str] = field(default_factory=dict)
-    parsed: tuple[str, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def replaced(self) -> str:
-        """What follows `SELECT *` so that the parsed columns are dates and datetimes."""
-        values = ", ".join(f"{_value(n, self.formats[n])} AS {quoted(n)}" for n in self.parsed)
+        """What follows `SELECT *` so that the cells of all columns are values."""
+        values = ", ".join(f"{value} AS {quoted(n)}" for n, value in self.values.items())
         return f" REPLACE ({values})" if values else ""
 
 
@@ -86,11 +86,16 @@ def declared(columns: Mapping[str, Any]) -> Told:
     facts = {n: f or {} for n, f in columns.items()}
     dates = [n for n, f in facts.items() if f.get("kind") in (None, Kind.DATE, Kind.DATETIME)]
     formats = {n: facts[n]["format"] for n in dates if facts[n].get("format") is not None}
-    return Told(formats, tuple(n for n, f in facts.items() if n not in dates or f.get("categories")))
+    values = (None, *(k for k in Kind if k.numeric), Kind.BOOLEAN)
+    return Told(
+        formats,
+        others=tuple(n for n, f in facts.items() if n not in dates or f.get("categories")),
+        names=tuple(n for n, f in facts.items() if f.get("kind") not in values or f.get("categories")),
+    )
 
 
-def find(con: duckdb.DuckDBPyConnection, source: Source, read: Read, names: Collection[str]) -> Spelling:
-    """Look at all rows for the columns that stay text and for the formats of dates and datetimes.
+def find(con: duckdb.DuckDBPyConnection, source: Source, read: words.Read, names: Collection[str]) -> Spelling:
+    """Look at all rows for the columns that stay text, words that stand for nulls, and formats of dates and datetimes.
 
     Declared formats hold; in the columns that DuckDB takes for dates, or for text though every cell is one, a format is
     found if it writes every cell as it stands. Text that two formats fit, such as `04/05/2013 10:11`, stays text.
@@ -104,13 +109,22 @@ def find(con: duckdb.DuckDBPyConnection, source: Source, read: Read, names: Coll
     described = con.execute(f"DESCRIBE SELECT * FROM {read(())}").fetchall()
     types = {name: kind for name, kind, *_ in described if name in names}
     told = {n: check(n, f) for n, f in source.told.formats.items() if n in types}
-    words = [n for n, kind in types.items() if kind == "BOOLEAN" and n not in (*source.booleans, *told)]
-    tried = _plausible(con, read, [n for n, kind in types.items() if n not in told and _dateable(n, kind, source)])
+
+    def blanked(text: Iterable[str]) -> str:
+        return words.without(read(text), text)
+
+    unsure = [n for n, kind in types.items() if kind == "BOOLEAN" and n not in (*source.booleans, *told)]
+    untold = {n: kind for n, kind in types.items() if n not in (*source.told.names, *told)}
+    texts = [n for n, kind in untold.items() if kind == "VARCHAR"]
+    nans = _hold(con, read(()), {n: f"NOT isnan({quoted(n)})" for n, kind in untold.items() if kind == "DOUBLE"})
+    found = words.find(con, read, [*texts, *(n for n, none in nans.items() if none is False)])
+    dateable = [n for n, kind in types.items() if n not in (*told, *found) and _dateable(n, kind, source)]
+    tried = _plausible(con, blanked, dateable)
     asked = {
-        **{(n, ""): f"lower({quoted(n)}) IN ('true', 'false')" for n in words},
+        **{(n, ""): f"lower({quoted(n)}) IN ('true', 'false')" for n in unsure},
         **{(n, f): f"{quoted(n)} IS NULL OR {_value(n, f)} IS NOT NULL" for n, f in told.items()},
     }
-    holds = _hold(con, read([*words, *told]), asked)
+    holds = _hold(con, blanked([*unsure, *told]), asked)
     for name, wanted in told.items():
         if holds[name, wanted] is False:
             raise InvalidInput(
@@ -118,14 +132,15 @@ def find(con: duckdb.DuckDBPyConnection, source: Source, read: Read, names: Coll
                 f"or declare kind: category to keep them as text."
             )
     formats, doubtful = dict(told), {}
-    for name, fits in _fitting(con, read(tried), tried).items():
+    for name, fits in _fitting(con, blanked(tried), tried).items():
         if len(fits) == 1:
             formats[name] = fits[0]
         elif fits and types[name] in TEMPORAL:
             doubtful[name] = fits
     formats |= _as_read(con, read, {n: types[n] for n in doubtful}, doubtful)
-    parsed = tuple(n for n in formats if n in told or types[n] not in TEMPORAL)
-    return Spelling((*(n for n in words if holds[n, ""] is False), *parsed), formats, parsed)
+    parsed = {n: _value(n, f) for n, f in formats.items() if n in told or types[n] not in TEMPORAL}
+    parsed |= {n: words.value(n, kind) for n, kind in found.items()}
+    return Spelling((*(n for n in unsure if holds[n, ""] is False), *parsed), formats, parsed)
 
 
 def check(name: str, format: Any) -> str:
@@ -170,7 +185,7 @@ def _dateable(name: str, kind: str, source: Source) -> bool:
     return kind in TEMPORAL or (kind == "VARCHAR" and name not in source.told.others)
 
 
-def _plausible(con: duckdb.DuckDBPyConnection, read: Read, names: list[str]) -> dict[str, list[str]]:
+def _plausible(con: duckdb.DuckDBPyConnection, read: words.Read, names: list[str]) -> dict[str, list[str]]:
     """Return the formats that the first cells of each column may be written in; columns without any may be left out."""
     cells: dict[str, str] = {}
     for rows in (f" LIMIT {SAMPLE}", ""):  # all rows only for columns whose first rows are nulls
@@ -232,7 +247,7 @@ def _hold(con: duckdb.DuckDBPyConnection, relation: str, asked: Mapping[Any, str
 
 
 def _as_read(
-    con: duckdb.DuckDBPyConnection, read: Read, types: Mapping[str, str], doubtful: Mapping[str, list[str]]
+    con: duckdb.DuckDBPyConnection, read: words.Read, types: Mapping[str, str], doubtful: Mapping[str, list[str]]
 ) -> dict[str, str]:
     """Of several formats that fit, return the one that DuckDB read a column by: it gives the same values."""
     if not doubtful:

@@ -17,7 +17,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.sql import quoted
 
 RAW, ROWS = "source_as_stored", "source"
-"""The source as DuckDB reads it, and the same with durations in microseconds."""
+"""The source as DuckDB reads it, and the same with durations and zoned datetimes in microseconds."""
 
 _MICROSECONDS = {"s": "{} * 1000000", "ms": "{} * 1000", "us": "{}", "ns": "{} // 1000"}
 
@@ -32,12 +32,14 @@ def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.T
     known = {f.name: f.type for f in con.sql(f"SELECT * FROM {RAW} LIMIT 0").to_arrow_table().schema}
     told = {f.name: [f.type] for f in table.schema} if table is not None else _footers(files)
     types = {name: _merged(name, arrow_type, told.get(name, ())) for name, arrow_type in known.items()}
-    micros = [
-        f"{_micros(quoted(name), arrow_type, known[name])} AS {quoted(name)}"
+    micros = {
+        name: _micros(quoted(name), arrow_type, known[name])
         for name, arrow_type in types.items()
         if pa.types.is_duration(arrow_type)
-    ]
-    replaced = f" REPLACE ({', '.join(micros)})" if micros else ""
+    }
+    moments = {n: f"CAST({quoted(n)} AS TIMESTAMPTZ)" for n, arrow_type in types.items() if _is_fine(arrow_type)}
+    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in {**micros, **moments}.items())
+    replaced = f" REPLACE ({values})" if values else ""
     con.execute(f"CREATE VIEW {ROWS} AS SELECT *{replaced} FROM {RAW}")
     return types
 
@@ -66,6 +68,11 @@ def _merged(name: str, known: pa.DataType, told: Sequence[pa.DataType]) -> pa.Da
             raise InvalidInput(f"column {name!r} is a duration in one file and another type or unit in another.")
         return told[0]
     return known
+
+
+def _is_fine(arrow_type: pa.DataType) -> bool:
+    """Whether a datetime is of a type that DuckDB has next to no functions for; codes know microseconds anyhow."""
+    return pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns" and arrow_type.tz is not None
 
 
 def _micros(name: str, arrow_type: pa.DataType, known: pa.DataType) -> str:

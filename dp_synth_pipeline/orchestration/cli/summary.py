@@ -18,7 +18,6 @@ from dp_synth_pipeline.orchestration.checks import DATA_DOCS
 from dp_synth_pipeline.orchestration.cli.running import Outcome
 from dp_synth_pipeline.orchestration.resources import Store
 
-
 MOST_WARNINGS = 5
 """Failed checks that are told on the terminal."""
 

@@ -95,9 +95,7 @@ def test_dates_and_datetimes_keep_their_resolution_and_their_distribution(found:
     assert below(found["born"], FIRST_DAY + ROWS / 2) == pytest.approx(0.5, abs=MASS)
     assert found["seen"].resolution == 60_000_000
     middle = FIRST_MOMENT + ROWS / 2 * 15 * 60e6
-    assert below(found["seen"], middle) == pytest.approx(0.5, abs=MASS), (
-        "63 days of ten years are found"
-    )
+    assert below(found["seen"], middle) == pytest.approx(0.5, abs=MASS), "63 days of ten years are found"
 
 
 def test_ends_and_means_without_noise_are_the_true_ones_but_for_a_few_rows(tmp_path: Path) -> None:

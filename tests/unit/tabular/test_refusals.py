@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 from pathlib import Path
@@ -81,14 +82,13 @@ def test_a_duckdb_uri_without_a_table_or_with_an_unknown_one_is_refused(tmp_path
         (f"{CANARY},{CANARY},4711\n" + "1,2,3\n" * 30, "duplicate column name in "),
         ("a,b\n" + "1,0.5\n" * 30 + "1,inf\n", "column 'b' holds infinite or NaN numbers"),
         ("a,b\n" + "1,0.5\n" * 30 + "1,-inf\n", "column 'b' holds infinite or NaN numbers"),
-        ("a,b\n" + "1,0.5\n" * 30 + "1,nan\n", "column 'b' holds infinite or NaN numbers"),
         ("a,b\n" + "".join(f"1,{CANARY}{i}\n" for i in range(40)), "column 'b' is text that never repeats"),
         ("a,b\n" + GOOD + f"1,2,{CANARY}\n" + GOOD, "not valid CSV: wrong number of fields"),
         ("a,b\n" + GOOD + f"{CANARY}\n" + GOOD, "not valid CSV: wrong number of fields"),
         ("a,b\n" + GOOD + f'1,"{CANARY}\n' + GOOD, "not valid CSV: .* quotes"),
         ("a,b\n" + MANY + f"1,2,{CANARY}\n", r"line 30002 of .* is not valid CSV.* Mend that line"),
         (f"a,b\n4711,{CANARY}\n" + GOOD + f"4711,2,{CANARY}\n", r"line 53 of .* is not valid CSV"),
-        ("a,b\n" + MANY + f"1,{CANARY}\n", "column 'b' mixes types; .*kind: category"),
+        ("a,b\n" + MANY + f"1,{CANARY}\n", "column 'b' mixes numbers and text; .*kind: category"),
         ("a,b\n" + "1,2\n" * 30 + f"1,{CANARY}\n" * 5, "column 'b' mixes numbers and text; .*kind: category"),
     ],
     ids=lambda v: v[:24] if isinstance(v, str) and " " in v[:60] else "",
@@ -111,8 +111,8 @@ def test_a_column_of_nulls_is_refused_only_where_it_would_leave_no_row(tmp_path:
 
 
 def test_a_cell_that_speaks_of_a_column_is_not_taken_for_one(tmp_path: Path) -> None:
-    rows = "".join(f"{i % 9},hello\n" for i in range(30_000))
-    message = csv_refused("a,t\n" + rows + f"x,my column {CANARY}: 5\n", tmp_path)
+    rows = "a,t\n" + "1 hour,hello\n" * 30 + f"x,my column {CANARY}: 5\n"
+    message = csv_refused(rows, tmp_path, declared={"a": {"kind": "duration"}})
     assert "mixes types" in message
 
 
@@ -140,6 +140,29 @@ def test_duplicate_names_in_a_parquet_file_are_refused_though_duckdb_would_renam
     table = pa.Table.from_arrays([pa.array([1, 2] * 9), pa.array([3, 4] * 9)], names=["a", "a"])
     pq.write_table(table, tmp_path / "t.parquet")
     assert "duplicate column name 'a'" in refused(str(tmp_path / "t.parquet"), tmp_path)
+
+
+@pytest.mark.parametrize("written", ['"${:,}.50"', "{}%", '"{},5"', "€ {}", "({}.5)", '"{:,}"'])
+def test_numbers_written_for_people_are_not_taken_for_names(tmp_path: Path, written: str) -> None:
+    rows = "".join(f"{i},{written.format(1000 + 37 * (i % 90))}\n" for i in range(200))
+    assert "holds numbers with currency signs" in csv_refused("i,x\n" + rows, tmp_path)
+    (tmp_path / "kept").mkdir()
+    declared = {"x": {"kind": "category"}}
+    few = "".join(f"{i},{written.format(1000 + 5 * (i % 9))}\n" for i in range(200))
+    for text, told in (("i,x\n" + rows, declared), ("i,x\n" + few, None)):
+        (tmp_path / "t.csv").write_text(text)
+        taken = source.snapshot(
+            source.parse(str(tmp_path / "t.csv"), told), tmp_path / "kept" / "s.parquet", declared=told
+        )
+        assert taken.schema["x"].storage == "string"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-be"])
+def test_a_file_that_is_not_utf8_is_refused_with_the_way_out(tmp_path: Path, encoding: str) -> None:
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    text = "a,b\n" + "1,x\n" * 30 + f"2,{CANARY}é\n"
+    (tmp_path / "t.csv").write_bytes(mark + text.encode(encoding))
+    assert "save the file as UTF-8" in refused(str(tmp_path / "t.csv"), tmp_path)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

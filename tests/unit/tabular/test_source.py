@@ -161,6 +161,14 @@ def test_zones_of_a_parquet_file_are_kept_whatever_the_machine_has(
     assert naive.schema["z"].storage == "timestamp[us]"
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_zoned_datetimes_of_every_unit_are_read(tmp_path: Path, unit: str) -> None:
+    moments = [datetime(2024, 1, 1 + i % 9, 5, i % 60, tzinfo=UTC) for i in range(40)]
+    taken = take(pa.table({"seen": pa.array(moments, pa.timestamp(unit, "Europe/Paris"))}), tmp_path)
+    assert taken.schema["seen"].storage == f"timestamp[{'us' if unit in ('s', 'ms') else unit}, tz=Europe/Paris]"
+    assert sorted(pq.read_table(taken.path)["seen"].to_pylist()) == sorted(moments)
+
+
 def test_zones_elsewhere_are_utc_unless_declared(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
         con.execute("CREATE TABLE t AS SELECT TIMESTAMPTZ '2020-01-01 05:00:00+00' AS z FROM range(30)")

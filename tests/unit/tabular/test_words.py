@@ -1,0 +1,69 @@
+"""Words that stand for nulls in a CSV: nulls in columns of numbers, dates and truth values, names in columns of names."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from dp_synth_pipeline.tabular import source
+from dp_synth_pipeline.tabular.words import NULLS
+
+
+def column(folder: Path, cells: list[str], facts: dict[str, Any] | None = None) -> tuple[str, list[Any]]:
+    """Return the storage type and the snapshot's values of a column, whose rows come in their own order."""
+    text = "".join(f"{i},{cell}\n" for i, cell in enumerate(cells))
+    (folder / "t.csv").write_text("i,x\n" + text)
+    declared = {"x": facts} if facts else None
+    found = source.parse(str(folder / "t.csv"), declared)
+    taken = source.snapshot(found, folder / "s.parquet", declared=declared)
+    rows = sorted(pq.read_table(taken.path).to_pylist(), key=lambda r: r["i"])
+    return taken.schema["x"].storage, [r["x"] for r in rows]
+
+
+@pytest.mark.parametrize("word", [*NULLS, "NA", "NaN", " Null "])
+def test_a_word_for_null_among_numbers_is_a_null(tmp_path: Path, word: str) -> None:
+    assert column(tmp_path, ["1", "-7", word, "3"]) == ("int64", [1, -7, None, 3])
+    assert column(tmp_path, ["1.5", word, "3"]) == ("double", [1.5, None, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["true", "NA", "False"], ("bool", [True, None, False])),
+        (["2020-01-31", "?", "2021-02-01"], ("date32[day]", [date(2020, 1, 31), None, date(2021, 2, 1)])),
+        (["31.01.2020", "n/a", "01.02.2021"], ("date32[day]", [date(2020, 1, 31), None, date(2021, 2, 1)])),
+        (["2020-01-31 10:00", "null"] * 2, ("timestamp[us]", [datetime(2020, 1, 31, 10), None] * 2)),
+    ],
+)
+def test_so_it_is_among_truth_values_and_dates(tmp_path: Path, cells: list[str], wanted: tuple) -> None:
+    assert column(tmp_path, cells) == wanted
+
+
+def test_among_names_it_is_a_name(tmp_path: Path) -> None:
+    cells = ["NA", "DE", "NA", "FR"] * 9
+    assert column(tmp_path, cells) == ("string", cells)
+    assert column(tmp_path, ["NA", "?", "NA"]) == ("string", ["NA", "?", "NA"]), "no number shows that they are nulls"
+    coded = ["1", "2", "NA"] * 9
+    assert column(tmp_path, coded, {"kind": "category"}) == ("string", coded)
+    assert column(tmp_path, coded, {"categories": ["1", "2", "NA"]}) == ("string", coded)
+
+
+def test_one_word_beyond_all_samples_is_found(tmp_path: Path) -> None:
+    storage, values = column(tmp_path, [*map(str, range(30_000)), "NA"])
+    assert storage == "int64"
+    assert values[-2:] == [29_999, None]
+
+
+def test_a_declared_number_may_have_them(tmp_path: Path) -> None:
+    assert column(tmp_path, ["1", "?", "2"], {"kind": "decimal"})[1] == [1, None, 2]
+    assert column(tmp_path, ["1", "?", "2"], {"kind": "integer", "lower": 0})[1] == [1, None, 2]
+
+
+def test_digits_that_no_integer_holds_are_a_decimal_and_infinity_is_no_number(tmp_path: Path) -> None:
+    assert column(tmp_path, ["NA", "1", "99999999999999999999"])[0] == "double"
+    assert column(tmp_path, ["NA", "1", "1e3"])[0] == "double"
+    assert column(tmp_path, ["inf", "1", "NA", "x", "y"] * 5)[0] == "string"

@@ -78,5 +78,5 @@ class UnexpectedFailure(DpSynthError):
     def __init__(self, stage: str, error: BaseException) -> None:
         super().__init__(
             f"{stage} stopped on an unexpected {type(error).__name__}. Its message is withheld because it may quote "
-            f"private values; run again with DP_SYNTH_DEBUG=1 to print it on this terminal only."
+            f"private values; run again with DP_SYNTH_DEBUG=1 in a terminal to print it there and nowhere else."
         )

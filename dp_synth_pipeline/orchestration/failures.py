@@ -23,9 +23,19 @@ def withheld(stage: str) -> Iterator[None]:
     except (DpSynthError, dg.Failure, KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         raise
     except Exception as error:
-        if os.environ.get("DP_SYNTH_DEBUG") and sys.stderr.isatty():  # a file would be Dagster's captured log
-            traceback.print_exc()
+        if os.environ.get("DP_SYNTH_DEBUG"):
+            _show_on_terminal()
         raise UnexpectedFailure(stage, error) from None
+
+
+def _show_on_terminal() -> None:
+    """Print the traceback on the terminal that the process belongs to, if any; standard error is a log of Dagster's."""
+    try:
+        with open("/dev/tty", "w") as terminal:
+            traceback.print_exc(file=terminal)
+    except OSError:
+        if sys.stderr.isatty():
+            traceback.print_exc()
 
 
 @contextmanager

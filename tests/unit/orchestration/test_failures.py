@@ -1,0 +1,58 @@
+"""Errors of others: their text is withheld, and shown on a person's terminal if asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CODE = """
+import fcntl, os, sys, termios
+fcntl.ioctl(int(sys.argv[1]), termios.TIOCSCTTY, 0)
+from dp_synth_pipeline.errors import UnexpectedFailure
+from dp_synth_pipeline.orchestration.failures import withheld
+try:
+    with withheld("train"):
+        raise ValueError("canary 4711")
+except UnexpectedFailure as error:
+    print(error)
+"""
+
+
+def shown(terminal: int, seconds: float = 0.5) -> str:
+    time.sleep(seconds)
+    os.set_blocking(terminal, False)
+    try:
+        return os.read(terminal, 1 << 16).decode()
+    except OSError:  # nothing was written
+        return ""
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_a_withheld_traceback_is_shown_on_the_terminal_alone_and_on_demand(tmp_path: Path, debug: str) -> None:
+    terminal, side = os.openpty()
+    with (tmp_path / "out").open("w+") as out:  # Dagster captures both streams of a step in a file
+        done = subprocess.run(
+            [sys.executable, "-c", CODE, str(side)],
+            env={**os.environ, "DP_SYNTH_DEBUG": debug},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            pass_fds=[side],
+            start_new_session=True,
+            check=False,
+        )
+        out.seek(0)
+        logged = out.read()
+    assert done.returncode == 0, logged
+    assert "stopped on an unexpected ValueError" in logged
+    assert "canary" not in logged
+    on_terminal = shown(terminal)
+    os.close(side)
+    os.close(terminal)
+    assert ("canary 4711" in on_terminal) == bool(debug)

@@ -55,7 +55,7 @@ class Canaries:
 
     def __init__(self, plan: TrainingPlan, steps: int, unit: float, device: torch.device) -> None:
         self.plan, self.unit, self.device = plan, unit, device
-        coordinates = max(COORDINATES, math.ceil(DRAWS / steps))
+        coordinates = max(COORDINATES, math.ceil(DRAWS / max(steps, 1)))
         self.parameter = nn.Parameter(torch.zeros(coordinates, device=device))
         expected = plan.steps * plan.sample_rate
         wanted = min(math.ceil(INCLUSIONS / expected), MOST_UNITS) if expected > 0 else MOST_UNITS

@@ -234,5 +234,5 @@ class Descent:
         self.clipping.close()
         performed = sum(steps for *_, steps in self.accountant.history)
         wanted = {(self.plan.noise_multiplier * self.sensitivity, self.plan.sample_rate)}
-        if performed != ran or {h[:2] for h in self.accountant.history} != wanted:
+        if performed != ran or (ran and {h[:2] for h in self.accountant.history} != wanted):
             raise TrainingError("the steps that Opacus accounted for are not those of the plan; nothing was released.")

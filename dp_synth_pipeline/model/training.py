@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model import distributed
+from dp_synth_pipeline.model import checkpoint, distributed
 from dp_synth_pipeline.model.descent import Descent, Hooks, Job
 from dp_synth_pipeline.model.distributed import Shared
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
@@ -36,13 +36,13 @@ class Trained:
 
     Attributes:
         network: on the CPU, ready to draw.
-        event: the steps that this call ran.
+        event: the steps that this call ran; None if none were left.
         audit: noise, sampling and clipping as measured while it ran. Whoever publishes the weights has to look at it.
         stopped_at: the step before which a noisy look ended training; None if the plan ran out.
     """
 
     network: AutoregressiveNetwork
-    event: SubsampledGaussian
+    event: SubsampledGaussian | None
     audit: Audit
     stopped_at: int | None = None
 
@@ -75,7 +75,8 @@ def train(
             that number durable: a crash is charged up to it.
         mark_look: called before each look at the loss, with the number of looks that will then have been taken.
         progress: called with steps done and planned; public facts.
-        resume_from: steps that an earlier attempt started; they are charged already and are not run again.
+        resume_from: steps that an earlier attempt started; they are charged already and are not run again. If they are all
+            that were planned, the last checkpoint's network is what was learnt.
         checkpoints: folder for the state from which a killed training resumes; holds noisy weights, never a row.
         workers: processes that share the units, a GPU each if there are GPUs. Under torchrun, its processes are used, and
             each must make this call; the callbacks are called, and checkpoints kept, by rank 0 alone.
@@ -86,14 +87,19 @@ def train(
     """
     if not plan.noise_multiplier > 0:
         raise TrainingError("the training plan has no noise; calibrate it to a target epsilon first.")
-    if not 0 <= resume_from < plan.steps:
-        raise TrainingError(f"the plan has {plan.steps} steps, and {resume_from} were started; none are left to run.")
+    kept = checkpoints is not None and checkpoint.exists(checkpoints)
+    if not 0 <= resume_from < plan.steps + int(kept):
+        raise TrainingError(
+            f"the plan has {plan.steps} steps, and {resume_from} were started: none are left to run, and no checkpoint was "
+            f"kept of those that ran. What was charged for them stays charged."
+        )
     known = (tuple(cardinalities), plan, spec, _device(device), looks, resume_from, checkpoints)
     job = Job(*_shared(codes, units), *known)
     network, done, audit = _run(job, network, Hooks(mark, mark_look, progress), workers)
     if audit is None:
         raise TrainingError("training ended without an audit of its noise; nothing was released.")
-    event = SubsampledGaussian(plan.noise_multiplier, plan.sample_rate, done - resume_from)
+    ran = done - resume_from
+    event = SubsampledGaussian(plan.noise_multiplier, plan.sample_rate, ran) if ran else None
     return Trained(network, event, audit, done if done < plan.steps else None)
 
 

@@ -14,7 +14,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, Release
 from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, capacity
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
-from dp_synth_pipeline.orchestration import deliveries, planning, unprotected
+from dp_synth_pipeline.orchestration import deliveries, planning, progress, unprotected
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, declared_events, started_events
 from dp_synth_pipeline.orchestration.config import TableSettings
@@ -184,13 +184,16 @@ class Learning(Learner):
         from dp_synth_pipeline.model import training
 
         done, plan, looks = self._plan()
-        rest = replace(plan, steps=plan.steps - done)
-        name = TRAINING if done == 0 else f"{TRAINING}, resumed at {done}"
         looking = None if looks is None else self.ledger.start(self.release.id, LOOKS, [looks.event])
         before = started_events(self.ledger, self.release)
-        entry = self.ledger.start(self.release.id, name, [rest.event], key=deliveries.entry_key(self.attempt))
+        entry = self._started(plan, done)
         completed = self.refresh.path("completed")
         codes, units = encoded(completed, self.codec)
+
+        def epsilon(steps: int) -> float:
+            ran = [replace(plan, steps=steps - done).event] if steps > done else []
+            return accountant.epsilon([*before, *ran], self.delta, self.release.relation)
+
         with private():
             trained = training.train(
                 codes,
@@ -200,9 +203,9 @@ class Learning(Learner):
                 units=units,
                 network=network,
                 looks=looks,
-                mark=lambda steps: self.ledger.mark(entry.id, steps - done),
+                mark=lambda steps: entry and self.ledger.mark(entry.id, steps - done),
                 mark_look=lambda count: looking and self.ledger.mark(looking.id, count),
-                progress=self._told(before, plan, report),
+                progress=progress.with_epsilon(report, epsilon),
                 resume_from=done,
                 checkpoints=completed.with_name("checkpoint"),
                 workers=self.workers,
@@ -216,10 +219,18 @@ class Learning(Learner):
         return trained.network, {
             "noise_multiplier": plan.noise_multiplier,
             "sample_rate": plan.sample_rate,
-            "steps": done + trained.event.steps,
+            "steps": done + (trained.event.steps if trained.event else 0),
             "steps_planned": plan.steps,
             "max_grad_norm": self.spec.max_grad_norm,
         }
+
+    def _started(self, plan: TrainingPlan, done: int) -> Entry | None:
+        """Charge the steps that are left; none are if an earlier attempt died between its last step and its end."""
+        if done == plan.steps:
+            return None
+        name = TRAINING if done == 0 else f"{TRAINING}, resumed at {done}"
+        rest = replace(plan, steps=plan.steps - done)
+        return self.ledger.start(self.release.id, name, [rest.event], key=deliveries.entry_key(self.attempt))
 
     def _plan(self) -> tuple[int, TrainingPlan, LooksPlan | None]:
         """Return the steps that an earlier attempt started, the plan, and the looks that it may take."""
@@ -256,21 +267,6 @@ class Learning(Learner):
         done = before + cut.steps_started
         batch = max(1.0, round(first.sample_rate * self.profile.population))
         return done, TrainingPlan(first.sample_rate, steps, batch, first.noise_multiplier), None
-
-    def _told(self, before: tuple, plan: TrainingPlan, report: Report) -> Callable[[int, int], None]:
-        """Return a progress callback that adds the epsilon so far, every tenth of the way; public facts only."""
-        said = -1
-        note = ""
-
-        def told(done: int, steps: int) -> None:
-            nonlocal said, note
-            if done and 10 * done // steps > said:
-                said = 10 * done // steps
-                ran = [*before, replace(plan, steps=done).event]
-                note = f"epsilon so far {accountant.epsilon(ran, self.delta, self.release.relation):.3g}"
-            report(done, steps, note)
-
-        return told
 
 
 @dataclass

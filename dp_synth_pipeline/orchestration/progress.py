@@ -28,3 +28,17 @@ def reporter(context: dg.AssetExecutionContext, stage: str) -> Callable[..., Non
             context.log.info(f"{stage}: {done:,} of {total:,}{', ' if note else ''}{note}")
 
     return report
+
+
+def with_epsilon(report: Callable[..., None], epsilon: Callable[[int], float]) -> Callable[[int, int], None]:
+    """Add to a callback what was spent when so many steps are done, worked out every tenth of the way."""
+    said, note = -1, ""
+
+    def told(done: int, steps: int) -> None:
+        nonlocal said, note
+        if done and 10 * done // steps > said:
+            said = 10 * done // steps
+            note = f"epsilon so far {epsilon(done):.3g}"
+        report(done, steps, note)
+
+    return told

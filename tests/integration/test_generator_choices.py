@@ -175,6 +175,26 @@ def test_a_training_that_is_killed_twice_resumes_and_charges_each_step_that_star
     assert bench.ledger.verify().releases == 1
 
 
+def test_a_training_killed_in_its_last_steps_is_released_as_its_last_checkpoint(bench, monkeypatch):
+    from dp_synth_pipeline.model import descent
+
+    step, long = descent.Descent._step, {"max_epochs": 12}
+
+    def dies_last(self, number):
+        if number == self.plan.steps - 1:
+            raise MemoryError
+        return step(self, number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(descent.Descent, "_step", dies_last)
+        assert not bench.refresh(training=long).success
+    again = train_again(bench, long)
+    assert again.success, failure(again)
+    (attempt,) = (e for e in bench.ledger.entries() if e.mechanism.startswith("training"))
+    assert attempt.steps_paid == math.ceil(12 / attempt.events[0].sample_rate)
+    assert bench.ledger.releases("people")[0].state == "settled"
+
+
 def test_microbatches_of_units_with_several_rows_are_refused_before_anything_is_charged(bench):
     with pytest.raises(ValueError, match="microbatch above 1 needs rows as privacy units"):
         bench.settings(unit="person", training={"settings": {"microbatch": 4}})

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model import checkpoint, descent, initialization, training
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.optimization import Average, inner_optimizer
@@ -78,6 +79,27 @@ def test_a_training_that_is_killed_twice_runs_each_step_at_most_once(tmp_path: P
     assert told == [*range(120), *range(150, 161), *range(200, 230)]
     assert trained.event.steps == 30
     assert first + (second - first) + trained.event.steps == PLAN.steps
+
+
+def test_a_training_killed_in_its_last_steps_ends_with_its_last_checkpoint(tmp_path: Path, told: list[int]) -> None:
+    assert attempt(tmp_path, die_at=215) == PLAN.steps
+    trained = attempt(tmp_path, PLAN.steps)
+    assert told == [*range(215)], "all steps are charged, so no more are run"
+    assert trained.event is None
+    assert trained.audit.steps == 200
+    assert trained.audit.passed
+    network, (_, taken) = AutoregressiveNetwork(CARDS, SPEC), weights(tmp_path)
+    average = Average(network, SPEC, PLAN.steps)
+    checkpoint.load(tmp_path, network, inner_optimizer(network, SPEC), average)
+    average.copy_to(network)
+    network.forget_unused()
+    assert taken == 200
+    assert all(torch.equal(p, q) for p, q in zip(trained.network.parameters(), network.parameters(), strict=True))
+
+
+def test_without_a_checkpoint_nothing_is_left_of_a_training_whose_steps_all_started(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no checkpoint was kept"):
+        attempt(tmp_path, PLAN.steps)
 
 
 def test_resumed_weights_are_those_of_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,9 @@ from dp_synth_pipeline.model.spec import GeneratorSpec, Start
 STEPS, BATCH, RATE = 300, 1024, 0.01
 """Of teaching; ordinary training, since what it learns from is released or public."""
 
+LEAST_BATCH, LARGE = 256, 1 << 21
+"""Fewer rows teach a network of more than `LARGE` weights, so that wide tables are not taught longer than trained."""
+
 
 def begin(
     cardinalities: Sequence[int],
@@ -67,12 +70,14 @@ def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *
     """Train without noise on rows that cost nothing: draws of a released fit, or a public table."""
     optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
     device = next(network.parameters()).device
+    weights = sum(p.numel() for p in network.parameters())
+    batch = int(np.clip(BATCH * LARGE // weights, LEAST_BATCH, BATCH))
     with few_threads():
         for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = RATE * min(1.0, 2 * (1 - step / steps) + 0.02)
             optimizer.zero_grad()
-            network.losses(draw(BATCH).to(device)).mean().backward()
+            network.losses(draw(batch).to(device)).mean().backward()
             optimizer.step()
     optimizer.zero_grad(set_to_none=True)
 

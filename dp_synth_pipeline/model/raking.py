@@ -7,13 +7,14 @@ alone, so rows can be drawn, weighted and kept in a stream.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from dp_synth_pipeline.model.marginals import Layout, Marginals
+from dp_synth_pipeline.model.marginals import Layout, Marginals, count
 from dp_synth_pipeline.model.optimization import few_threads
 
 STEPS = 60
@@ -27,10 +28,14 @@ MOST_DRAWS, LEAST_DRAWS = 1 << 16, 1 << 13
 MANY = 600
 """Cliques up to which the most rows are drawn. The more cliques, the more noise in each, and the fewer rows are needed."""
 
+MOST_CLIQUES = 2400
+"""Cliques that are raked; of more, those that miss by most, so that wide tables take no hours."""
+
 
 def draws(measured: Marginals) -> int:
-    """Return how many rows to draw for `rake`: fewer where cliques are many, so that wide tables take no hours."""
-    return int(np.clip(MOST_DRAWS * MANY // max(len(measured.layout.cliques), 1), LEAST_DRAWS, MOST_DRAWS))
+    """Return how many rows to draw for `rake`: fewer where cliques are many."""
+    cliques = min(max(len(measured.layout.cliques), 1), MOST_CLIQUES)
+    return int(np.clip(MOST_DRAWS * MANY // cliques, LEAST_DRAWS, MOST_DRAWS))
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ def rake(codes: np.ndarray, measured: Marginals, *, steps: int = STEPS, device: 
     Args:
         codes: int (draws, columns), drawn by the generator.
     """
+    if len(measured.layout.cliques) > MOST_CLIQUES:
+        measured = _farthest(codes[:LEAST_DRAWS], measured, MOST_CLIQUES)
     draws = _Draws(codes, measured.layout, device)
     target = torch.from_numpy(measured.counts / measured.rows).float().to(device)
     tilt = torch.zeros(measured.layout.cells, device=device)
@@ -81,6 +88,18 @@ def rake(codes: np.ndarray, measured: Marginals, *, steps: int = STEPS, device: 
             torch.add(found - target, tilt, alpha=2 * penalty, out=tilt.grad)
             optimizer.step()
     return Tilt(measured.layout, tilt.cpu().numpy())
+
+
+def _farthest(codes: np.ndarray, measured: Marginals, most: int) -> Marginals:
+    """Return the `most` cliques of which the drawn rows miss the measured cells by most, beyond what chance explains."""
+    each = measured.rows / len(codes)
+    found = count(codes, measured.layout) * each
+    chance = math.sqrt(2 / math.pi) * np.sqrt(measured.scale**2 + found * each)  # mean size of noise and sampling
+    missed = np.add.reduceat(np.abs(found - measured.counts) - chance, measured.layout.offsets[:-1])
+    chosen = np.sort(np.argsort(-missed)[:most])
+    layout = Layout(measured.layout.cardinalities, tuple(measured.layout.cliques[i] for i in chosen))
+    places = [slice(*measured.layout.offsets[[i, i + 1]]) for i in chosen]
+    return Marginals(layout, np.concatenate([measured.counts[p] for p in places]), measured.scale, measured.rows)
 
 
 class _Draws:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_synth_pipeline.model import raking
 from dp_synth_pipeline.model.marginals import Layout, Marginals, all_pairs, count
 from dp_synth_pipeline.model.raking import Tilt, draws, rake
 
@@ -56,10 +57,26 @@ def test_draws_are_raked_to_triples_too() -> None:
     assert (kept[:, 2] == kept[:, 0] ^ kept[:, 1]).mean() > 0.9
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(2, 1 << 16), (15, 1 << 16), (50, 32099), (120, 1 << 13)])
+@pytest.mark.parametrize(("columns", "rows"), [(2, 1 << 16), (15, 1 << 16), (50, 32099), (120, 1 << 14), (300, 1 << 14)])
 def test_the_more_pairs_are_measured_the_fewer_rows_are_drawn_to_find_the_tilt(columns: int, rows: int) -> None:
     layout = Layout((2,) * columns, tuple(all_pairs(columns)))
     assert draws(Marginals(layout, np.zeros(layout.cells), 1.0, 1000)) == rows
+
+
+def test_of_too_many_cliques_those_that_miss_by_most_are_raked(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns, rows = 6, 30_000
+    cards, pairs = (3,) * columns, tuple(all_pairs(columns))
+    layout = Layout(cards, pairs)
+    rng = np.random.default_rng()
+    first, real = rng.integers(0, 3, (rows, columns)), rng.integers(0, 3, (rows, columns))
+    real[: rows // 2, 4] = real[: rows // 2, 1]
+    real[: rows // 3, 5] = real[: rows // 3, 2]
+    target = Marginals(layout, count(real, layout) + rng.normal(0, 20, layout.cells), 20.0, rows)
+    monkeypatch.setattr(raking, "MOST_CLIQUES", 2)
+    tilt = rake(first, target, steps=200)
+    assert tilt.layout.cliques == ((1, 4), (2, 5))
+    kept = tilt.resample(rng.integers(0, 3, (4 * rows, columns)), rows)
+    assert (kept[:, 1] == kept[:, 4]).mean() == pytest.approx(0.5 + 0.5 / 3, abs=0.05)
 
 
 def test_huge_noise_leaves_draws_alone() -> None:

@@ -1,7 +1,9 @@
 """The command line as a person meets it: what works, what each mistake says, and that mistakes cost nothing."""
 
 import json
+import re
 import shutil
+import signal
 import sys
 from types import SimpleNamespace
 
@@ -53,7 +55,6 @@ SOURCES = {
     "duplicate names": ("t.csv", ["age,g,age", *GOOD], "duplicate column name 'age'"),
     "distinct text": ("t.csv", ["age,g,x,t", *(f"{r},CANARY{i}" for i, r in enumerate(GOOD))], "never repeats"),
     "infinite": ("t.csv", ["age,g,x", *GOOD, "30,a,inf"], "infinite or NaN"),
-    "not a number": ("t.csv", ["age,g,x", *GOOD, "30,a,nan"], "infinite or NaN"),
     "mixed types": ("t.csv", ["age,g,x", *GOOD, "CANARY,a,0.5"], "'age' mixes numbers and text"),
     "too many fields": ("t.csv", ["age,g,x", *GOOD[:99], "30,a,0.5,CANARY,9", *GOOD[99:]], "line 101 of"),
     "too few fields": ("t.csv", ["age,g,x", *GOOD[:99], "CANARY", *GOOD[99:]], "line 101 of"),
@@ -229,3 +230,28 @@ def test_a_release_that_died_before_its_training_is_settled_by_its_id(shell):
     assert shell("ledger", "verify").code == 0
     assert 0 < shell.ledger().balance("t").cost_spent < release.reserved_cost
     assert shell("ledger", "settle", "nothing", "--why", "x").code == 2
+
+
+def test_an_interrupted_release_says_what_stays_charged_and_the_command_it_names_ends_it(shell, monkeypatch):
+    from dp_synth_pipeline.model import descent
+
+    step = descent.Descent._step
+
+    def interrupted(self, number):
+        if number == 60:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, number)
+
+    monkeypatch.setattr(descent.Descent, "_step", interrupted)
+    people(2000).drop(columns="person").to_parquet(shell.folder / "t.parquet")
+    asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account")
+    done = shell(*asked, "--purpose", "machine_learning")
+    assert done.code == 130
+    assert "Not released: interrupted. Release" in done.text
+    assert "Dagster UI" not in done.text, "without DAGSTER_HOME there is no run to go on with"
+    (end,) = re.findall(r"dp-synth (ledger settle \S+ --at-mark) --why REASON", done.text)
+    ended = shell(*end.split(), "--why", "I pressed Ctrl-C")
+    assert ended.code == 0, ended.text
+    (release,) = shell.ledger().releases()
+    assert release.state == "settled"
+    assert 0 < release.final_epsilon < 2

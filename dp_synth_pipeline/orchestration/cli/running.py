@@ -29,6 +29,7 @@ from rich.progress import (
 )
 
 from dp_synth_pipeline.errors import AuditFailed
+from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import progress
 
 
@@ -37,7 +38,7 @@ class Outcome:
     """What a run came to.
 
     Attributes:
-        exit_code: 0 published, 1 failed, 2 bad input, 3 refused by the ledger.
+        exit_code: 0 published, 1 failed, 2 bad input, 3 refused by the ledger, 130 interrupted.
         message: why not, in the words of the step that failed.
         seconds: wall-clock seconds of each asset.
         failed_checks: names of blocking checks that failed.
@@ -49,6 +50,8 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     failed_checks: list[str] = field(default_factory=list)
 
+
+INTERRUPTED = dg.DagsterExecutionInterruptedError.__name__
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -94,6 +97,27 @@ def refresh(
         finally:
             progress.REPORTER.reset(token)
     return _outcome(result)
+
+
+def left_open(ledger: Ledger, run: str) -> list[str]:
+    """Say for each release that a failed run left open what it holds, and how to go on with it or end it."""
+    told = []
+    for release in ledger.releases():
+        if release.run_id != run or release.state not in ("reserved", "started"):
+            continue
+        started = [e for e in ledger.entries(release_id=release.id) if e.state == "started"]
+        marked = [e.id for e in started if e.steps_started > 0]
+        if marked:
+            end = f"settle {marked[-1]} --at-mark"
+        else:
+            end = f"settle {release.id[:12]}" if started else f"void {release.id[:12]}"
+        kept = os.environ.get("DAGSTER_HOME")
+        go_on = f"To go on where it stopped, re-execute run {run[:8]} from failure in the Dagster UI. " if kept else ""
+        told.append(
+            f"Release {release.id[:12]} of account {release.account} is still open: what started in it stays charged, the "
+            f"rest reserved. {go_on}To end it and get back what did not start: dp-synth ledger {end} --why REASON."
+        )
+    return told
 
 
 def partition_tags(keys: Sequence[str]) -> dict[str, str]:
@@ -151,6 +175,9 @@ def _explain(outcome: Outcome, failure: Any) -> None:
     if outcome.failed_checks and (error is None or error.value != AuditFailed.__name__):
         names = ", ".join(outcome.failed_checks)
         outcome.message = f"blocking checks failed: {names}. The table was not published; the one before is intact."
+        return
+    if told is None and failure.error is not None and failure.error.cls_name == INTERRUPTED:
+        outcome.message, outcome.exit_code = "interrupted.", 130
         return
     if told is None:
         if failure.error is not None:

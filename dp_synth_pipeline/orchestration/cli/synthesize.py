@@ -87,6 +87,8 @@ def synthesize(
     outcome = running.refresh(build_defs([settings], ledger=url), settings.name, console, show=not json)
     if outcome.exit_code:
         console.print(f"[bold red]Not released[/]: {outcome.message}", highlight=False, soft_wrap=True)
+        for line in running.left_open(book, outcome.run_id):
+            console.print(line, highlight=False, soft_wrap=True)
         raise typer.Exit(outcome.exit_code)
     summary = summarise(book, StoreResource().get(), settings.name, outcome)
     if json:

@@ -57,7 +57,9 @@ def test_draws_are_raked_to_triples_too() -> None:
     assert (kept[:, 2] == kept[:, 0] ^ kept[:, 1]).mean() > 0.9
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(2, 1 << 16), (15, 1 << 16), (50, 32099), (120, 1 << 14), (300, 1 << 14)])
+@pytest.mark.parametrize(
+    ("columns", "rows"), [(2, 1 << 16), (15, 1 << 16), (50, 32099), (120, 1 << 14), (300, 1 << 14)]
+)
 def test_the_more_pairs_are_measured_the_fewer_rows_are_drawn_to_find_the_tilt(columns: int, rows: int) -> None:
     layout = Layout((2,) * columns, tuple(all_pairs(columns)))
     assert draws(Marginals(layout, np.zeros(layout.cells), 1.0, 1000)) == rows

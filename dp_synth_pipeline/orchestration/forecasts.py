@@ -153,6 +153,20 @@ def uses(ledger: Ledger, account: str, plan: str, due: Sequence[Due]) -> tuple[F
     return Foretold(tuple(due), tuple(i < left for i in range(len(due)))), left
 
 
+def everything(ledger: Ledger, account: str, known: Sequence[Scheduled], until: datetime) -> Foretold:
+    """Return what becomes of every refresh that is due, whether it pays itself, uses a declared plan, or can never fit."""
+    opened = ledger.account(account)
+    able = [one for one in known if not sound(ledger, one)]
+    paying = dues(opened, [one for one in able if one.plan is None], until)
+    found = list(zip(paying, foretell(ledger, account, paying).fits, strict=True))
+    for plan in sorted({one.plan for one in able if one.plan is not None}):
+        told, _ = uses(ledger, account, plan, dues(opened, [one for one in able if one.plan == plan], until))
+        found += zip(told.dues, told.fits, strict=True)
+    found += [(due, False) for due in dues(opened, [one for one in known if one not in able], until)]
+    found.sort(key=lambda pair: pair[0].at)
+    return Foretold(tuple(due for due, _ in found), tuple(fits for _, fits in found))
+
+
 def affordable(ledger: Ledger, account: str, due: Sequence[Due], wanted: Callable[[Due], bool]) -> float:
     """Return the largest epsilon, to three digits, at which all wanted refreshes fit, the others as they are; 0 for none.
 

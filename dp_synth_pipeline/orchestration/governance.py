@@ -14,14 +14,12 @@ from typing import Any
 import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
-from dp_synth_pipeline.ledger import Ledger, Release, advice
+from dp_synth_pipeline.ledger import Ledger, Release
+from dp_synth_pipeline.orchestration import forecasts, statements, unprotected, verification
 from dp_synth_pipeline.orchestration import lineage as lineages
-from dp_synth_pipeline.orchestration import statements, unprotected, verification
 from dp_synth_pipeline.orchestration.config import SUFFIX
 from dp_synth_pipeline.orchestration.lineage import Lineage
-from dp_synth_pipeline.orchestration.planning import THRESHOLD_SHARE
 from dp_synth_pipeline.orchestration.resources import Store
-from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, ticks
 from dp_synth_pipeline.privacy.budget import level
 from dp_synth_pipeline.validation.card import ReleaseCard, from_json
 
@@ -49,8 +47,8 @@ def facts(
         days: how far ahead a forecast looks.
     """
     graph = lineages.read(definitions)
-    forecasts = {} if definitions is None else forecast(ledger, definitions, days)
-    told = statements.page(ledger, forecasts=forecasts)
+    ahead = {} if definitions is None else forecast(ledger, definitions, days)
+    told = statements.page(ledger, forecasts=ahead)
     tables = [_table(name, ledger, store, graph) for name in sorted({*graph.tables, *_released(ledger, store)})]
     return {
         "format": FORMAT,
@@ -69,21 +67,17 @@ def facts(
 
 def forecast(ledger: Ledger, definitions: dg.Definitions, days: int) -> dict[str, dict[str, Any]]:
     """Return for each account that a schedule charges the dates of its refreshes, and how many of them fit."""
-    planned: dict[str, list[tuple[str, float]]] = defaultdict(list)
-    for schedule in definitions.schedules or ():
-        tags = getattr(schedule, "tags", {})
-        if ACCOUNT in tags:
-            planned[tags[ACCOUNT]].append((str(schedule.cron_schedule), float(tags[EPSILON])))  # type: ignore[union-attr]
-    known = {a.name: a for a in ledger.accounts()}
-    until = datetime.now(UTC) + timedelta(days=days)
+    known, until = {a.name for a in ledger.accounts()}, datetime.now(UTC) + timedelta(days=days)
     found = {}
-    for name in planned.keys() & known.keys():
-        dates = ticks([cron for cron, _ in planned[name]], until)
-        largest = max(epsilon for _, epsilon in planned[name])
-        room = ledger.capacity(name, epsilon=largest, own_delta=known[name].delta * THRESHOLD_SHARE)
-        told = advice.forecast(room, dates)
-        first = told.first_refused.isoformat() if told.first_refused else None
-        found[name] = {"dates": [d.isoformat() for d in dates], "fits": told.fits, "first_refused": first}
+    for name, planned in forecasts.scheduled(definitions).items():
+        if name in known:
+            told = forecasts.everything(ledger, name, planned, until)
+            first = told.first_refused.at.isoformat() if told.first_refused else None
+            found[name] = {
+                "dates": [d.at.isoformat() for d in told.dues],
+                "fits": sum(told.fits),
+                "first_refused": first,
+            }
     return found
 
 

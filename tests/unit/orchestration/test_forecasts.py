@@ -11,7 +11,7 @@ from rich.console import Console
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration import forecasts
+from dp_synth_pipeline.orchestration import forecasts, governance
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.cli import forecasting
 from dp_synth_pipeline.orchestration.config import TableSettings
@@ -190,3 +190,19 @@ def test_only_the_schedule_of_a_tables_own_is_read_as_one_that_refreshes_its_new
     job = next(j for j in definitions.jobs or () if j.name == "visits_refresh")
     mine = dg.ScheduleDefinition(name="mine", job=job, cron_schedule=DAILY)
     assert forecasts.scheduled(dg.Definitions.merge(definitions, dg.Definitions(schedules=[mine]))) == {}
+
+
+def test_the_review_foretells_partitions_and_tables_of_the_whole_alike(ledger):
+    cities, weekly = table(CITIES), table(None, table="all", epsilon=0.2, schedule="0 4 * * 1")
+    ahead = governance.forecast(ledger, build_defs([cities]), AHEAD)["clinic"]
+    told = foretold(ledger, cities)
+    assert ahead["dates"] == [d.at.isoformat() for d in told.dues]
+    assert ahead["fits"] == 4
+    assert ahead["first_refused"] == told.dues[4].at.isoformat()
+    assert governance.forecast(ledger, build_defs([table(DAYS)]), AHEAD)["clinic"]["first_refused"] is None
+    both = governance.forecast(ledger, build_defs([cities, weekly]), AHEAD)["clinic"]
+    assert (len(both["dates"]), both["fits"]) == (45, sum(foretold(ledger, cities, weekly).fits))
+    # An account that does not say that a unit lies in one block admits no refresh of a window.
+    elsewhere = governance.forecast(ledger, build_defs([table(DAYS, account="whole")]), AHEAD)["whole"]
+    assert (len(elsewhere["dates"]), elsewhere["fits"]) == (AHEAD, 0)
+    assert elsewhere["first_refused"] == elsewhere["dates"][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import date, datetime
@@ -64,6 +65,8 @@ def build(
         facts = dict(declared.get(name) or {})
         if name == unit_column:
             facts.setdefault("kind", Kind.IDENTIFIER)
+        elif INDEX.fullmatch(name):
+            facts.setdefault("kind", Kind.EXCLUDED)
         if facts.get("format") is None:
             facts["format"] = (formats or {}).get(name)
         columns.append(_column(name, arrow_type, facts, nulls, other))
@@ -72,6 +75,9 @@ def build(
         raise InvalidInput("no column is left to learn; declare fewer columns as identifier, constant or excluded.")
     return schema
 
+
+INDEX = re.compile(r"__index_level_\d+__")
+"""How pandas names a row index without a name in a Parquet file; left out unless somebody declares what it is."""
 
 RESERVED = "__privacy_unit"
 """How names begin that a snapshot gives to columns of its own."""

@@ -243,6 +243,6 @@ def test_duplicate_names_and_unknown_names_are_refused() -> None:
 
 def test_the_row_index_of_pandas_is_left_out_unless_declared() -> None:
     storage = {"a": pa.int64(), "__index_level_0__": pa.int64()}
-    assert build(storage)["__index_level_0__"].kind is Kind.EXCLUDED
-    assert build(storage, {"__index_level_0__": {"kind": "integer"}})["__index_level_0__"].kind is Kind.INTEGER
-    assert build(storage, unit_column="__index_level_0__")["__index_level_0__"].kind is Kind.IDENTIFIER
+    assert schema.build(storage)["__index_level_0__"].kind is Kind.EXCLUDED
+    assert schema.build(storage, {"__index_level_0__": {"kind": "integer"}})["__index_level_0__"].kind is Kind.INTEGER
+    assert schema.build(storage, unit_column="__index_level_0__")["__index_level_0__"].kind is Kind.IDENTIFIER

@@ -43,7 +43,11 @@ class Mixture(nn.Module):
 
     def shares(self) -> torch.Tensor:
         """Return theta (components, codes in all): each column's block sums to 1 in every component."""
-        return torch.cat([self.logits[:, a:b].softmax(1) for a, b in pairwise(self.offsets)], 1)
+        return torch.cat([block.softmax(1) for block in self.split(self.logits)], 1)
+
+    def split(self, codes: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Cut (components, codes in all) into columns; the gradient of slices would fill the whole once per column."""
+        return codes.split(self.cardinalities, 1)
 
     @torch.no_grad()
     def draw(self, rows: int, forbidden: Sequence[Sequence[int]] | None = None) -> torch.Tensor:
@@ -126,7 +130,7 @@ class _Sparse:
         self.first, self.second = torch.tensor([pair for pair, _ in pairs], device=device).reshape(-1, 2).T
 
     def __call__(self, theta: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        columns = [theta[:, a:b] for a, b in pairwise(self.mixture.offsets)]
+        columns = self.mixture.split(theta)
         padded = torch.stack([nn.functional.pad(c, (0, self.most - c.shape[1])) for c in columns])  # (D, parts, K)
         total = padded.new_zeros(())
         for at in self._batches():
@@ -144,14 +148,13 @@ class _Triples:
     """Squared error over the measured triples."""
 
     def __init__(self, measured: Marginals, mixture: Mixture) -> None:
-        self.spans = list(pairwise(mixture.offsets))
-        device = mixture.weight.device
+        self.mixture, device = mixture, mixture.weight.device
         self.targets = [(c, torch.from_numpy(cells).float().to(device)) for c, cells in _of(measured, 3)]
 
     def __call__(self, theta: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        total = theta.new_zeros(())
+        total, columns = theta.new_zeros(()), self.mixture.split(theta)
         for clique, target in self.targets:
-            first, second, third = (theta[:, slice(*self.spans[c])] for c in clique)
+            first, second, third = (columns[c] for c in clique)
             two = (first * weight[:, None])[:, :, None] * second[:, None, :]  # (parts, codes, codes)
             found = two.flatten(1).T @ third
             total = total + (found - target.flatten(0, 1)).square().sum()

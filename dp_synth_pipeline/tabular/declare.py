@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -159,6 +159,9 @@ def _check_constant(value: Any, arrow_type: pa.DataType, name: str) -> None:
             datetime.fromisoformat(text)
         elif pa.types.is_duration(arrow_type) or pa.types.is_interval(arrow_type):
             duration(value)
+        elif pa.types.is_time(arrow_type):
+            if not timedelta(0) <= duration(value) < timedelta(days=1):
+                raise ValueError("not a time of day")
         elif not is_text(arrow_type):
             pa.scalar(text).cast(arrow_type)
     except (pa.ArrowException, ValueError):

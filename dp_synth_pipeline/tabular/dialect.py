@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PINNED = """header=true, skip=0, strict_mode=true, quote='"', escape='"', null_padding=false, comment=''"""
 """A dialect guessed from damaged lines would skip rows in silence; the delimiter comes from the header."""
 
-PLAIN = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN")
+PLAIN = ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "TIME")
 """Types that are pinned once they are known; dates are not, since DuckDB finds them together with their format."""
 
 

@@ -1,7 +1,7 @@
 """Grids of cells on a number line: one that no data chose, and its refinement by noisy counts.
 
 Every learned number lives on one axis of float64: integers and decimals as they are, dates as day numbers, datetimes as
-microseconds since 1970-01-01 UTC, durations as microseconds.
+microseconds since 1970-01-01 UTC, durations and times of day as microseconds.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ def to_axis(values: pa.Array, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
         values = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
     elif pa.types.is_duration(values.type):  # snapshots hold microseconds already
         values = values.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    elif pa.types.is_time(values.type):
+        values = values.cast(pa.time64("us")).cast(pa.int64())
     elif pa.types.is_decimal(values.type):
         values = values.cast(pa.string()).cast(pa.float64())  # straight, Arrow misses the nearest float by a last digit
     return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), null

@@ -109,7 +109,7 @@ def kind_of(name: str, arrow_type: pa.DataType) -> Kind:
         (lambda a: t.is_floating(a) or t.is_decimal(a), Kind.DECIMAL),
         (t.is_date, Kind.DATE),
         (t.is_timestamp, Kind.DATETIME),
-        (lambda a: t.is_duration(a) or t.is_interval(a), Kind.DURATION),
+        (lambda a: t.is_duration(a) or t.is_interval(a) or t.is_time(a), Kind.DURATION),
         (is_text, Kind.CATEGORY),
     )
     for holds, kind in tests:
@@ -121,6 +121,11 @@ def kind_of(name: str, arrow_type: pa.DataType) -> Kind:
     )
 
 
+def is_length(arrow_type: pa.DataType) -> bool:
+    """Whether values are lengths of time, which a snapshot holds as microseconds; a time of day is one since midnight."""
+    return pa.types.is_duration(arrow_type) or pa.types.is_time(arrow_type)
+
+
 def is_text(arrow_type: pa.DataType) -> bool:
     """Whether values are text; a column of which the source knows nothing but nulls counts as text."""
     t = pa.types
@@ -130,7 +135,7 @@ def is_text(arrow_type: pa.DataType) -> bool:
 
 
 def format_storage(arrow_type: pa.DataType, kind: Kind) -> str:
-    """Name the storage type of the synthetic column; text of every width becomes `string`, durations microseconds.
+    """Name the storage type of the synthetic column; text of every width becomes `string`, lengths of time microseconds.
 
     Identifiers number the synthetic rows, of which there may be more than a narrow integer can count.
     """
@@ -140,6 +145,8 @@ def format_storage(arrow_type: pa.DataType, kind: Kind) -> str:
         return "string"
     if pa.types.is_duration(arrow_type) or pa.types.is_interval(arrow_type):
         return "duration[us]"
+    if pa.types.is_time(arrow_type):
+        return "time64[us]"
     if kind is Kind.IDENTIFIER and pa.types.is_integer(arrow_type) and arrow_type.bit_width < 32:
         return "int64"
     return str(arrow_type)

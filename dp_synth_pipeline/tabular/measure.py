@@ -100,8 +100,9 @@ def _thresholded(column: Column) -> bool:
 
 
 def _bounds(column: Column) -> tuple[float, float]:
-    low = -math.inf if column.lower is None else grid.axis_value(column.lower)
-    return low, math.inf if column.upper is None else grid.axis_value(column.upper)
+    least, most = (0.0, grid.DAY - 1.0) if pa.types.is_time(column.arrow_type) else (-math.inf, math.inf)
+    low = least if column.lower is None else max(least, grid.axis_value(column.lower))
+    return low, most if column.upper is None else min(most, grid.axis_value(column.upper))
 
 
 def measure_population(units: int, plan: ProfilePlan) -> int:

@@ -78,6 +78,8 @@ def scalar(column: Column, value: Any) -> pa.Scalar:
         return pa.scalar(None, target)
     if pa.types.is_duration(target):
         return pa.scalar(duration(value), target)
+    if pa.types.is_time(target):
+        return pa.scalar(_micros(duration(value)), pa.int64()).cast(target)
     if pa.types.is_date(target):
         return pa.scalar(datetime.fromisoformat(str(value)).date(), target)
     if pa.types.is_timestamp(target):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.kinds import is_length
 from dp_synth_pipeline.tabular.sql import quoted
 
 RAW, ROWS = "source_as_stored", "source"
@@ -35,7 +36,7 @@ def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.T
     micros = {
         name: _micros(quoted(name), arrow_type, known[name])
         for name, arrow_type in types.items()
-        if pa.types.is_duration(arrow_type)
+        if is_length(arrow_type)
     }
     moments = {n: f"CAST({quoted(n)} AS TIMESTAMPTZ)" for n, arrow_type in types.items() if _is_fine(arrow_type)}
     values = ", ".join(f"{value} AS {quoted(name)}" for name, value in {**micros, **moments}.items())
@@ -60,6 +61,8 @@ def _merged(name: str, known: pa.DataType, told: Sequence[pa.DataType]) -> pa.Da
     """Return DuckDB's type with the zone or the unit that the footers agree on."""
     if pa.types.is_interval(known):
         return pa.duration("us")
+    if pa.types.is_time(known):
+        return pa.time64("us")
     if pa.types.is_timestamp(known) and known.tz is not None:
         zones = {t.tz for t in told if pa.types.is_timestamp(t) and t.tz is not None}
         return pa.timestamp(known.unit, zones.pop()) if len(zones) == 1 else known
@@ -76,7 +79,7 @@ def _is_fine(arrow_type: pa.DataType) -> bool:
 
 
 def _micros(name: str, arrow_type: pa.DataType, known: pa.DataType) -> str:
-    """Write a duration in microseconds; a month of an SQL interval counts 30 days, as everywhere in DuckDB."""
+    """Write a length of time in microseconds; a month of an SQL interval counts 30 days, as everywhere in DuckDB."""
     if pa.types.is_integer(known):
         return f"CAST({_MICROSECONDS[arrow_type.unit].format(name)} AS BIGINT)"
     return f"CAST(epoch_us({name}) AS BIGINT)"

@@ -1,4 +1,4 @@
-"""Columns of a CSV that are numbers or truth values but for words that stand for nulls, such as `NA` and `?`.
+"""Columns of a CSV that are numbers, times of day or truth values but for words for nulls, such as `NA` and `?`.
 
 Like a storage type, that is public: yes or no for a whole column, told from all of its cells. In columns of names the
 same words stay names, since `NA` may be Namibia.
@@ -18,7 +18,7 @@ NULLS = ("na", "n/a", "#n/a", "<na>", "null", "nil", "none", "nan", "?", "-", "-
 TRUTHS = ("true", "false")
 
 SAMPLE = 20_480
-"""Rows of which one must be a number for a whole column to be looked at."""
+"""Rows of which one must be such a value for a whole column to be looked at."""
 
 Read = Callable[[Iterable[str]], str]
 """The relation that reads a CSV with some columns as text."""
@@ -36,7 +36,7 @@ def without(relation: str, names: Iterable[str]) -> str:
 
 
 def find(con: duckdb.DuckDBPyConnection, read: Read, names: Iterable[str]) -> dict[str, str]:
-    """Return the SQL type of each text column that holds numbers, or truth values, and words for nulls, and nothing else.
+    """Return the SQL type of each text column that holds values of one type and words for nulls, and nothing else.
 
     Args:
         names: columns read as text of which nobody declared that they are.
@@ -45,18 +45,16 @@ def find(con: duckdb.DuckDBPyConnection, read: Read, names: Iterable[str]) -> di
     if not asked:
         return {}
     relation = read(asked)
-    some = ", ".join(f"count(TRY_CAST({quoted(n)} AS DOUBLE)), bool_or({_truth(n)})" for n in asked)
+    some = ", ".join(f"count({_any(n)})" for n in asked)
     (seen,) = con.execute(f"SELECT {some} FROM (SELECT * FROM {relation} LIMIT {SAMPLE})").fetchall()
-    tried = [n for n, numbers, truth in zip(asked, seen[::2], seen[1::2], strict=True) if numbers or truth]
+    tried = [n for n, found in zip(asked, seen, strict=True) if found]
     if not tried:
         return {}
-    held = ", ".join(f"bool_and({_whole(n)}), bool_and({_number(n)}), bool_and({_truth(n)})" for n in tried)
+    wanted = [(n, kind, holds(n)) for n in tried for kind, holds in TYPES.items()]
+    held = ", ".join(f"bool_and({quoted(n)} IS NULL OR coalesce({condition}, false))" for n, _, condition in wanted)
     (answers,) = con.execute(f"SELECT {held} FROM {without(relation, tried)}").fetchall()
-    kinds = {
-        n: dict(zip(("BIGINT", "DOUBLE", "BOOLEAN"), answers[3 * i : 3 * i + 3], strict=True))
-        for i, n in enumerate(tried)
-    }
-    return {n: next(t for t, holds in found.items() if holds) for n, found in kinds.items() if any(found.values())}
+    fitting = [(n, kind) for (n, kind, _), holds in zip(wanted, answers, strict=True) if holds]
+    return dict(reversed(fitting))  # the first type that fits
 
 
 def value(name: str, kind: str) -> str:
@@ -64,14 +62,27 @@ def value(name: str, kind: str) -> str:
     return f"CASE WHEN {is_null(name)} THEN NULL ELSE CAST({quoted(name)} AS {kind}) END"
 
 
+def _any(name: str) -> str:
+    """Write what is null unless a cell is a value of one of the types; a whole number is a number too."""
+    return f"CASE WHEN {_number(name)} OR {_time(name)} OR {_truth(name)} THEN 1 END"
+
+
 def _whole(name: str) -> str:
-    digits = f"regexp_full_match(trim({quoted(name)}), '[-+]?[0-9]+')"
-    return f"{quoted(name)} IS NULL OR ({digits} AND TRY_CAST({quoted(name)} AS BIGINT) IS NOT NULL)"
+    return f"regexp_full_match(trim({quoted(name)}), '[-+]?[0-9]+') AND TRY_CAST({quoted(name)} AS BIGINT) IS NOT NULL"
 
 
 def _number(name: str) -> str:
-    return f"{quoted(name)} IS NULL OR coalesce(isfinite(TRY_CAST({quoted(name)} AS DOUBLE)), false)"
+    return f"isfinite(TRY_CAST({quoted(name)} AS DOUBLE))"
+
+
+def _time(name: str) -> str:
+    clock = f"regexp_full_match(trim({quoted(name)}), '[0-9]{{1,2}}:[0-9]{{2}}:[0-9]{{2}}(\\.[0-9]+)?')"
+    return f"({clock} AND TRY_CAST({quoted(name)} AS TIME) IS NOT NULL)"
 
 
 def _truth(name: str) -> str:
     return f"lower(trim({quoted(name)})) IN ({', '.join(map(literal, TRUTHS))})"
+
+
+TYPES = {"BIGINT": _whole, "DOUBLE": _number, "TIME": _time, "BOOLEAN": _truth}
+"""SQL types, and the condition that a cell is one of their values; the narrower first."""

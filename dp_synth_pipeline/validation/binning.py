@@ -53,6 +53,8 @@ def code(column: Column, real: pd.Series, synthetic: pd.Series) -> Cells:
 
 def axis(values: pd.Series, kind: Kind) -> np.ndarray:
     """Return numbers, days, or seconds (since 1970, or long) as `(rows,) float64`, NaN where null or not finite."""
+    if kind is Kind.DURATION and pd.api.types.is_integer_dtype(values):  # microseconds, as snapshots hold them
+        return values.to_numpy(dtype=np.float64, na_value=np.nan) / 1e6
     if kind is Kind.DURATION:
         lengths = pd.Series(pd.to_timedelta(pd.Series(values.to_numpy(dtype=object, na_value=None)), errors="coerce"))
         return lengths.dt.total_seconds().to_numpy(dtype=np.float64)

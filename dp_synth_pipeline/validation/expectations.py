@@ -128,6 +128,8 @@ def _constant(column: Column, name: str) -> Check:
     if column.constant is None:
         return Check(name, column.name, "domain", True, text, *recipe)
     value = scalar(column, column.constant).as_py()
+    if isinstance(value, time):
+        value = timedelta(hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond)
     if isinstance(value, (date, timedelta)):
         end = round(value / timedelta(microseconds=1)) if isinstance(value, timedelta) else value.isoformat()
         ends = {"min_value": end, "max_value": end}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dp_synth_pipeline.tabular.kinds import is_length
 from dp_synth_pipeline.tabular.rules import Comparison, Dependency, Literal, Rule, Sum
 from dp_synth_pipeline.tabular.rules.hold import literal
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -81,7 +82,7 @@ def _alike(left: pa.DataType, right: pa.DataType) -> bool:
 def _bounds(rule: Comparison, schema: TableSchema) -> dict[str, Any]:
     assert isinstance(rule.right, Literal)
     kind = schema[rule.left].arrow_type
-    value: Any = literal(rule.right, kind) if pa.types.is_duration(kind) else rule.right.value
+    value: Any = literal(rule.right, kind) if is_length(kind) else rule.right.value
     kwargs: dict[str, Any] = {"column": rule.left}
     if rule.operator in (">", ">=", "=="):
         kwargs["min_value"] = value

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.kinds import is_length
 from dp_synth_pipeline.validation.checks import Check, CheckResult
 from dp_synth_pipeline.validation.custom import expectation_class
 from dp_synth_pipeline.validation.docs import render_docs
@@ -71,8 +72,8 @@ def _without_index(arrow: pa.Table) -> pa.Table:
 
 
 def _comparable(arrow: pa.Table) -> pa.Table:
-    """Return the table with durations as whole microseconds: Great Expectations compares no durations."""
-    micros = [f.with_type(pa.int64()) if pa.types.is_duration(f.type) else f for f in arrow.schema]
+    """Return the table with lengths of time as whole microseconds: Great Expectations compares no durations."""
+    micros = [f.with_type(pa.int64()) if is_length(f.type) else f for f in arrow.schema]
     lengths = [f.with_type(pa.duration("us")) if pa.types.is_duration(f.type) else f for f in arrow.schema]
     return arrow.cast(pa.schema(lengths), safe=False).cast(pa.schema(micros))
 
@@ -176,7 +177,7 @@ def _expectation(check: Check, storage: pa.Schema) -> Any:
 
 def _seen_as(expected: str, found: pa.DataType | None) -> str:
     """Name the expected storage as the frame shows it, where a duration is an integer."""
-    if found is not None and pa.types.is_duration(found):
+    if found is not None and is_length(found):
         return "int64[pyarrow]" if expected == str(found) else expected
     return f"{expected}[pyarrow]"
 

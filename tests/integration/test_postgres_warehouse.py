@@ -67,7 +67,7 @@ CREATE DOMAIN $.money AS numeric(9, 2);
 CREATE TABLE $.visits (
   id bigint, name text, age smallint, cost numeric(8, 2), fee $.money, ratio numeric, weight real,
   seen timestamptz, born date, booked timestamp, level $.triage, smoker boolean, city varchar(20), ward char(3),
-  stay interval, nothing text, raw bytea
+  stay interval, opens time, nothing text, raw bytea
 );
 INSERT INTO $.visits
 SELECT i, 'Name ' || i, 20 + i % 60, (i % 90) + 0.25, (i % 7) + 0.5, (i % 11) / 10.0, i % 30,
@@ -75,7 +75,7 @@ SELECT i, 'Name ' || i, 20 + i % 60, (i % 90) + 0.25, (i % 7) + 0.5, (i % 11) / 
   timestamp '2024-05-01 09:00' + (i % 40) * interval '1 hour',
   (ARRAY['red', 'yellow', 'green'])[1 + i % 3]::$.triage,
   CASE WHEN i % 5 = 0 THEN NULL ELSE i % 2 = 0 END, (ARRAY['Rome', 'Oslo', 'Lima'])[1 + i % 3], 'A' || i % 2,
-  (i % 9) * interval '1 day' + interval '3 hours', NULL, 'x'
+  (i % 9) * interval '1 day' + interval '3 hours', time '08:00' + (i % 60) * interval '1 minute', NULL, 'x'
 FROM generate_series(1, 600) AS i;
 """
 
@@ -121,6 +121,7 @@ def test_types_and_values_are_kept_and_excluded_columns_never_selected(visits, t
         "city": "string",
         "ward": "string",
         "stay": "duration[us]",
+        "opens": "time64[us]",
         "nothing": "string",
         "raw": "binary",
     }

@@ -166,6 +166,8 @@ class AxisCodec:
         kind, target = self.column.kind, self.column.arrow_type
         if kind is Kind.DATE:
             return pa.array(np.round(x).astype(np.int32), mask=null).cast(pa.date32()).cast(target)
+        if pa.types.is_time(target):
+            return pa.array(np.clip(np.round(x), 0, grid.DAY - 1).astype(np.int64), mask=null).cast(target)
         if kind is Kind.DURATION:
             micros = np.clip(np.round(x), -(2.0**62), 2.0**62).astype(np.int64)
             return pa.array(micros, mask=null).cast(pa.duration("us"))

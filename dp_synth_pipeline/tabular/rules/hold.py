@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_synth_pipeline.tabular.kinds import duration
+from dp_synth_pipeline.tabular.kinds import duration, is_length
 from dp_synth_pipeline.tabular.rules.parse import Comparison, Dependency, Literal, Rule, Sum
 
 DAY = 86_400_000_000
@@ -61,6 +61,8 @@ def points(values: pa.Array) -> pa.Array:
         return values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
     if pa.types.is_duration(kind):
         return values.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    if pa.types.is_time(kind):
+        return values.cast(pa.time64("us"), safe=False).cast(pa.int64())
     if pa.types.is_floating(kind):
         return pc.if_else(pc.is_finite(values), values, pa.scalar(None, kind))  # type: ignore[attr-defined]
     return values
@@ -83,7 +85,7 @@ def step(kind: pa.DataType, decimals: int | None, near: np.ndarray) -> np.ndarra
     """Return the distance of neighbouring values of a storage type, around `near`, as `points` places them."""
     if pa.types.is_date(kind):
         return np.full(len(near), float(DAY))
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+    if pa.types.is_timestamp(kind) or is_length(kind):
         return np.full(len(near), {"s": 1e6, "ms": 1e3}.get(kind.unit, 1.0))
     if pa.types.is_integer(kind):
         return np.ones(len(near))
@@ -101,7 +103,7 @@ def literal(value: Literal, kind: pa.DataType) -> Any:
         ValueError: if it is none of the column's.
     """
     given = value.value
-    if pa.types.is_duration(kind):
+    if is_length(kind):
         return round(duration(given) / timedelta(microseconds=1))
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         if not isinstance(given, str):

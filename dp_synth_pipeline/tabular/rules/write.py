@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_synth_pipeline.tabular.rules.hold import column, holds, literal, points, step
+from dp_synth_pipeline.tabular.rules.hold import DAY, column, holds, literal, points, step
 from dp_synth_pipeline.tabular.rules.parse import Comparison, Literal
 
 
@@ -63,7 +63,7 @@ def stored(values: np.ndarray, kind: pa.DataType, decimals: int | None) -> pa.Ar
     low, high = _ends(kind)
     fits = (whole >= low) & (whole <= high)
     micros = pa.array(np.where(fits, whole, 0).astype(np.int64), mask=~fits)
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(kind) or pa.types.is_time(kind):
         return micros.cast(kind)
     between = pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", getattr(kind, "tz", None))
     return micros.cast(between).cast(kind, safe=False)
@@ -71,6 +71,8 @@ def stored(values: np.ndarray, kind: pa.DataType, decimals: int | None) -> pa.Ar
 
 def _ends(kind: pa.DataType) -> tuple[float, float]:
     """Return the least and largest whole number or microsecond that a storage type holds and int64 can carry."""
+    if pa.types.is_time(kind):
+        return 0.0, float(DAY - 1)
     if not pa.types.is_integer(kind):
         return (-(2.0**53), 2.0**53)
     held = np.iinfo(kind.to_pandas_dtype())

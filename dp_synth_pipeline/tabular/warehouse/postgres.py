@@ -47,6 +47,7 @@ _STORED = {
     pa.timestamp("us"): "timestamp",
     pa.timestamp("us", "UTC"): "timestamptz",
     pa.duration("us"): "interval",
+    pa.time64("us"): "time",
     pa.string(): "text",
 }
 

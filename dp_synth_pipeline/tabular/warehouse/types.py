@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.tabular.kinds import is_length
+
 ROWS = 65_536
 """Rows of a batch on its way into a warehouse."""
 
@@ -33,12 +35,14 @@ def portable(arrow_type: pa.DataType) -> pa.DataType:
         return pa.timestamp("us", "UTC" if arrow_type.tz else None)
     if pa.types.is_duration(arrow_type):
         return pa.duration("us")
+    if pa.types.is_time(arrow_type):
+        return pa.time64("us")
     return wider.get(arrow_type, arrow_type)
 
 
 def portable_without_durations(arrow_type: pa.DataType) -> pa.DataType:
-    """Return the portable type, with durations as whole microseconds, for engines that store none."""
-    return pa.int64() if pa.types.is_duration(arrow_type) else portable(arrow_type)
+    """Return the portable type, with durations and times of day as whole microseconds, for engines that store none."""
+    return pa.int64() if is_length(arrow_type) else portable(arrow_type)
 
 
 def batches(parquet: Path, stored: Callable[[pa.DataType], pa.DataType]) -> pa.RecordBatchReader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -334,6 +334,7 @@ CONSTANTS = {
     "timestamp[us]": ("2021-01-31T05:00:00", datetime(2021, 1, 31, 5)),
     "timestamp[us, tz=Asia/Tokyo]": ("2021-01-31T05:00:00", datetime(2021, 1, 31, 5, tzinfo=UTC)),
     "duration[us]": ("-2 days", timedelta(days=-2)),
+    "time64[us]": ("08:30:00", time(8, 30)),
     "int16": (None, None),
 }
 

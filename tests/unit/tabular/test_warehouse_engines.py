@@ -131,6 +131,7 @@ def test_rows_are_cast_to_types_that_warehouses_have_and_keep_their_values(tmp_p
             "small": pa.array([1, 255, None], pa.uint8()),
             "large": pa.array([1, 2**64 - 1, None], pa.uint64()),
             "took": pa.array([1, 2, None], pa.duration("us")),
+            "opens": pa.array([1, 2, None]).cast(pa.time64("us")),
             "at": pa.array([1, 2, None], pa.timestamp("us", "Europe/Paris")),
         }
     )
@@ -140,11 +141,12 @@ def test_rows_are_cast_to_types_that_warehouses_have_and_keep_their_values(tmp_p
         "int16",
         "decimal128(20, 0)",
         "duration[us]",
+        "time64[us]",
         "timestamp[us, tz=UTC]",
     ]
     assert [int(v) for v in rows["large"].to_pylist()[:2]] == [1, 2**64 - 1]
     assert rows["at"].cast(pa.int64()).to_pylist() == [1, 2, None]
     lake = types.batches(tmp_path / "t.parquet", types.portable_without_durations).read_all()
-    assert lake["took"].to_pylist() == [1, 2, None]
+    assert lake["took"].to_pylist() == lake["opens"].to_pylist() == [1, 2, None]
     for field in rows.schema:
         assert postgres.stored(field.type)

@@ -248,10 +248,43 @@ def test_an_interrupted_release_says_what_stays_charged_and_the_command_it_names
     done = shell(*asked, "--purpose", "machine_learning")
     assert done.code == 130
     assert "Not released: interrupted. Release" in done.text
-    assert "Dagster UI" not in done.text, "without DAGSTER_HOME there is no run to go on with"
     (end,) = re.findall(r"dp-synth (ledger settle \S+ --at-mark) --why REASON", done.text)
     ended = shell(*end.split(), "--why", "I pressed Ctrl-C")
     assert ended.code == 0, ended.text
     (release,) = shell.ledger().releases()
     assert release.state == "settled"
     assert 0 < release.final_epsilon < 2
+
+
+def test_an_interrupted_release_goes_on_by_the_same_command_with_resume(shell, monkeypatch):
+    from dp_synth_pipeline.model import descent
+
+    step = descent.Descent._step
+
+    def interrupted(self, number):
+        if number == 60:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, number)
+
+    people(2000).drop(columns="person").to_parquet(shell.folder / "t.parquet")
+    asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account")
+    asked += ("--purpose", "machine_learning")
+    none = shell(*asked, "--resume")
+    assert none.code == 2
+    assert "no open release of table t. Run without --resume" in none.text
+    with monkeypatch.context() as patched:
+        patched.setattr(descent.Descent, "_step", interrupted)
+        assert shell(*asked).code == 130
+    assert not (shell.folder / "o.parquet").exists()
+    assert shell(*asked).code == 3, "the account was opened for one release"
+    (shell.folder / "t.parquet").unlink()
+    people(3).to_parquet(shell.folder / "t.parquet")  # the snapshot is gone on with, not the file
+    resumed = shell(*asked, "--resume", "--json")
+    assert resumed.code == 0, resumed.text
+    (release,) = shell.ledger().releases()
+    assert release.state == "settled"
+    assert json.loads(resumed.out)["epsilon"] == release.final_epsilon <= 2
+    names = [e.mechanism for e in shell.ledger().entries() if e.mechanism.startswith("training")]
+    assert names == ["training", "training, resumed at 100"]
+    assert len(pd.read_parquet(shell.folder / "o.parquet")) > 1500
+    assert shell(*asked, "--resume").code == 2

@@ -29,7 +29,6 @@ from rich.progress import (
 )
 
 from dp_synth_pipeline.errors import AuditFailed
-from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import progress
 
 
@@ -79,12 +78,19 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 def refresh(
-    definitions: dg.Definitions, table: str, console: Console, *, show: bool = True, partitions: Sequence[str] = ()
+    definitions: dg.Definitions,
+    table: str,
+    console: Console,
+    *,
+    show: bool = True,
+    partitions: Sequence[str] = (),
+    only: Sequence[dg.AssetKey] | None = None,
 ) -> Outcome:
     """Materialize one table's whole graph and say how it went; expected failures are told, not raised.
 
     Args:
         partitions: one partition, or some that adjoin one another, in one run.
+        only: these assets, the others being made already; None for all.
     """
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
     job = definitions.resolve_job_def(f"{table}_refresh")
@@ -92,32 +98,15 @@ def refresh(
         token = progress.REPORTER.set(report)
         try:
             result = job.execute_in_process(
-                instance=where, raise_on_error=False, run_config=QUIET, tags=partition_tags(partitions)
+                instance=where,
+                raise_on_error=False,
+                run_config=QUIET,
+                tags=partition_tags(partitions),
+                asset_selection=only,
             )
         finally:
             progress.REPORTER.reset(token)
     return _outcome(result)
-
-
-def left_open(ledger: Ledger, run: str) -> list[str]:
-    """Say for each release that a failed run left open what it holds, and how to go on with it or end it."""
-    told = []
-    for release in ledger.releases():
-        if release.run_id != run or release.state not in ("reserved", "started"):
-            continue
-        started = [e for e in ledger.entries(release_id=release.id) if e.state == "started"]
-        marked = [e.id for e in started if e.steps_started > 0]
-        if marked:
-            end = f"settle {marked[-1]} --at-mark"
-        else:
-            end = f"settle {release.id[:12]}" if started else f"void {release.id[:12]}"
-        kept = os.environ.get("DAGSTER_HOME")
-        go_on = f"To go on where it stopped, re-execute run {run[:8]} from failure in the Dagster UI. " if kept else ""
-        told.append(
-            f"Release {release.id[:12]} of account {release.account} is still open: what started in it stays charged, the "
-            f"rest reserved. {go_on}To end it and get back what did not start: dp-synth ledger {end} --why REASON."
-        )
-    return told
 
 
 def partition_tags(keys: Sequence[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, journal
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.cli import running
+from dp_synth_pipeline.orchestration.cli import resuming, running
 from dp_synth_pipeline.orchestration.cli.options import checked, open_once
 from dp_synth_pipeline.orchestration.cli.summary import show, summarise
 from dp_synth_pipeline.orchestration.config import table_name
@@ -49,6 +49,9 @@ def synthesize(
     purpose: Annotated[
         str, typer.Option(help="testing, analytics or machine_learning: how long it trains.")
     ] = "analytics",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with this table's release that an interrupted run left open.")
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object, and nothing else, on standard output.")
     ] = False,
@@ -84,10 +87,16 @@ def synthesize(
     book = Ledger.open(url)
     if open_account:
         open_once(book, settings, "synthesize", console)
-    outcome = running.refresh(build_defs([settings], ledger=url), settings.name, console, show=not json)
+    definitions, left, begun = build_defs([settings], ledger=url), None, None
+    if resume:
+        begun = resuming.open_release(book, settings)
+        left = resuming.unfinished(definitions, StoreResource().get(), begun)
+    outcome = running.refresh(definitions, settings.name, console, show=not json, only=left)
+    if begun is not None:
+        outcome.run_id = begun.run_id or outcome.run_id
     if outcome.exit_code:
         console.print(f"[bold red]Not released[/]: {outcome.message}", highlight=False, soft_wrap=True)
-        for line in running.left_open(book, outcome.run_id):
+        for line in resuming.left_open(book, outcome.run_id):
             console.print(line, highlight=False, soft_wrap=True)
         raise typer.Exit(outcome.exit_code)
     summary = summarise(book, StoreResource().get(), settings.name, outcome)

@@ -22,7 +22,7 @@ STEPS = 500
 RATE = 0.1
 
 DENSE = 2048
-"""Codes in all, up to which all pairs are compared as one matrix; beyond it, only those that were measured."""
+"""Codes in all, up to which all pairs may be compared as one matrix; beyond it, only those that were measured."""
 
 
 class Mixture(nn.Module):
@@ -83,7 +83,7 @@ def fit(
     """
     mixture = Mixture(measured.layout.cardinalities, components).to(device)
     mixture.start_from(shares)
-    pairs = _Dense(measured, mixture) if mixture.offsets[-1] <= DENSE else _Sparse(measured, mixture)
+    pairs = (_Dense if _is_dense(measured) else _Sparse)(measured, mixture)
     triples = _Triples(measured, mixture)
     optimizer = torch.optim.Adam(mixture.parameters(), lr=RATE)
     with few_threads():
@@ -96,6 +96,13 @@ def fit(
             optimizer.step()
     optimizer.zero_grad()
     return mixture
+
+
+def _is_dense(measured: Marginals) -> bool:
+    """Whether one matrix of all pairs of codes is less work than the measured pairs one by one."""
+    cards = measured.layout.cardinalities
+    pairs = sum(len(clique) == 2 for clique in measured.layout.cliques)
+    return sum(cards) <= DENSE and sum(cards) ** 2 <= 4 * pairs * max(cards) ** 2
 
 
 class _Dense:

@@ -129,3 +129,11 @@ def test_no_uniform_draw_ends_at_a_forbidden_first_or_last_code(
     drawn = known().draw(200, forbidden).numpy()
     assert (drawn != np.array(forbidden)[:, 0]).all()
     assert (drawn < np.array(CARDS)).all()
+
+
+@pytest.mark.parametrize(
+    ("columns", "codes", "pairs", "dense"), [(15, 25, 105, True), (50, 28, 119, False), (100, 30, 4950, False)]
+)
+def test_few_pairs_of_many_columns_are_compared_one_by_one(columns: int, codes: int, pairs: int, dense: bool) -> None:
+    layout = Layout((codes,) * columns, tuple(all_pairs(columns)[:pairs]))
+    assert mixture._is_dense(Marginals(layout, np.zeros(0), 1.0, 1)) == dense

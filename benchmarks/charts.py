@@ -29,7 +29,7 @@ def growth(
     seconds: Mapping[str, Sequence[Any]],
     memory: Mapping[str, Sequence[Any]],
 ) -> None:
-    """Draw CPU seconds and peak memory of each step against a size, both on logarithmic axes."""
+    """Draw CPU seconds (on a logarithmic axis) and peak memory of each step against a size."""
     figure = make_subplots(1, 2, subplot_titles=("CPU seconds", "peak memory, MiB"))
     colors = dict(zip(seconds, _palette(len(seconds)), strict=True))
     for column, series in ((1, seconds), (2, memory)):
@@ -45,9 +45,11 @@ def growth(
                 row=1,
                 col=column,
             )
-        figure.update_xaxes(type="log", title=axis, row=1, col=column)
-        figure.update_yaxes(type="log", row=1, col=column)
-    save(figure, path)
+        ticks = {"tickvals": list(sizes), "ticktext": [f"{s:,.0f}" for s in sizes]}
+        figure.update_xaxes(type="log", title=axis, row=1, col=column, **ticks)
+    figure.update_yaxes(type="log", dtick=1, row=1, col=1)
+    figure.update_yaxes(rangemode="tozero", row=1, col=2)
+    save(figure, path, height=HEIGHT + 80)
 
 
 def lines(

@@ -98,10 +98,12 @@ def place(x: float, kind: Kind) -> str:
 
 def _length(seconds: float) -> str:
     """Write seconds as days and a clock, such as -2 d 03:04:05."""
-    days, rest = divmod(abs(seconds), 86_400)
-    hours, minutes, left = int(rest // 3600), int(rest % 3600 // 60), rest % 60
-    clock = f"{hours:02}:{minutes:02}:{left:02.0f}" if left == int(left) else f"{hours:02}:{minutes:02}:{left:09.6f}"
-    return f"{'-' if seconds < 0 else ''}{f'{days:,.0f} d ' if days else ''}{clock}"
+    days, micros = divmod(round(abs(seconds) * 1e6), 86_400_000_000)
+    minutes, left = divmod(micros, 60_000_000)
+    clock = f"{minutes // 60:02}:{minutes % 60:02}:{left // 1_000_000:02}"
+    if left % 1_000_000:
+        clock += f".{left % 1_000_000:06}"
+    return f"{'-' if seconds < 0 else ''}{f'{days:,} d ' if days else ''}{clock}"
 
 
 def _numbers(column: Column, real: np.ndarray, synthetic: np.ndarray) -> Cells:

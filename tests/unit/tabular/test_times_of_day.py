@@ -125,3 +125,16 @@ def test_the_report_compares_a_snapshots_microseconds_with_what_was_written(
         seconds = binning.axis(frames.read_frame(tmp_path / f"{name}.parquet", ["at"])["at"], Kind.DURATION)
         assert np.array_equal(seconds, [8 * 3600, np.nan, 90], equal_nan=True), name
     assert timedelta(seconds=90) / timedelta(microseconds=1) == 90_000_000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [
+        (8 * 3600 + 1e-9, "08:00:00"),
+        (59.9999999, "00:01:00"),
+        (0.25, "00:00:00.250000"),
+        (-2 * 86400 - 3723, "-2 d 01:02:03"),
+    ],
+)
+def test_lengths_are_written_as_a_clock(seconds: float, wanted: str) -> None:
+    assert binning.place(seconds, Kind.DURATION) == wanted

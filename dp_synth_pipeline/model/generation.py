@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,6 +24,9 @@ AT_ONCE = 1 << 13
 
 OVERSAMPLED = 2
 """Rows drawn for each row kept, when draws are raked."""
+
+MOST_WORKERS = 4
+"""Batches drawn at once, at most."""
 
 Forbidden = Sequence[Sequence[int]]
 """For each column, codes that must not be drawn; the rest is drawn as if they did not exist."""
@@ -49,19 +54,37 @@ class Generator:
 def draw(
     generator: Generator, rows: int, *, forbidden: Forbidden | None = None, batch: int = BATCH
 ) -> Iterator[np.ndarray]:
-    """Yield int64 code matrices (up to `batch`, columns) until `rows` rows were drawn.
+    """Yield int64 code matrices (up to `batch`, columns) until `rows` rows were drawn, in threads on several cores.
 
     Args:
         forbidden: for each column, codes that must not be drawn.
     """
-    while rows > 0:
-        size = min(rows, batch)
-        if generator.tilt is None:
-            yield propose(generator.proposal, size, forbidden)
-        else:
-            wide = propose(generator.proposal, max(OVERSAMPLED * size, 1 << 10), forbidden)
-            yield generator.tilt.resample(wide, size)
-        rows -= size
+    sizes = [min(batch, rows - at) for at in range(0, rows, batch)]
+    workers = _workers(generator, len(sizes))
+    if workers == 1:
+        yield from (_drawn(generator, size, forbidden) for size in sizes)
+        return
+    ahead: deque[Future[np.ndarray]] = deque()
+    with few_threads(workers), ThreadPoolExecutor(workers) as pool:
+        for size in sizes:
+            ahead.append(pool.submit(_drawn, generator, size, forbidden))
+            if len(ahead) > workers:  # no more than these are held, however slowly they are taken
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def _workers(generator: Generator, batches: int) -> int:
+    """Return how many batches are drawn at once: one on a GPU, which a batch fills; else one for each core of a few."""
+    on_cpu = next(generator.proposal.parameters()).device.type == "cpu"
+    return max(1, min(torch.get_num_threads(), MOST_WORKERS, batches)) if on_cpu else 1
+
+
+def _drawn(generator: Generator, rows: int, forbidden: Forbidden | None) -> np.ndarray:
+    if generator.tilt is None:
+        return propose(generator.proposal, rows, forbidden)
+    wide = propose(generator.proposal, max(OVERSAMPLED * rows, 1 << 10), forbidden)
+    return generator.tilt.resample(wide, rows)
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
+from dp_synth_pipeline.model import generation
 from dp_synth_pipeline.model.generation import Generator, draw
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.spec import GeneratorSpec
@@ -84,3 +85,37 @@ def test_draws_differ_from_call_to_call_whatever_is_seeded() -> None:
         np.random.seed(3)
         drawn.append(next(draw(Generator(net), 200)))
     assert not np.array_equal(*drawn), "200 equal rows have a probability below 1e-50"
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_several_cores_draw_the_same_rows_in_distribution_each_batch_by_fresh_chance(two_threads: None) -> None:
+    net = network()
+    batches = list(draw(Generator(net), 60_100, batch=10_000))
+    assert [len(b) for b in batches] == [*[10_000] * 6, 100]
+    assert torch.get_num_threads() == 2
+    assert not any((a[:100] == b[:100]).all() for a, b in itertools.combinations(batches, 2))
+    expected = probabilities(net, ((),) * len(net.cardinalities)) * 60_100
+    found = np.array([(np.concatenate(batches) == row).all(1).sum() for row in every_row()])
+    common = expected > 25  # for rarer rows, chi-square is no approximation
+    statistic = ((found - expected)[common] ** 2 / expected[common]).sum()
+    assert statistic < chi2.isf(1e-9, common.sum())
+
+
+def test_draws_that_nobody_takes_any_more_end_and_never_run_far_ahead(
+    two_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    honest = generation._drawn
+    monkeypatch.setattr(generation, "_drawn", lambda *asked: started.append(asked[1]) or honest(*asked))
+    batches = draw(Generator(network()), 1000, batch=10)
+    next(batches)
+    assert len(started) <= 3
+    batches.close()
+    assert torch.get_num_threads() == 2

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 HEIGHT = 420
+PEERS = ("x", "diamond", "square", "triangle-up", "cross")
 
 
 def save(figure: go.Figure, path: Path, height: int = HEIGHT) -> None:
@@ -61,7 +62,7 @@ def lines(
     log: bool = True,
     peers: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Draw one panel for each figure, one line for each series, and peers as named points.
+    """Draw one panel for each figure, one line for each series, and a dotted one for each peer.
 
     Args:
         x: the rows' key on the horizontal axis.
@@ -76,22 +77,23 @@ def lines(
                 y=[r[figure_name] for r in rows],
                 name=name,
                 legendgroup=name,
-                showlegend=column == 1 and len(series) > 1,
+                showlegend=column == 1 and len(series) + len(peers) > 1,
                 mode="lines+markers",
                 line_color=colors[name],
                 row=1,
                 col=column,
             )
-        if peers:
+        for number, system in enumerate(dict.fromkeys(r["system"] for r in peers)):
+            rows = sorted((r for r in peers if r["system"] == system), key=lambda r: r[x])
             figure.add_scatter(
-                x=[r[x] for r in peers],
-                y=[r[figure_name] for r in peers],
-                text=[r["system"] for r in peers],
-                mode="markers+text",
-                textposition="top center",
-                marker_symbol="x",
-                marker_color="gray",
-                showlegend=False,
+                x=[r[x] for r in rows],
+                y=[r[figure_name] for r in rows],
+                name=system,
+                legendgroup=system,
+                showlegend=column == 1,
+                mode="lines+markers",
+                line={"dash": "dot", "width": 1, "color": "gray"},
+                marker={"symbol": PEERS[number % len(PEERS)], "size": 9, "color": "gray"},
                 row=1,
                 col=column,
             )

@@ -60,7 +60,8 @@ def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_the
     assert columns["city"] == {"kind": "category", "categories": ["Rome", "Oslo", "Lima"]}
     assert columns["children"] == {"kind": "ordinal", "categories": ["0", "1", "2", "3"]}
     assert columns["note"] == {"kind": "excluded"}
-    assert columns["age"]["lower"] <= 19
+    # The least age is 18. A first cell is cut if noise explains all of it; 340 rows, up to 24, it never does (9 deviations).
+    assert 10 <= columns["age"]["lower"] <= 24
     assert 70 <= columns["age"]["upper"] <= 90
     assert columns["income"]["decimals"] == 2
     assert columns["score"]["nulls"] == "keep"

@@ -166,7 +166,7 @@ class _Pass:
             return ColumnProfile(column.name, column.kind, (), (), null_rate=1.0, declared=column.declared)
         present = self.total * (1 - null_rate)
         other = present - cells.sum() if column.kind.named else 0.0
-        if other < 3 * self.plan.scale * math.sqrt(len(cells) + 1):
+        if other < 3 * math.hypot(self.plan.scale * math.sqrt(len(cells) + 1), self.total_noise):
             other = 0.0
         share = grid.to_probabilities(np.append(cells, other) if other else cells, present) * (1 - null_rate)
         order = _order(column, keys, share)

@@ -18,7 +18,7 @@ from dp_synth_pipeline.tabular import measure
 from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Kind, build
-from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
+from tests.unit.tabular.snapshots import no_noise, profile, profiles, quiet, take
 
 ROWS = 6000
 TINY = ProfilePlan(None, 0.5, 1e-6, population=ROWS)
@@ -335,3 +335,11 @@ def test_two_hours_of_one_day_are_found_on_the_number_line_of_centuries(tmp_path
     for share in (0.25, 0.5, 0.75):
         # Two steering rounds come down to cells of half an hour or less; one alone would leave cells of days.
         assert below(column, start + share * 7200e6) == pytest.approx(share, abs=0.15)
+
+
+def test_a_noisy_row_count_alone_makes_no_unnamed_values(tmp_path: Path) -> None:
+    constant = take(pa.table({"land": ["IT"] * ROWS}), tmp_path)
+    plan = ProfilePlan(0.02, 1.0, 1e-6)  # the count's noise has a deviation of 70 rows, a cell's of one
+    others = [p["land"].other for p in profiles(constant, plan, 100)]
+    # Beyond 212 rows, three deviations, with a probability of 0.7 % to this side: ten of a hundred below 1e-8.
+    assert sum(o > 0 for o in others) < 10

@@ -103,10 +103,8 @@ def check_rows(con: duckdb.DuckDBPyConnection, schema: TableSchema, source: Sour
     for column in schema.learned:
         name, kind = quoted(column.name), column.arrow_type
         endless = pa.types.is_floating(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
-        text, untold = (
-            pa.types.is_string(kind) and column.categories is None,
-            source.is_csv and column.name not in source.text,
-        )
+        text = pa.types.is_string(kind) and column.categories is None
+        untold = source.is_csv and column.name not in source.text
         asked += [
             f"count({name})",
             f"count(*) FILTER (WHERE NOT isfinite({name}))" if endless else "0",

@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 
 from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.model import descent, generation
 from dp_synth_pipeline.orchestration import cli
+from dp_synth_pipeline.validation import run
 from tests.integration.conftest import people
 
 ROW = "30,a,0.5"
@@ -232,17 +234,24 @@ def test_a_release_that_died_before_its_training_is_settled_by_its_id(shell):
     assert shell("ledger", "settle", "nothing", "--why", "x").code == 2
 
 
-def test_an_interrupted_release_says_what_stays_charged_and_the_command_it_names_ends_it(shell, monkeypatch):
-    from dp_synth_pipeline.model import descent
+def interrupt(patch, of, name, when=lambda *asked: True):
+    """Press Ctrl-C when a function is called with certain arguments."""
+    honest = getattr(of, name)
 
-    step = descent.Descent._step
-
-    def interrupted(self, number):
-        if number == 60:
+    def interrupted(*asked, **named):
+        if when(*asked):
             signal.raise_signal(signal.SIGINT)
-        return step(self, number)
+        return honest(*asked, **named)
 
-    monkeypatch.setattr(descent.Descent, "_step", interrupted)
+    patch.setattr(of, name, interrupted)
+
+
+def at_step_60(_, number):
+    return number == 60
+
+
+def test_an_interrupted_release_says_what_stays_charged_and_the_command_it_names_ends_it(shell, monkeypatch):
+    interrupt(monkeypatch, descent.Descent, "_step", at_step_60)
     people(2000).drop(columns="person").to_parquet(shell.folder / "t.parquet")
     asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account")
     done = shell(*asked, "--purpose", "machine_learning")
@@ -257,23 +266,15 @@ def test_an_interrupted_release_says_what_stays_charged_and_the_command_it_names
 
 
 def test_an_interrupted_release_goes_on_by_the_same_command_with_resume(shell, monkeypatch):
-    from dp_synth_pipeline.model import descent
-
-    step = descent.Descent._step
-
-    def interrupted(self, number):
-        if number == 60:
-            signal.raise_signal(signal.SIGINT)
-        return step(self, number)
-
     people(2000).drop(columns="person").to_parquet(shell.folder / "t.parquet")
     asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account")
     asked += ("--purpose", "machine_learning")
     none = shell(*asked, "--resume")
     assert none.code == 2
-    assert "no open release of table t. Run without --resume" in none.text
+    assert "no release of table t to go on with. Run without --resume" in none.text
+    assert shell.ledger().accounts() == [], "nothing is opened for a release that began elsewhere"
     with monkeypatch.context() as patched:
-        patched.setattr(descent.Descent, "_step", interrupted)
+        interrupt(patched, descent.Descent, "_step", at_step_60)
         assert shell(*asked).code == 130
     assert not (shell.folder / "o.parquet").exists()
     assert shell(*asked).code == 3, "the account was opened for one release"
@@ -288,3 +289,24 @@ def test_an_interrupted_release_goes_on_by_the_same_command_with_resume(shell, m
     assert names == ["training", "training, resumed at 100"]
     assert len(pd.read_parquet(shell.folder / "o.parquet")) > 1500
     assert shell(*asked, "--resume").code == 2
+
+
+@pytest.mark.parametrize("stage", ["draw", "checks"])
+def test_a_release_interrupted_after_its_training_is_drawn_and_checked_at_no_charge(shell, monkeypatch, stage):
+    of, name = (generation, "draw") if stage == "draw" else (run, "validate")
+    people(600).drop(columns="person").to_parquet(shell.folder / "t.parquet")
+    asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account", "--purpose", "testing")
+    with monkeypatch.context() as patched:
+        interrupt(patched, of, name)
+        done = shell(*asked)
+    assert done.code == 130
+    assert "is paid for, and what it learnt is kept" in done.text
+    assert not (shell.folder / "o.parquet").exists()
+    spent, checked = shell.ledger().balance("t").cost_spent, []
+    honest = run.validate
+    monkeypatch.setattr(run, "validate", lambda *asked, **named: checked.append(1) or honest(*asked, **named))
+    resumed = shell(*asked, "--resume")
+    assert resumed.code == 0, resumed.text
+    assert checked == [1], "rows are never published unchecked"
+    assert shell.ledger().balance("t").cost_spent == spent
+    assert (shell.folder / "o.parquet").exists()

@@ -14,24 +14,24 @@ from dp_synth_pipeline.orchestration.resources import Store
 OPEN = ("reserved", "started")
 
 
-def open_release(ledger: Ledger, settings: TableSettings) -> Release:
-    """Return the newest release of a table that is still open.
+def begun(ledger: Ledger, store: Store, settings: TableSettings) -> Release:
+    """Return the newest release of a table if it is still open, or is paid for and was not published yet.
 
     Raises:
-        InvalidInput: if there is none, or its run had read nothing yet.
+        InvalidInput: if there is none.
     """
     account, _ = settings.charge
     known = ledger.releases(account) if account in {a.name for a in ledger.accounts()} else []
-    found = [r for r in known if r.table == settings.name and r.state in OPEN]
-    if not found:
+    found = [r for r in known if r.table == settings.name and (r.state in OPEN or r.released)]
+    if not found or _made_by(store, dg.AssetKey([settings.name, "published"])) == found[-1].id:
         raise InvalidInput(
-            f"--resume: account {account} has no open release of table {settings.name}. Run without --resume to begin one."
+            f"--resume: account {account} has no release of table {settings.name} to go on with. Run without --resume."
         )
     return found[-1]
 
 
 def unfinished(definitions: dg.Definitions, store: Store, release: Release) -> list[dg.AssetKey]:
-    """Return the assets of a table that an open release has not made yet.
+    """Return the assets of a table that a release has not made yet, and its rows: no rows are published unchecked.
 
     Raises:
         InvalidInput: if it has made none, so that there is nothing to go on from.
@@ -43,14 +43,22 @@ def unfinished(definitions: dg.Definitions, store: Store, release: Release) -> l
             f"--resume: the interrupted run had read nothing yet. Give its reservation back: dp-synth ledger void "
             f"{release.id[:12]} --why REASON, and run again without --resume."
         )
-    return left
+    rows, published = (dg.AssetKey([release.table, name]) for name in ("synthetic", "published"))
+    return [*left, rows] if published in left and rows not in left else left
 
 
 def left_open(ledger: Ledger, run: str) -> list[str]:
     """Say for each release that a failed run left open what it holds, and how to go on with it or end it."""
     told = []
     for release in ledger.releases():
-        if release.run_id != run or release.state not in OPEN:
+        if release.run_id != run:
+            continue
+        if release.released:
+            told.append(
+                f"Release {release.id[:12]} of account {release.account} is paid for, and what it learnt is kept: the same "
+                f"command with --resume draws rows from it at no charge."
+            )
+        if release.state not in OPEN:
             continue
         started = [e for e in ledger.entries(release_id=release.id) if e.state == "started"]
         marked = [e.id for e in started if e.steps_started > 0]

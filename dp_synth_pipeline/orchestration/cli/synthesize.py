@@ -85,12 +85,12 @@ def synthesize(
         sink.check_writable(place, needed=size)
     console = Console(stderr=True)
     book = Ledger.open(url)
-    if open_account:
-        open_once(book, settings, "synthesize", console)
     definitions, left, begun = build_defs([settings], ledger=url), None, None
     if resume:
-        begun = resuming.open_release(book, settings)
+        begun = resuming.begun(book, StoreResource().get(), settings)
         left = resuming.unfinished(definitions, StoreResource().get(), begun)
+    elif open_account:
+        open_once(book, settings, "synthesize", console)
     outcome = running.refresh(definitions, settings.name, console, show=not json, only=left)
     if begun is not None:
         outcome.run_id = begun.run_id or outcome.run_id

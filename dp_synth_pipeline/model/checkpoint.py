@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.optimization import Average
+from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.model.optimization import Average, Flat
 
 FILE = "training.safetensors"
 
@@ -32,7 +32,7 @@ class State:
 
 def save(
     folder: Path,
-    network: AutoregressiveNetwork,
+    weights: Flat,
     optimizer: torch.optim.Optimizer,
     average: Average,
     *,
@@ -43,15 +43,11 @@ def save(
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    tensors = {f"weight.{i}": p for i, p in enumerate(network.parameters())}
-    tensors |= {f"average.{i}": p for i, p in enumerate(average.weights)}
-    tensors["taken"] = torch.tensor(average.taken)
+    tensors = {"weights": weights.vector, "average": average.weights[0], "taken": torch.tensor(average.taken)}
     tensors["redrawn"] = torch.tensor(redrawn)
     tensors |= {f"audit.{name}": value for name, value in (audit or {}).items()}
-    for i, parameter in enumerate(network.parameters()):
-        for name, value in optimizer.state.get(parameter, {}).items():
-            if isinstance(value, torch.Tensor):
-                tensors[f"moment.{i}.{name}"] = value
+    moments = optimizer.state.get(weights.vector, {})
+    tensors |= {f"moment.{name}": value for name, value in moments.items() if isinstance(value, torch.Tensor)}
     partial = folder / f".{FILE}"
     save_file({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}, partial)
     partial.replace(folder / FILE)
@@ -63,19 +59,28 @@ def exists(folder: Path) -> bool:
 
 
 @torch.no_grad()
-def load(folder: Path, network: AutoregressiveNetwork, optimizer: torch.optim.Optimizer, average: Average) -> State:
-    """Put the checkpoint's weights and moments in place; a folder without one changes nothing."""
+def load(folder: Path, weights: Flat, optimizer: torch.optim.Optimizer, average: Average) -> State:
+    """Put the checkpoint's weights and moments in place; a folder without one changes nothing.
+
+    Raises:
+        TrainingError: if the checkpoint is of another network, or another version wrote it.
+    """
     from safetensors.torch import load_file
 
     if not exists(folder):
         return State()
     tensors = load_file(folder / FILE)
+    kept, here = tensors.get("weights"), weights.vector
+    if kept is None or kept.shape != here.shape:
+        raise TrainingError(
+            "the checkpoint does not fit this training: another version or other settings wrote it. Run that version again, "
+            "or start a new release (a new charge)."
+        )
     average.taken = int(tensors["taken"])
-    for i, parameter in enumerate(network.parameters()):
-        parameter.copy_(tensors[f"weight.{i}"])
-        average.weights[i].copy_(tensors[f"average.{i}"])
-        moments = {k.split(".", 2)[2]: v for k, v in tensors.items() if k.startswith(f"moment.{i}.")}
-        if moments:  # Adam counts its steps on the CPU
-            optimizer.state[parameter] = {k: v if v.dim() == 0 else v.to(parameter.device) for k, v in moments.items()}
+    here.copy_(kept)
+    average.weights[0].copy_(tensors["average"])
+    moments = {k.removeprefix("moment."): v for k, v in tensors.items() if k.startswith("moment.")}
+    if moments:  # Adam counts its steps on the CPU
+        optimizer.state[here] = {k: v if v.dim() == 0 else v.to(here.device) for k, v in moments.items()}
     audit = {k.removeprefix("audit."): v for k, v in tensors.items() if k.startswith("audit.")}
     return State(bool(tensors["redrawn"]), audit)

@@ -22,7 +22,7 @@ from dp_synth_pipeline.model.clipping import OnePassClipping
 from dp_synth_pipeline.model.distributed import Shared, Team
 from dp_synth_pipeline.model.looks import Looks
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.optimization import Average, decay, inner_optimizer, rekey
+from dp_synth_pipeline.model.optimization import Average, Flat, decay, inner_optimizer, rekey
 from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan
 from dp_synth_pipeline.model.sampling import PoissonSampler
 from dp_synth_pipeline.model.spec import GeneratorSpec, Start
@@ -81,7 +81,8 @@ class Descent:
         population = round(self.plan.expected_batch / self.plan.sample_rate)
         self.looks = None if job.looks is None else Looks(job.looks, population, team)
         self.redrawn = False
-        team.follow(network.parameters())
+        self.flat = Flat(network)
+        team.follow([self.flat.vector])
         self._begin()
 
     @property
@@ -91,8 +92,8 @@ class Descent:
 
     def _begin(self) -> None:
         reserved = [] if self.canaries is None else [self.canaries.parameter]
-        self.inner = self.optimizer = inner_optimizer(self.network, self.spec, reserved)
-        self.average = Average(self.network, self.spec, self.plan.steps)
+        self.inner = self.optimizer = inner_optimizer(self.flat, self.spec, reserved)
+        self.average = Average(self.flat, self.spec, self.plan.steps)
         if not self.job.private:
             return
         several = self.team.size > 1
@@ -115,7 +116,7 @@ class Descent:
         """
         first, steps = self.job.resume_from, self.plan.steps
         if first and self.job.checkpoints is not None:
-            state = checkpoint.load(self.job.checkpoints, self.network, self.inner, self.average)
+            state = checkpoint.load(self.job.checkpoints, self.flat, self.inner, self.average)
             self.redrawn = state.redrawn
             if self.canaries is not None and self.team.size == 1:  # one file does not hold what several workers saw
                 self.canaries.resume(state.audit)
@@ -130,8 +131,9 @@ class Descent:
             self._step(step)
         if self.team.leads:
             hooks.progress(steps, self.plan.steps)
-        self.average.copy_to(self.network)
+        self.average.copy_to(self.flat)
         self._check(steps - first)
+        self.flat.release()
         return steps
 
     def _mark(self, step: int, hooks: Hooks) -> None:
@@ -139,7 +141,7 @@ class Descent:
         if self.team.leads:
             if self.job.checkpoints is not None and step > self.job.resume_from:
                 seen = None if self.canaries is None else self.canaries.state()
-                kept = (self.network, self.inner, self.average)
+                kept = (self.flat, self.inner, self.average)
                 checkpoint.save(self.job.checkpoints, *kept, redrawn=self.redrawn, audit=seen)
             hooks.mark(min(step + CHUNK, self.plan.steps))
             hooks.progress(step, self.plan.steps)
@@ -150,7 +152,7 @@ class Descent:
         if self.spec.start != Start.MEAN_VAR or self.redrawn or step < round(REDRAWN * self.plan.steps):
             return
         initialization.redraw(self.network)
-        self.team.follow(self.network.parameters())
+        self.team.follow([self.flat.vector])
         self.redrawn = True
         self._begin()
 
@@ -182,9 +184,9 @@ class Descent:
                 self.clipping.backward(losses)
             else:
                 (losses.sum() / self.divisor).backward()
+        self.flat.gather()
         if self.clipping is None:
-            for parameter in self.network.parameters():
-                self.team.add(parameter.grad)  # type: ignore[arg-type]
+            self.team.add(self.flat.vector.grad)  # type: ignore[arg-type]
         rekey(self.noise)
         decay(self.optimizer, self.spec, step / self.plan.steps)
         self.optimizer.step()
@@ -208,9 +210,9 @@ class Descent:
         for which in (slice(None), slice(EXAMPLES - 1), slice(EXAMPLES - 1, None)):
             losses = self._losses(codes[which], None if share is None else share[which])
             self.clipping.backward(LOUD * self.spec.max_grad_norm * losses)  # type: ignore[union-attr]
-            found = [p.grad.flatten() for p in self.network.parameters() if p.grad is not None]
-            sums.append(torch.cat(found))
-            self.optimizer.zero_grad(set_to_none=True)
+            self.flat.gather()
+            sums.append(self.flat.vector.grad)
+        self.optimizer.zero_grad(set_to_none=True)
         canaries.judge_clipping(sums[0], sums[1], sums[2], self.spec.max_grad_norm)
 
     def audit(self) -> Audit | None:
@@ -228,7 +230,7 @@ class Descent:
         return self.rows.take_groups(chosen, size=self.spec.microbatch, groups=self.groups)
 
     def _check(self, ran: int) -> None:
-        self.team.check(self.network.parameters())
+        self.team.check([self.flat.vector])
         if self.clipping is None:
             return
         self.clipping.close()

@@ -11,7 +11,7 @@ import torch
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.mixture import Mixture
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.optimization import few_threads
+from dp_synth_pipeline.model.optimization import Flat, few_threads
 from dp_synth_pipeline.model.spec import GeneratorSpec, Start
 
 STEPS, BATCH, RATE = 300, 1024, 0.01
@@ -68,18 +68,18 @@ def same_shape(network: AutoregressiveNetwork, other: AutoregressiveNetwork) -> 
 
 def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *, steps: int = STEPS) -> None:
     """Train without noise on rows that cost nothing: draws of a released fit, or a public table."""
-    optimizer = torch.optim.Adam(network.parameters(), lr=RATE)
-    device = next(network.parameters()).device
-    weights = sum(p.numel() for p in network.parameters())
-    batch = int(np.clip(BATCH * LARGE // weights, LEAST_BATCH, BATCH))
+    flat = Flat(network)
+    optimizer = torch.optim.Adam(flat.parameters(), lr=RATE)
+    device = flat.vector.device
+    batch = int(np.clip(BATCH * LARGE // flat.vector.numel(), LEAST_BATCH, BATCH))
     with few_threads():
         for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = RATE * min(1.0, 2 * (1 - step / steps) + 0.02)
-            optimizer.zero_grad()
             network.losses(draw(batch).to(device)).mean().backward()
+            flat.gather()
             optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    flat.release()
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""The optimizer inside DP-SGD: learning rates, averaged weights, and a noise generator that never repeats."""
+"""The optimizer inside DP-SGD: weights as one vector, learning rates, averages, and noise that never repeats."""
 
 from __future__ import annotations
 
@@ -10,8 +10,35 @@ import numpy as np
 import torch
 from opacus.optimizers.optimizer import DPOptimizer
 from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from dp_synth_pipeline.model.spec import GeneratorSpec
+
+
+class Flat(nn.Module):
+    """The weights of a network as one vector, so that noise, update, average and all-reduce are one operation each.
+
+    A step's matrices are small: with some thirty tensors, a third of its time went into starting operations on each.
+    Until `release`, the network's weights are views of `vector` and move with it.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.whole = (network,)  # in a tuple: its parameters are not to be found here once more
+        self.vector = nn.Parameter(parameters_to_vector(network.parameters()).detach())
+        vector_to_parameters(self.vector, network.parameters())
+
+    def gather(self) -> None:
+        """Move the gradients of the network's weights, added up so far, to that of the vector."""
+        weights = list(self.whole[0].parameters())
+        self.vector.grad = torch.cat([p.grad.flatten() for p in weights])  # type: ignore[union-attr]
+        for p in weights:
+            p.grad = None
+
+    def release(self) -> None:
+        """Give the network weights of its own again."""
+        for p in self.whole[0].parameters():
+            p.data = p.data.clone()
 
 
 class Average:
@@ -70,9 +97,19 @@ def rekey(generator: torch.Generator) -> None:
         generator.set_state(state)
 
 
+KEPT = 31 << 20
+"""Bytes; just under the most that glibc's allocator learns from."""
+
+
 @contextmanager
 def few_threads(processes: int = 1):
-    """Use half the cores, at most four: matrices here are small, and threads that wait for each other cost more."""
+    """Use half the cores, at most four: matrices here are small, and threads that wait for each other cost more.
+
+    What steps free is kept for the next one: glibc hands freed memory back to the system, and fetching it again, a page at
+    a time, took up to a fifth of a step. Freeing one large block raises its bounds for that (mallopt(3): the dynamic
+    mmap threshold); other allocators do not mind.
+    """
+    torch.empty(KEPT, dtype=torch.uint8)
     before = torch.get_num_threads()
     torch.set_num_threads(max(1, min(before, (os.cpu_count() or 1) // 2 // processes, 4)))
     try:

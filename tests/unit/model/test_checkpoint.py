@@ -13,7 +13,7 @@ import torch
 from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model import checkpoint, descent, initialization, training
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.optimization import Average, inner_optimizer
+from dp_synth_pipeline.model.optimization import Average, Flat, inner_optimizer
 from dp_synth_pipeline.model.plan import TrainingPlan
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
@@ -89,9 +89,10 @@ def test_a_training_killed_in_its_last_steps_ends_with_its_last_checkpoint(tmp_p
     assert trained.audit.steps == 200
     assert trained.audit.passed
     network, (_, taken) = AutoregressiveNetwork(CARDS, SPEC), weights(tmp_path)
-    average = Average(network, SPEC, PLAN.steps)
-    checkpoint.load(tmp_path, network, inner_optimizer(network, SPEC), average)
-    average.copy_to(network)
+    flat = Flat(network)
+    average = Average(flat, SPEC, PLAN.steps)
+    checkpoint.load(tmp_path, flat, inner_optimizer(flat, SPEC), average)
+    average.copy_to(flat)
     network.forget_unused()
     assert taken == 200
     assert all(torch.equal(p, q) for p, q in zip(trained.network.parameters(), network.parameters(), strict=True))
@@ -122,9 +123,9 @@ def test_resumed_weights_are_those_of_the_last_checkpoint(tmp_path: Path, monkey
 
 def weights(folder: Path) -> tuple[list[torch.Tensor], int]:
     network = AutoregressiveNetwork(CARDS, SPEC)
-    optimizer = inner_optimizer(network, SPEC)
-    average = Average(network, SPEC, 230)
-    checkpoint.load(folder, network, optimizer, average)
+    flat = Flat(network)
+    average = Average(flat, SPEC, 230)
+    checkpoint.load(folder, flat, inner_optimizer(flat, SPEC), average)
     return [p.detach().clone() for p in network.parameters()], average.taken
 
 
@@ -144,33 +145,49 @@ def test_a_resumed_training_draws_fresh_noise(tmp_path: Path, monkeypatch: pytes
 def test_everything_comes_back_as_it_was_saved(tmp_path: Path, optimizer: str) -> None:
     spec = SPEC.with_(optimizer=optimizer)
     network = AutoregressiveNetwork(CARDS, spec)
-    inner, average = inner_optimizer(network, spec), Average(network, spec, 50)
+    flat = Flat(network)
+    inner, average = inner_optimizer(flat, spec), Average(flat, spec, 50)
     for _ in range(3):
         network.losses(torch.from_numpy(codes().astype(np.int64))).sum().backward()
+        flat.gather()
         inner.step()
-        inner.zero_grad()
         average.update()
-    checkpoint.save(tmp_path, network, inner, average, redrawn=True)
+    checkpoint.save(tmp_path, flat, inner, average, redrawn=True)
     again = AutoregressiveNetwork(CARDS, spec)
-    other, mean = inner_optimizer(again, spec), Average(again, spec, 50)
-    state = checkpoint.load(tmp_path, again, other, mean)
+    other_flat = Flat(again)
+    other, mean = inner_optimizer(other_flat, spec), Average(other_flat, spec, 50)
+    state = checkpoint.load(tmp_path, other_flat, other, mean)
     assert state.redrawn
     assert mean.taken == 3
-    for p, q in zip(network.parameters(), again.parameters(), strict=True):
-        assert torch.equal(p, q)
-        assert inner.state[p].keys() == other.state[q].keys()
-        for name, value in inner.state[p].items():
-            assert torch.equal(torch.as_tensor(value), torch.as_tensor(other.state[q][name]))
-    assert all(torch.equal(a, b) for a, b in zip(average.weights, mean.weights, strict=True))
-    network.losses(torch.from_numpy(codes().astype(np.int64))).sum().backward()
+    assert all(torch.equal(p, q) for p, q in zip(network.parameters(), again.parameters(), strict=True))
+    moments, found = inner.state[flat.vector], other.state[other_flat.vector]
+    assert moments.keys() == found.keys()
+    assert all(torch.equal(torch.as_tensor(value), torch.as_tensor(found[name])) for name, value in moments.items())
+    assert torch.equal(average.weights[0], mean.weights[0])
+    again.losses(torch.from_numpy(codes().astype(np.int64))).sum().backward()
+    other_flat.gather()
     other.step()  # the moments fit the optimizer
+
+
+def test_a_checkpoint_of_another_network_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    attempt(tmp_path, die_at=120)
+    with pytest.raises(TrainingError, match=r"does not fit this training.*new charge"):
+        attempt(tmp_path, 150, spec=SPEC.with_(hidden=7))
+    flat = Flat(AutoregressiveNetwork((5, 4), SPEC))
+    before = flat.vector.detach().clone()
+    average = Average(flat, SPEC, 5)
+    with pytest.raises(TrainingError, match="does not fit"):
+        checkpoint.load(tmp_path, flat, inner_optimizer(flat, SPEC), average)
+    assert torch.equal(flat.vector, before)
+    assert average.taken == 0
 
 
 def test_a_folder_without_a_checkpoint_changes_nothing(tmp_path: Path) -> None:
     assert not checkpoint.exists(tmp_path)
     network = AutoregressiveNetwork(CARDS, SPEC)
     before = [p.detach().clone() for p in network.parameters()]
-    state = checkpoint.load(tmp_path / "none", network, inner_optimizer(network, SPEC), Average(network, SPEC, 5))
+    flat = Flat(network)
+    state = checkpoint.load(tmp_path / "none", flat, inner_optimizer(flat, SPEC), Average(flat, SPEC, 5))
     assert not state.redrawn
     assert all(torch.equal(p, q) for p, q in zip(network.parameters(), before, strict=True))
 
@@ -198,7 +215,7 @@ def test_a_checkpoint_that_is_cut_short_leaves_the_one_before(tmp_path: Path, mo
     with pytest.raises(Killed):
         checkpoint.save(
             tmp_path,
-            made := AutoregressiveNetwork(CARDS, SPEC),
+            made := Flat(AutoregressiveNetwork(CARDS, SPEC)),
             inner_optimizer(made, SPEC),
             Average(made, SPEC, 5),
         )

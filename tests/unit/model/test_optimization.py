@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
-from dp_synth_pipeline.model.optimization import Average, decay, few_threads, inner_optimizer
+from dp_synth_pipeline.model.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.optimization import Average, Flat, decay, few_threads, inner_optimizer
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
 
@@ -46,6 +49,40 @@ def test_the_average_weighs_all_by_one_together_and_late_ones_most() -> None:
 
 def test_without_averaging_the_last_weights_are_released() -> None:
     assert followed([1.0, 2.0, 5.0], 0.0, 3) == 5.0
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_weights_as_one_vector_are_trained_as_they_are_one_by_one(optimizer: str) -> None:
+    spec = GeneratorSpec(hidden=6, embedding=3, optimizer=optimizer, learning_rate=0.01)
+    apart = AutoregressiveNetwork((3, 5, 2), spec)
+    together = copy.deepcopy(apart)
+    flat = Flat(together)
+    first, second = inner_optimizer(apart, spec), inner_optimizer(flat, spec)
+    for _ in range(5):
+        codes = torch.stack([torch.randint(0, c, (16,)) for c in (3, 5, 2)], 1)
+        first.zero_grad()
+        apart.losses(codes).mean().backward()
+        first.step()
+        together.losses(codes).mean().backward()
+        flat.gather()
+        assert all(p.grad is None for p in together.parameters()), "what was moved must not be added again"
+        second.step()
+    for p, q in zip(apart.parameters(), together.parameters(), strict=True):
+        assert torch.allclose(p, q, atol=1e-6)
+        assert not torch.equal(p, torch.zeros_like(p))
+
+
+def test_weights_are_views_of_the_vector_until_they_are_released() -> None:
+    network = AutoregressiveNetwork((3, 5, 2), GeneratorSpec(hidden=6, embedding=3))
+    flat = Flat(network)
+    with torch.no_grad():
+        flat.vector.fill_(3.0)
+        assert all((p == 3).all() for p in network.parameters())
+        flat.release()
+        flat.vector.fill_(4.0)
+    assert all((p == 3).all() for p in network.parameters())
+    assert len({p.untyped_storage().data_ptr() for p in network.parameters()}) == len(list(network.parameters()))
+    assert [name for name, _ in flat.named_parameters()] == ["vector"]
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

@@ -14,6 +14,9 @@ from dagster._core.storage.tags import MAX_RETRIES_TAG
 
 from dp_synth_pipeline.errors import DpSynthError, UnexpectedFailure
 
+CUT_SHORT = "Query interrupted"
+"""What DuckDB makes of Ctrl-C while it works: a RuntimeError of this text, whatever the signal's handler raised."""
+
 
 @contextmanager
 def withheld(stage: str) -> Iterator[None]:
@@ -23,6 +26,8 @@ def withheld(stage: str) -> Iterator[None]:
     except (DpSynthError, dg.Failure, KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         raise
     except Exception as error:
+        if isinstance(error, RuntimeError) and str(error) == CUT_SHORT:
+            raise KeyboardInterrupt from None
         if os.environ.get("DP_SYNTH_DEBUG"):
             _show_on_terminal()
         raise UnexpectedFailure(stage, error) from None
@@ -44,10 +49,12 @@ def reported(stage: str) -> Iterator[None]:
     try:
         with withheld(stage):
             yield
+    except KeyboardInterrupt:
+        raise dg.DagsterExecutionInterruptedError from None
     except DpSynthError as error:
         if not isinstance(
             error, UnexpectedFailure
-        ):  # a lost connection may work the next time, as whoever set retries wants
+        ):  # a lost connection may work the next time, for those who set retries
             _never_again()
         raise _failure(error) from None
 

@@ -12,8 +12,10 @@ import pandas as pd
 import pytest
 
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.model import descent, generation
+from dp_synth_pipeline.model import descent, generation, marginals
 from dp_synth_pipeline.orchestration import cli
+from dp_synth_pipeline.orchestration.cli import running
+from dp_synth_pipeline.tabular import measure
 from dp_synth_pipeline.validation import run
 from tests.integration.conftest import people
 
@@ -246,6 +248,18 @@ def interrupt(patch, of, name, when=lambda *asked: True):
     patch.setattr(of, name, interrupted)
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_steps_start_no_process_that_copies_what_they_print(tmp_path, monkeypatch, own):
+    """Each such process, two for every step, would print a traceback on Ctrl-C."""
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    if own:
+        write(tmp_path / "dagster.yaml", "telemetry: {enabled: true}", "nux: {enabled: false}")
+    with running.instance() as made:
+        assert type(made.compute_log_manager).__name__ == "NoOpComputeLogManager"
+        assert made.telemetry_enabled is own
+        assert made.nux_enabled is not own
+
+
 def at_step_60(_, number):
     return number == 60
 
@@ -289,6 +303,27 @@ def test_an_interrupted_release_goes_on_by_the_same_command_with_resume(shell, m
     assert names == ["training", "training, resumed at 100"]
     assert len(pd.read_parquet(shell.folder / "o.parquet")) > 1500
     assert shell(*asked, "--resume").code == 2
+
+
+@pytest.mark.parametrize(
+    ("lost", "of", "name"), [("marginals", marginals, "measure"), ("row count", measure, "measure")]
+)
+def test_a_release_interrupted_while_it_counts_cannot_be_gone_on_with_and_says_so(shell, monkeypatch, lost, of, name):
+    people(600).drop(columns="person").to_parquet(shell.folder / "t.parquet")
+    asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account", "--purpose", "testing")
+    with monkeypatch.context() as patched:
+        interrupt(patched, of, name)
+        done = shell(*asked)
+    assert done.code == 130
+    for told in (done, shell(*asked, "--resume")):
+        assert f"cannot be gone on with: it was interrupted while '{lost}' looked" in told.text
+        assert "by the same command and --resume" not in told.text
+    (end,) = re.findall(r"dp-synth (ledger settle \S+) --why REASON", done.text)
+    assert shell(*end.split(), "--why", "the machine was switched off").code == 0
+    (release,) = shell.ledger().releases()
+    assert release.state == "settled"
+    assert 0 < release.final_epsilon < 2
+    assert not (shell.folder / "o.parquet").exists()
 
 
 @pytest.mark.parametrize("stage", ["draw", "checks"])

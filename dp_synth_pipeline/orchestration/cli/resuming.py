@@ -13,6 +13,9 @@ from dp_synth_pipeline.orchestration.resources import Store
 
 OPEN = ("reserved", "started")
 
+MADE = {"row count": "profile", "profile": "profile", "marginals": "marginals"}
+"""The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""
+
 
 def begun(ledger: Ledger, store: Store, settings: TableSettings) -> Release:
     """Return the newest release of a table if it is still open, or is paid for and was not published yet.
@@ -47,7 +50,7 @@ def unfinished(definitions: dg.Definitions, store: Store, release: Release) -> l
     return [*left, rows] if published in left and rows not in left else left
 
 
-def left_open(ledger: Ledger, run: str) -> list[str]:
+def left_open(ledger: Ledger, store: Store, run: str) -> list[str]:
     """Say for each release that a failed run left open what it holds, and how to go on with it or end it."""
     told = []
     for release in ledger.releases():
@@ -61,6 +64,15 @@ def left_open(ledger: Ledger, run: str) -> list[str]:
         if release.state not in OPEN:
             continue
         started = [e for e in ledger.entries(release_id=release.id) if e.state == "started"]
+        lost = [e.mechanism for e in started if _is_lost(store, release, e.mechanism)]
+        if lost:
+            told.append(
+                f"Release {release.id[:12]} of account {release.account} cannot be gone on with: it was interrupted while "
+                f"{lost[0]!r} looked at the data, and one charge buys one look. What started stays charged. End it, and get "
+                f"back the rest: dp-synth ledger settle {release.id[:12]} --why REASON. Then run again without --resume, "
+                f"which is a new charge."
+            )
+            continue
         marked = [e.id for e in started if e.steps_started > 0]
         if marked:
             end = f"settle {marked[-1]} --at-mark"
@@ -72,6 +84,12 @@ def left_open(ledger: Ledger, run: str) -> list[str]:
             f"dp-synth ledger {end} --why REASON."
         )
     return told
+
+
+def _is_lost(store: Store, release: Release, mechanism: str) -> bool:
+    """Whether a mechanism was started whose outcome was never kept."""
+    asset = MADE.get(mechanism)
+    return asset is not None and _made_by(store, dg.AssetKey([release.table, asset])) != release.id
 
 
 def _made_by(store: Store, key: dg.AssetKey) -> str:

@@ -55,6 +55,16 @@ INTERRUPTED = dg.DagsterExecutionInterruptedError.__name__
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
+DIRECT = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    }
+}
+"""What steps print goes to the terminal as it is. By default, two processes for each step copy it there, and Ctrl-C makes
+each of them print a traceback."""
+
+
 @contextmanager
 def instance() -> Iterator[dg.DagsterInstance]:
     """Yield the instance of DAGSTER_HOME if that is set, otherwise one that lives in memory.
@@ -62,19 +72,20 @@ def instance() -> Iterator[dg.DagsterInstance]:
     One without a dagster.yaml sends no telemetry; Dagster knows no environment variable for that.
     """
     home = os.environ.get("DAGSTER_HOME")
-    if home:
-        own = (Path(home) / "dagster.yaml").exists() or not Path(home).is_dir()
-        quiet: Any = {"telemetry": {"enabled": False}}
-        made = (
-            dg.DagsterInstance.get()
-            if own
-            else dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=quiet))
-        )
-        with made as found:
-            yield found
-    else:
+    if not home:
         with dg.DagsterInstance.ephemeral() as memory:
             yield memory
+        return
+    settings: Any = dict(DIRECT)
+    if not (Path(home) / "dagster.yaml").exists():
+        settings["telemetry"] = {"enabled": False}
+    made = (
+        dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=settings))
+        if Path(home).is_dir()
+        else dg.DagsterInstance.get()  # says what is wrong with it
+    )
+    with made as found:
+        yield found
 
 
 def refresh(

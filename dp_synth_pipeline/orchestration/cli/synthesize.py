@@ -96,7 +96,7 @@ def synthesize(
         outcome.run_id = begun.run_id or outcome.run_id
     if outcome.exit_code:
         console.print(f"[bold red]Not released[/]: {outcome.message}", highlight=False, soft_wrap=True)
-        for line in resuming.left_open(book, outcome.run_id):
+        for line in resuming.left_open(book, StoreResource().get(), outcome.run_id):
             console.print(line, highlight=False, soft_wrap=True)
         raise typer.Exit(outcome.exit_code)
     summary = summarise(book, StoreResource().get(), settings.name, outcome)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
+import duckdb
 import pytest
+
+from dp_synth_pipeline.orchestration.failures import reported, withheld
 
 CODE = """
 import fcntl, os, sys, termios
@@ -56,3 +63,21 @@ def test_a_withheld_traceback_is_shown_on_the_terminal_alone_and_on_demand(tmp_p
     os.close(side)
     os.close(terminal)
     assert ("canary 4711" in on_terminal) == bool(debug)
+
+
+@pytest.mark.parametrize(
+    ("within", "expected"), [(withheld, KeyboardInterrupt), (reported, dg.DagsterExecutionInterruptedError)]
+)
+def test_ctrl_c_while_duckdb_works_is_an_interruption_and_no_failure(
+    within: Any, expected: type[BaseException]
+) -> None:
+    conn = duckdb.connect()
+    timers = [threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)), threading.Timer(20, conn.interrupt)]
+    for timer in timers:
+        timer.start()
+    try:
+        with pytest.raises(expected), within("ingested"):
+            conn.execute("SELECT sum(a.range * b.range) FROM range(300000) a, range(300000) b").fetchall()
+    finally:
+        for timer in timers:
+            timer.cancel()

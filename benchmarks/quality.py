@@ -37,13 +37,14 @@ TORCH = "torch==2.13.0"
 
 @dataclass(frozen=True)
 class Peer:
-    """Another system: the script that runs it, what it needs and must not have, and whether it has an epsilon."""
+    """Another system: the script that runs it, what it needs and must not have, more options, and whether it is private."""
 
     script: str
     variant: str
     needs: tuple[str, ...]
     private: bool = True
     without: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
 
     @property
     def home(self) -> str:
@@ -61,6 +62,7 @@ PEERS = {
     "mostlyai": Peer("mostlyai", "dp", MOSTLYAI, without=CUDA_ONLY),
     "mostlyai-plain": Peer("mostlyai", "plain", MOSTLYAI, private=False, without=CUDA_ONLY),
     "dpmm-aim": Peer("dpmm", "aim", DPMM),
+    "dpmm-aim-short": Peer("dpmm", "aim", DPMM, more=("--iterations", "100")),
     "dpmm-mst": Peer("dpmm", "mst", DPMM),
     "smartnoise-mst": Peer("smartnoise", "mst", SMARTNOISE),
 }
@@ -127,7 +129,7 @@ def theirs(asked: Namespace, name: str, epsilon: float, out: Path) -> dict[str, 
     env = {**one_thread(), "HF_HUB_OFFLINE": "1"}
     # -I: neither this folder, where files bear the names of the packages they run, nor ours is on the path.
     command = [python, "-I", HERE / "peers" / f"{peer.script}.py", asked.train, out, "--epsilon", epsilon]
-    said, took = timed([*command, "--delta", DELTA, "--variant", peer.variant], env)
+    said, took = timed([*command, "--delta", DELTA, "--variant", peer.variant, *peer.more], env)
     return {"spent": json.loads(said.strip().splitlines()[-1]).get("epsilon"), **took}
 
 

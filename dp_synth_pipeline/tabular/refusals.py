@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import words
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
 
@@ -111,6 +112,7 @@ def check_rows(con: duckdb.DuckDBPyConnection, schema: TableSchema, source: Sour
             f"approx_count_distinct({name})" if text else "0",
             f"count(TRY_CAST({name} AS DOUBLE))" if text and untold else "0",
             f"count(*) FILTER (regexp_full_match(trim({name}), {literal(FORMATTED)}))" if text and untold else "0",
+            f"coalesce(bool_or({words.is_code(column.name)}), false)" if text else "false",
         ]
     rows, *facts = con.execute(f"SELECT {', '.join(asked)} FROM source").fetchall()[0]
     if rows == 0:
@@ -118,7 +120,7 @@ def check_rows(con: duckdb.DuckDBPyConnection, schema: TableSchema, source: Sour
     if rows == 1:
         raise InvalidInput(f"{source.uri} has one row only; a model of one row is not private.")
     for i, column in enumerate(schema.learned):
-        _check_column(con, column, *facts[5 * i : 5 * i + 5])
+        _check_column(con, column, *facts[6 * i : 6 * i + 6])
 
 
 def _check_column(
@@ -129,6 +131,7 @@ def _check_column(
     distinct: int,
     numbers: int,
     formatted: int,
+    codes: bool,
 ) -> None:
     name = column.name
     leave_out = f"leave it out (--exclude {name}, or in YAML: columns: {{{name}: {{kind: excluded}}}})"
@@ -137,14 +140,15 @@ def _check_column(
     if infinite:
         what = "infinite or NaN numbers" if pa.types.is_floating(column.arrow_type) else "infinite dates"
         raise InvalidInput(f"column {name!r} holds {what}; write them as nulls, or {leave_out}.")
-    if 0 < numbers < filled and numbers >= 0.5 * filled:
+    if 0 < numbers < filled and numbers >= 0.5 * filled and not codes:
         raise InvalidInput(
-            f"column {name!r} mixes numbers and text; clean it, or declare it: columns: {{{name}: {{kind: category}}}}."
+            f"column {name!r} mixes numbers and text; clean it, or declare it: columns: {{{name}: {{kind: category}}}} (in "
+            f"the table's YAML, or in a file for --schema)."
         )
-    if distinct > MANY and formatted >= 0.9 * filled:
+    if distinct > MANY and formatted >= 0.9 * filled and not codes:
         raise InvalidInput(
             f"column {name!r} holds numbers with currency signs, percent signs or commas; write plain ones, such as 1200.5, "
-            f"or declare it: columns: {{{name}: {{kind: category}}}}."
+            f"or declare it: columns: {{{name}: {{kind: category}}}} (in the table's YAML, or in a file for --schema)."
         )
     if filled >= 20 and distinct >= 0.9 * filled:
         exact = con.execute(f"SELECT count(DISTINCT {quoted(name)}) FROM source").fetchall()[0][0]

@@ -44,20 +44,25 @@ BARE = {"m", "d", "y", "j", "H", "I", "M", "S"}
 TEMPORAL = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 SAMPLE = 2048
 
+NUMBERS, BOUNDS = (Kind.INTEGER, Kind.DECIMAL), {"lower", "upper", "decimals"}
+"""Kinds and facts that declare digits to be numbers, and no codes."""
+
 
 @dataclass(frozen=True)
 class Told:
-    """What a person declared about the dates of a CSV.
+    """What a person declared about the cells of a CSV.
 
     Attributes:
         formats: column to the format that its cells are written in.
         others: columns that are no dates.
         names: columns whose cells are names, or are not read.
+        numbers: columns whose cells are numbers, though they begin with 0.
     """
 
     formats: Mapping[str, Any] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,14 @@ def declared(columns: Mapping[str, Any]) -> Told:
         formats,
         others=tuple(n for n, f in facts.items() if n not in dates or f.get("categories")),
         names=tuple(n for n, f in facts.items() if f.get("kind") not in values or f.get("categories")),
+        numbers=tuple(
+            n for n, f in facts.items() if not f.get("categories") and (f.get("kind") in NUMBERS or f.keys() & BOUNDS)
+        ),
     )
+
+
+def _is_number(facts: Mapping[str, Any]) -> bool:
+    return not facts.get("categories") and (facts.get("kind") in NUMBERS or bool(facts.keys() & BOUNDS))
 
 
 def find(con: duckdb.DuckDBPyConnection, source: Source, read: words.Read, names: Collection[str]) -> Spelling:
@@ -117,7 +129,7 @@ def find(con: duckdb.DuckDBPyConnection, source: Source, read: words.Read, names
     untold = {n: kind for n, kind in types.items() if n not in (*source.told.names, *told)}
     texts = [n for n, kind in untold.items() if kind == "VARCHAR"]
     nans = _hold(con, read(()), {n: f"NOT isnan({quoted(n)})" for n, kind in untold.items() if kind == "DOUBLE"})
-    found = words.find(con, read, [*texts, *(n for n, none in nans.items() if none is False)])
+    found = words.find(con, read, [*texts, *(n for n, none in nans.items() if none is False)], source.told.numbers)
     dateable = [n for n, kind in types.items() if n not in (*told, *found) and _dateable(n, kind, source)]
     tried = _plausible(con, blanked, dateable)
     asked = {

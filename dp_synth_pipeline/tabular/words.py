@@ -1,12 +1,13 @@
-"""Columns of a CSV that are numbers, times of day or truth values but for words for nulls, such as `NA` and `?`.
+"""Columns of a CSV that are numbers, times of day or truth values but for words for nulls; and codes, which are none.
 
-Like a storage type, that is public: yes or no for a whole column, told from all of its cells. In columns of names the
-same words stay names, since `NA` may be Namibia.
+Words for nulls are `NA`, `?` and the like; in columns of names they stay names, since `NA` may be Namibia. A column of
+digits of which some begin with 0, such as `02139`, holds codes, whose zeros a number would lose. Like a storage type, all
+that is public: yes or no for a whole column, told from all of its cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import duckdb
 
@@ -35,11 +36,14 @@ def without(relation: str, names: Iterable[str]) -> str:
     return f"(SELECT * REPLACE ({blanked}) FROM {relation})" if blanked else relation
 
 
-def find(con: duckdb.DuckDBPyConnection, read: Read, names: Iterable[str]) -> dict[str, str]:
+def find(
+    con: duckdb.DuckDBPyConnection, read: Read, names: Iterable[str], numbers: Collection[str] = ()
+) -> dict[str, str]:
     """Return the SQL type of each text column that holds values of one type and words for nulls, and nothing else.
 
     Args:
         names: columns read as text of which nobody declared that they are.
+        numbers: columns that a person declared to be numbers, so that digits that begin with 0 are no codes.
     """
     asked = list(names)
     if not asked:
@@ -50,16 +54,25 @@ def find(con: duckdb.DuckDBPyConnection, read: Read, names: Iterable[str]) -> di
     tried = [n for n, found in zip(asked, seen, strict=True) if found]
     if not tried:
         return {}
-    wanted = [(n, kind, holds(n)) for n in tried for kind, holds in TYPES.items()]
+    wanted = [(n, kind, holds(n) + _uncoded(n, kind, numbers)) for n in tried for kind, holds in TYPES.items()]
     held = ", ".join(f"bool_and({quoted(n)} IS NULL OR coalesce({condition}, false))" for n, _, condition in wanted)
     (answers,) = con.execute(f"SELECT {held} FROM {without(relation, tried)}").fetchall()
     fitting = [(n, kind) for (n, kind, _), holds in zip(wanted, answers, strict=True) if holds]
     return dict(reversed(fitting))  # the first type that fits
 
 
+def is_code(name: str) -> str:
+    """Write a condition that holds where a text column's cell begins with 0 and another digit, as no number does."""
+    return f"regexp_matches(trim({quoted(name)}), '^0[0-9]')"
+
+
 def value(name: str, kind: str) -> str:
     """Write the value of a cell of a column that `find` found."""
     return f"CASE WHEN {is_null(name)} THEN NULL ELSE CAST({quoted(name)} AS {kind}) END"
+
+
+def _uncoded(name: str, kind: str, numbers: Collection[str]) -> str:
+    return f" AND NOT {is_code(name)}" if kind in NUMBERS and name not in numbers else ""
 
 
 def _any(name: str) -> str:
@@ -86,3 +99,5 @@ def _truth(name: str) -> str:
 
 TYPES = {"BIGINT": _whole, "DOUBLE": _number, "TIME": _time, "BOOLEAN": _truth}
 """SQL types, and the condition that a cell is one of their values; the narrower first."""
+
+NUMBERS = ("BIGINT", "DOUBLE")

@@ -67,3 +67,32 @@ def test_digits_that_no_integer_holds_are_a_decimal_and_infinity_is_no_number(tm
     assert column(tmp_path, ["NA", "1", "99999999999999999999"])[0] == "double"
     assert column(tmp_path, ["NA", "1", "1e3"])[0] == "double"
     assert column(tmp_path, ["inf", "1", "NA", "x", "y"] * 5)[0] == "string"
+
+
+@pytest.mark.parametrize("cell", ["02139", "007", "00"])
+def test_digits_that_begin_with_0_are_codes_and_keep_their_zeros(tmp_path: Path, cell: str) -> None:
+    many = [*map(str, range(10, 40)), *map(str, range(10, 40))] * 500 + [cell]
+    storage, values = column(tmp_path, many)
+    assert (storage, values[-1]) == ("string", cell), "one code beyond all samples is found"
+    assert column(tmp_path, ["10", cell, "NA"] * 9) == ("string", ["10", cell, "NA"] * 9)
+    assert column(tmp_path, ["10", cell] * 20 + ["136A"])[0] == "string", "it mixes nothing"
+
+
+def test_a_zero_alone_or_before_a_point_is_a_number(tmp_path: Path) -> None:
+    assert column(tmp_path, ["0", "-0", "10"]) == ("int64", [0, 0, 10])
+    assert column(tmp_path, ["0.5", "-0.25", "10"]) == ("double", [0.5, -0.25, 10.0])
+    assert column(tmp_path, ["0", "NA", "10"]) == ("int64", [0, None, 10])
+
+
+@pytest.mark.parametrize("facts", [{"kind": "integer"}, {"kind": "decimal"}, {"lower": 0}])
+@pytest.mark.parametrize("cells", [["7", "010", "8"], ["007", "010", "008"]])
+def test_codes_that_a_person_declares_numbers_are_numbers(
+    tmp_path: Path, facts: dict[str, Any], cells: list[str]
+) -> None:
+    storage, values = column(tmp_path, cells * 9, facts)
+    assert [int(v) for v in values[:3]] == [7, 10, 8]
+    assert storage in ("int64", "double")
+
+
+def test_a_time_of_day_is_no_code(tmp_path: Path) -> None:
+    assert column(tmp_path, ["01:30:00", "NA", "00:15:00"] * 9)[0] == "time64[us]"

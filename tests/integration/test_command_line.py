@@ -1,9 +1,11 @@
 """The command line as a person meets it: what works, what each mistake says, and that mistakes cost nothing."""
 
 import json
+import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model import descent, generation, marginals
 from dp_synth_pipeline.orchestration import cli
 from dp_synth_pipeline.orchestration.cli import running
+from dp_synth_pipeline.orchestration.resources import LedgerResource
 from dp_synth_pipeline.tabular import measure
 from dp_synth_pipeline.validation import run
 from tests.integration.conftest import people
@@ -303,6 +306,26 @@ def test_an_interrupted_release_goes_on_by_the_same_command_with_resume(shell, m
     assert names == ["training", "training, resumed at 100"]
     assert len(pd.read_parquet(shell.folder / "o.parquet")) > 1500
     assert shell(*asked, "--resume").code == 2
+
+
+def test_an_interruption_before_the_first_step_is_one_and_charges_nothing(shell, monkeypatch):
+    people(600).drop(columns="person").to_parquet(shell.folder / "t.parquet")
+    asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account", "--purpose", "testing")
+    with monkeypatch.context() as patched:
+        interrupt(patched, LedgerResource, "setup_for_execution")
+        done = shell(*asked)
+    assert (done.code, done.text.count("Not released: interrupted.")) == (130, 1), done.text
+    assert shell.ledger().releases() == []
+    assert shell(*asked).code == 0
+
+
+def test_ctrl_c_while_the_program_is_imported_prints_no_traceback(tmp_path):
+    """A package of a name that ours imports stands before it, and is interrupted."""
+    write(tmp_path / "dagster.py", "import signal", "signal.raise_signal(signal.SIGINT)")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-m", "dp_synth_pipeline", "version"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ def refresh(
         partitions: one partition, or some that adjoin one another, in one run.
         only: these assets, the others being made already; None for all.
     """
-    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    for chatty in ("dagster", "sqlalchemy.pool"):  # the latter tells of connections that Ctrl-C cut short
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     job = definitions.resolve_job_def(f"{table}_refresh")
     with instance() as where, _progress(console, show) as report:
         token = progress.REPORTER.set(report)
@@ -166,7 +167,14 @@ def _outcome(result: dg.ExecuteInProcessResult) -> Outcome:
         if event.event_type_value == "STEP_FAILURE":
             _explain(outcome, event.step_failure_data)
             break
+        if event.event_type_value == "PIPELINE_FAILURE" and _interrupted(event.event_specific_data):
+            outcome.message, outcome.exit_code = "interrupted.", 130  # before the first step, or between two
     return outcome
+
+
+def _interrupted(failure: Any) -> bool:
+    error = getattr(failure, "error", None)
+    return error is not None and error.cls_name == INTERRUPTED
 
 
 def _explain(outcome: Outcome, failure: Any) -> None:
@@ -176,7 +184,7 @@ def _explain(outcome: Outcome, failure: Any) -> None:
         names = ", ".join(outcome.failed_checks)
         outcome.message = f"blocking checks failed: {names}. The table was not published; the one before is intact."
         return
-    if told is None and failure.error is not None and failure.error.cls_name == INTERRUPTED:
+    if told is None and _interrupted(failure):
         outcome.message, outcome.exit_code = "interrupted.", 130
         return
     if told is None:

@@ -78,6 +78,11 @@ def test_digits_that_begin_with_0_are_codes_and_keep_their_zeros(tmp_path: Path,
     assert column(tmp_path, ["10", cell] * 20 + ["136A"])[0] == "string", "it mixes nothing"
 
 
+def test_many_codes_are_no_numbers_with_currency_signs(tmp_path: Path) -> None:
+    cells = [f"{i:05}" for i in range(3000)]
+    assert column(tmp_path, [*cells, *cells[:1500]]) == ("string", [*cells, *cells[:1500]])
+
+
 def test_a_zero_alone_or_before_a_point_is_a_number(tmp_path: Path) -> None:
     assert column(tmp_path, ["0", "-0", "10"]) == ("int64", [0, 0, 10])
     assert column(tmp_path, ["0.5", "-0.25", "10"]) == ("double", [0.5, -0.25, 10.0])

@@ -319,6 +319,20 @@ def test_an_interruption_before_the_first_step_is_one_and_charges_nothing(shell,
     assert shell(*asked).code == 0
 
 
+def test_ctrl_c_ends_the_demo_before_its_next_table_is_paid_for(shell, monkeypatch):
+    ran = []
+
+    def refresh(definitions, table, console):
+        ran.append(table)
+        return running.Outcome("", running.STOPPED, "interrupted.")
+
+    monkeypatch.setattr(running, "refresh", refresh)
+    done = shell("demo")
+    assert done.code == 130
+    assert ran == ["rand_hie"]
+    assert "dp-synth ledger show rand_hie" in done.text
+
+
 def test_ctrl_c_while_the_program_is_imported_prints_no_traceback(tmp_path):
     """A package of a name that ours imports stands before it, and is interrupted."""
     write(tmp_path / "dagster.py", "import signal", "signal.raise_signal(signal.SIGINT)")

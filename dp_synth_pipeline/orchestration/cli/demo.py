@@ -37,9 +37,13 @@ def demo(
     for name in table or NAMES:
         outcome = running.refresh(definitions, name, console)
         if outcome.exit_code:
-            title = "refused by the ledger" if outcome.exit_code == 3 else "not released"
-            console.print(Panel(outcome.message, title=f"{name}: {title}", border_style="red", title_align="left"))
+            title, told = "refused by the ledger" if outcome.exit_code == 3 else "not released", outcome.message
+            if outcome.exit_code == running.STOPPED:
+                told += f" What started stays charged; dp-synth ledger show {name} says how to end it."
+            console.print(Panel(told, title=f"{name}: {title}", border_style="red", title_align="left"))
             code = code or outcome.exit_code
+            if outcome.exit_code == running.STOPPED:
+                break  # whoever presses Ctrl-C wants no other table's budget spent
         else:
             done.append(summarise(book, StoreResource().get(), name, outcome))
     if done:

@@ -50,6 +50,9 @@ class Outcome:
     failed_checks: list[str] = field(default_factory=list)
 
 
+STOPPED = 130
+"""Exit code of what Ctrl-C ended."""
+
 INTERRUPTED = dg.DagsterExecutionInterruptedError.__name__
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -168,7 +171,7 @@ def _outcome(result: dg.ExecuteInProcessResult) -> Outcome:
             _explain(outcome, event.step_failure_data)
             break
         if event.event_type_value == "PIPELINE_FAILURE" and _interrupted(event.event_specific_data):
-            outcome.message, outcome.exit_code = "interrupted.", 130  # before the first step, or between two
+            outcome.message, outcome.exit_code = "interrupted.", STOPPED  # before the first step, or between two
     return outcome
 
 
@@ -185,7 +188,7 @@ def _explain(outcome: Outcome, failure: Any) -> None:
         outcome.message = f"blocking checks failed: {names}. The table was not published; the one before is intact."
         return
     if told is None and _interrupted(failure):
-        outcome.message, outcome.exit_code = "interrupted.", 130
+        outcome.message, outcome.exit_code = "interrupted.", STOPPED
         return
     if told is None:
         if failure.error is not None:

@@ -96,9 +96,7 @@ def declared(columns: Mapping[str, Any]) -> Told:
         formats,
         others=tuple(n for n, f in facts.items() if n not in dates or f.get("categories")),
         names=tuple(n for n, f in facts.items() if f.get("kind") not in values or f.get("categories")),
-        numbers=tuple(
-            n for n, f in facts.items() if not f.get("categories") and (f.get("kind") in NUMBERS or f.keys() & BOUNDS)
-        ),
+        numbers=tuple(n for n, f in facts.items() if _is_number(f)),
     )
 
 

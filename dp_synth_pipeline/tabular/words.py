@@ -62,8 +62,8 @@ def find(
 
 
 def is_code(name: str) -> str:
-    """Write a condition that holds where a text column's cell begins with 0 and another digit, as no number does."""
-    return f"regexp_matches(trim({quoted(name)}), '^0[0-9]')"
+    """Write a condition that holds where a text column's cell is digits of which the first of several is 0."""
+    return f"regexp_full_match(trim({quoted(name)}), '0[0-9]+')"
 
 
 def value(name: str, kind: str) -> str:

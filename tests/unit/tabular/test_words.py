@@ -87,6 +87,7 @@ def test_a_zero_alone_or_before_a_point_is_a_number(tmp_path: Path) -> None:
     assert column(tmp_path, ["0", "-0", "10"]) == ("int64", [0, 0, 10])
     assert column(tmp_path, ["0.5", "-0.25", "10"]) == ("double", [0.5, -0.25, 10.0])
     assert column(tmp_path, ["0", "NA", "10"]) == ("int64", [0, None, 10])
+    assert column(tmp_path, ["0012.50", "0100.25"] * 9) == ("double", [12.5, 100.25] * 9)
 
 
 @pytest.mark.parametrize("facts", [{"kind": "integer"}, {"kind": "decimal"}, {"lower": 0}])

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.orchestration import planning
 from dp_synth_pipeline.orchestration.config import TableSettings
-from dp_synth_pipeline.tabular import measure, nulls, source
+from dp_synth_pipeline.tabular import measure, nulls, profile_plan, source
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -190,7 +190,7 @@ def policies(rows: int, runs: int, cost: Facts) -> None:
                 alone = between(frame(table), frame(back), trip.schema)
                 figures.append((whole.distance1, whole.distance2, *alone, back.num_rows / rows))
             *distances, kept = np.mean(figures, axis=0)
-            histograms = measure.weight(trip.schema, trip.plan.unit)
+            histograms = profile_plan.weight(trip.schema, trip.plan.unit, trip.plan.closer)
             costs = (f"{histograms:g}", f"{trip.plan.scale:.1f}", f"{kept:.0%}")
             lines.append((f"`{policy}`", *costs, *(f"{d:.3f}" for d in distances)))
     print(f"{rows:,} rows, {table.num_columns} columns, 4 of them with nulls, {told(cost)} for every policy.\n")

@@ -56,8 +56,8 @@ def _name(event: Event, scale: float) -> str:
         return "row count"
     if isinstance(event, Threshold):
         return "profile: thresholds"
-    steering = isinstance(event, DiscreteGaussian) and event.scale > scale
-    return "profile: steering histograms" if steering else "profile: full histograms"
+    by = event.scale / scale if isinstance(event, DiscreteGaussian) else 1.0
+    return f"profile: {'steering' if by > 1 else 'closer' if by < 1 else 'full'} histograms"
 
 
 def noise(event: Event) -> str:

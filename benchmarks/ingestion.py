@@ -18,6 +18,7 @@ import duckdb
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import measure, source
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 
 COLUMNS = """(random() * 80)::INT AS age, ['a', 'b', 'c', 'd'][1 + (random() * 3.99)::INT % 4] AS kind,
     round(exp(random() * 6), 2) AS amount, DATE '2020-01-01' + (random() * 1000)::INT AS day, random() < 0.3 AS flag"""
@@ -28,7 +29,7 @@ def ingest(csv: Path, folder: Path, unit: PrivacyUnit) -> None:
     began = time.perf_counter()
     taken = source.snapshot(source.parse(str(csv)), folder / "snapshot.parquet", unit=unit)
     read = time.perf_counter() - began
-    plan = measure.ProfilePlan(0.05, 25.0 * unit.max_rows, 1e-8, unit)
+    plan = ProfilePlan(0.05, 25.0 * unit.max_rows, 1e-8, unit)
     measure.measure(taken.path, taken.schema, plan, measure.measure_population(taken.units, plan))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"unit {unit}: snapshot {read:.1f} s, with profile {time.perf_counter() - began:.1f} s, peak {peak:.2f} GiB")

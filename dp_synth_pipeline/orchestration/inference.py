@@ -23,8 +23,8 @@ from dp_synth_pipeline.orchestration.config import SUFFIX, TableSettings
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan, weight
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.source import Snapshot
 from dp_synth_pipeline.tabular.suggest import suggest
@@ -101,7 +101,7 @@ def _profile(
 def whole_profile(plan: ProfilePlan, release: Release, schema: TableSchema, delta: float) -> ProfilePlan:
     """Return the profile with the least noise at which it and its row count cost at most what was reserved."""
     moves = 1 if release.relation == ADD_REMOVE else 2
-    one = plan.unit.max_rows * math.sqrt(moves * measure.weight(schema, plan.unit))
+    one = plan.unit.max_rows * math.sqrt(moves * weight(schema, plan.unit, plan.closer))
     room = planning.Room.of(release, plan.count_events(), delta)
     noise = room.least_noise(lambda multiple: replace(plan, scale=multiple * one).histogram_events(schema))
     return replace(plan, scale=noise * one)

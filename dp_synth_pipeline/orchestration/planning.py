@@ -35,14 +35,14 @@ from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
 from dp_synth_pipeline.privacy.events import (
-    DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Gaussian,
     SubsampledGaussian,
     Threshold,
 )
-from dp_synth_pipeline.tabular.measure import ProfilePlan, weight
+from dp_synth_pipeline.tabular import profile_plan
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 COUNT_SHARE = 0.02
@@ -88,6 +88,10 @@ LEAST_PROFILE, MOST_PROFILE = 0.05, 0.25
 PROFILE_NOISE = 1 / 2400
 """Noise of a full histogram's cell, as a part of the units: values held by one unit in 400 then keep their names."""
 
+HISTOGRAMS_A_LOOK = 12
+"""Where that part would be passed: full histograms that a closer look must stand beside, so that all closer looks
+together raise the noise of the rest by a quarter at most."""
+
 
 def plan_profile(
     settings: TableSettings,
@@ -109,27 +113,36 @@ def plan_profile(
     rest = asked.epsilon - moves * (count or 0.0) - (settings.validation.report_epsilon or 0.0)
     whole = calibration.gaussian_noise(rest, asked.delta - asked.own_delta)
     unit, known = settings.privacy_unit, population or settings.population
-    one = whole * unit.max_rows * math.sqrt(moves * weight(schema, unit))
     share = settings.profile_share
-    if share == "auto":
-        share = (
-            MOST_PROFILE if known is None else min(max((one / PROFILE_NOISE / known) ** 2, LEAST_PROFILE), MOST_PROFILE)
-        )
-    return ProfilePlan(count, one / math.sqrt(share), asked.own_delta / moves, unit, settings.population)
+    least, most = (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
+
+    def noise(closer: int) -> float:
+        """Return the noise of a full histogram, were all signal the profile's."""
+        return whole * unit.max_rows * math.sqrt(moves * profile_plan.weight(schema, unit, closer))
+
+    def wanted(closer: int) -> float:
+        return math.inf if known is None else (noise(closer) / PROFILE_NOISE / known) ** 2
+
+    beside = profile_plan.weight(schema, unit) / HISTOGRAMS_A_LOOK
+    looks = range(profile_plan.most_closer(schema), -1, -1)
+    closer = next(n for n in looks if n <= beside or wanted(n) <= most)
+    scale = noise(closer) / math.sqrt(min(max(wanted(closer), least), most))
+    return ProfilePlan(count, scale, asked.own_delta / moves, unit, settings.population, closer)
 
 
 def declared_profile(settings: TableSettings, declared: Sequence[Event]) -> ProfilePlan:
-    """Return the profile that a declared plan allows: its count, its finest histogram noise, its threshold."""
-    scales = [e.scale for e in declared if isinstance(e, DiscreteGaussian)]
+    """Return the profile that a declared plan allows: its count, its histograms' noise, its threshold."""
+    noise = profile_plan.declared_noise(declared)
     counts = [1 / e.scale for e in declared if isinstance(e, DiscreteLaplace)]
     thresholds = [e.delta for e in declared if isinstance(e, Threshold)]
-    if not scales or not thresholds or not (counts or settings.population):
+    if noise is None or not thresholds or not (counts or settings.population):
         raise InvalidInput(
             "the declared plan has no profile: it needs discrete_gaussian and threshold events, and a discrete_laplace "
             "event for the row count unless the population is declared."
         )
     count = None if settings.population is not None else counts[0]
-    return ProfilePlan(count, min(scales), thresholds[0], settings.privacy_unit, settings.population)
+    scale, closer = noise
+    return ProfilePlan(count, scale, thresholds[0], settings.privacy_unit, settings.population, closer)
 
 
 def declared_marginals(

@@ -24,7 +24,7 @@ from dp_synth_pipeline.orchestration.config import SUFFIX, TableSettings
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular.measure import ProfilePlan
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.warehouse.address import shown
 from dp_synth_pipeline.validation import wording
 

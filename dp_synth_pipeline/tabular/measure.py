@@ -4,14 +4,13 @@ Everything that leaves this module is noised by `privacy.mechanisms`, or declare
 noise are fixed before the first count, from public facts: kinds and declarations.
 
 One unit moves each histogram by at most `max_rows` (L2), so m histograms cost m Gaussian mechanisms. Which cells a
-histogram has may depend on earlier noisy counts; its noise does not, so the cost is that of a fixed plan. Histograms
-that only steer (where values lie, how precise they are) get twice the noise, at a quarter of the cost.
+histogram has, and which columns are looked at closer, may depend on earlier noisy counts; how many histograms there are
+and their noise do not, so the cost is that of a fixed plan (`profile_plan`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,84 +18,22 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.privacy import mechanisms
-from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Threshold
 from dp_synth_pipeline.tabular import grid
 from dp_synth_pipeline.tabular.counting import RESOLUTIONS, Counts
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profile_plan import (
+    CLOSER,
+    STEER,
+    ProfilePlan,
+    counts_rows,
+    measures_precision,
+    rounds,
+    unnamed,
+)
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
-
-STEER = 2.0
-"""Noise of a steering histogram, in units of a full one's."""
 
 LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
 """About how many cells steering rounds, at least and at most, and the last round spread over a column's support."""
-
-
-@dataclass(frozen=True)
-class ProfilePlan:
-    """The noise of a profile, fixed from public facts alone.
-
-    Attributes:
-        count_epsilon: pure epsilon of the row count; None if the population is declared.
-        scale: discrete Gaussian parameter of a full histogram's cells, in rows.
-        threshold_delta: chance, in all, that a value held by one unit alone is named.
-        unit: the privacy unit, whose rows are bounded already.
-        population: declared number of units, public; None to count them.
-    """
-
-    count_epsilon: float | None
-    scale: float
-    threshold_delta: float
-    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
-    population: int | None = None
-
-    def count_events(self) -> tuple[Event, ...]:
-        """What the row count costs."""
-        return () if self.count_epsilon is None else (DiscreteLaplace(1 / self.count_epsilon, 1),)
-
-    def histogram_events(self, schema: TableSchema) -> tuple[Event, ...]:
-        """What the histograms cost; the same whatever the rows are."""
-        full, steering = _histograms(schema, self.unit)
-        events: list[Event] = [DiscreteGaussian(self.scale, self.unit.max_rows, full)]
-        if steering:
-            events.append(DiscreteGaussian(STEER * self.scale, self.unit.max_rows, steering))
-        if any(_thresholded(c) for c in schema.learned):
-            events.append(Threshold(self.threshold_delta))
-        return tuple(events)
-
-
-def weight(schema: TableSchema, unit: PrivacyUnit) -> float:
-    """Return how many full histograms a profile of `schema` costs; a steering one costs a quarter."""
-    full, steering = _histograms(schema, unit)
-    return full + steering / STEER**2
-
-
-def _histograms(schema: TableSchema, unit: PrivacyUnit) -> tuple[int, int]:
-    """Count full and steering histograms: values and cells; where values lie (ever finer), nulls, precision."""
-    full = sum(2 if c.kind.numeric else 1 for c in schema.learned) + int(_counts_rows(schema, unit))
-    steering = sum(1 + _rounds(c) + int(_measures_precision(c)) for c in schema.learned if c.kind.numeric)
-    return full, steering
-
-
-def _counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:
-    """Whether rows are not units, or some are left out, so that how many remain must be measured too."""
-    return unit.column is not None or any(c.nulls is NullPolicy.DROP for c in schema.learned)
-
-
-def _rounds(column: Column) -> int:
-    """Return how many histograms steer between the public grid and the last; datetimes may lie in a day of ten years."""
-    return 2 if column.kind is Kind.DATETIME else 1
-
-
-def _measures_precision(column: Column) -> bool:
-    if column.kind is Kind.DECIMAL:
-        return column.decimals is None and not pa.types.is_decimal(column.arrow_type)
-    return column.kind in (Kind.DATETIME, Kind.DURATION)
-
-
-def _thresholded(column: Column) -> bool:
-    return column.kind.numeric or (column.kind.named and column.categories is None)
 
 
 def _bounds(column: Column) -> tuple[float, float]:
@@ -121,10 +58,21 @@ def measure(path: Path, schema: TableSchema, plan: ProfilePlan, population: int)
         population: the noisy or declared number of units, from `measure_population`.
     """
     pass_ = _Pass(Counts(path), schema, plan, population)
-    rows = pass_.rows() if _counts_rows(schema, plan.unit) else population
-    columns = tuple(pass_.numeric(c) if c.kind.numeric else pass_.category(c) for c in schema.learned)
+    rows = pass_.rows() if counts_rows(schema, plan.unit) else population
+    columns = {c.name: pass_.numeric(c) if c.kind.numeric else pass_.category(c) for c in schema.learned}
+    for column in _most_hidden(schema, columns)[: plan.closer]:
+        columns[column.name] = pass_.category(column, CLOSER)
     events = plan.count_events() + plan.histogram_events(schema)
-    return TableProfile(population, rows, str(plan.unit), columns, events)
+    return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events)
+
+
+def _most_hidden(schema: TableSchema, found: dict[str, ColumnProfile]) -> list[Column]:
+    """Return the columns whose names were looked for: first those of which noise hid most, then those with most names."""
+    return sorted(
+        (c for c in schema.learned if unnamed(c)),
+        key=lambda c: (found[c.name].other, len(found[c.name].values)),
+        reverse=True,
+    )
 
 
 class _Pass:
@@ -136,12 +84,12 @@ class _Pass:
         # Counts under `floor` are never candidates, so a lone unit can lift a cell only from below it: the threshold
         # starts at floor - 1 + sensitivity. This keeps near-unique columns cheap and costs a quarter of a deviation.
         self.floor = max(1, round(plan.scale / 4))
-        keys = sum(_thresholded(c) for c in schema.learned) * self.sensitivity
-        self.threshold = (
-            self.floor
-            - 1
-            + mechanisms.threshold(plan.scale, plan.threshold_delta, keys=max(keys, 1), sensitivity=self.sensitivity)
-        )
+
+    def threshold(self, factor: float = 1.0) -> float:
+        """Return the noisy count from which a value is named, by a histogram with `factor` times a full one's noise."""
+        keys = max(self.plan.keys(self.schema), 1)
+        scale, delta = factor * self.plan.scale, self.plan.threshold_delta
+        return self.floor - 1 + mechanisms.threshold(scale, delta, keys=keys, sensitivity=self.sensitivity)
 
     def rows(self) -> int:
         """Measure how many rows training will see, and how many there are."""
@@ -151,22 +99,27 @@ class _Pass:
         self.total, self.total_noise = float(max(1, noisy.sum())), math.sqrt(2) * self.plan.scale
         return int(max(1, noisy[0]))
 
-    def category(self, column: Column) -> ColumnProfile:
-        """Measure a category, ordinal or boolean: named values, the rest as `other`, nulls. One histogram."""
+    def category(self, column: Column, factor: float = 1.0) -> ColumnProfile:
+        """Measure a category, ordinal or boolean: named values, the rest as `other`, nulls. One histogram.
+
+        Args:
+            factor: noise of that histogram, in units of a full one's.
+        """
+        scale = factor * self.plan.scale
         names = ("true", "false") if column.kind is Kind.BOOLEAN else column.categories
         found = dict(self.counts.values(column, self.floor if names is None else 1))
         keys = list(found) if names is None else list(names)
-        noisy = self._noisy(np.array([self.counts.nulls(column), *(found.get(k, 0) for k in keys)]))
-        null_rate, cells = self._rate(noisy[0], self.plan.scale), noisy[1:]
-        empty = self._all_null(noisy[0], self.plan.scale)
-        shown = cells >= (self.threshold if names is None else self._least(column, empty=empty))
+        noisy = self._noisy(np.array([self.counts.nulls(column), *(found.get(k, 0) for k in keys)]), factor)
+        null_rate, cells = self._rate(noisy[0], scale), noisy[1:]
+        empty = self._all_null(noisy[0], scale)
+        shown = cells >= (self.threshold(factor) if names is None else self._least(column, empty=empty))
         if names is None or empty or shown.any():
             keys, cells = [k for k, s in zip(keys, shown, strict=True) if s], cells[shown]
         if not keys and empty:
             return ColumnProfile(column.name, column.kind, (), (), null_rate=1.0, declared=column.declared)
         present = self.total * (1 - null_rate)
         other = present - cells.sum() if column.kind.named else 0.0
-        if other < 3 * math.hypot(self.plan.scale * math.sqrt(len(cells) + 1), self.total_noise):
+        if other < 3 * math.hypot(scale * math.sqrt(len(cells) + 1), self.total_noise):
             other = 0.0
         share = grid.to_probabilities(np.append(cells, other) if other else cells, present) * (1 - null_rate)
         order = _order(column, keys, share)
@@ -218,8 +171,8 @@ class _Pass:
         """Name the values within declared bounds whose noisy count passes the threshold. One full histogram."""
         low, high = _bounds(column)
         found = [(v, n) for v, n in self.counts.values(column, self.floor) if low <= v <= high]
-        noisy = self._noisy(np.array([n for _, n in found], dtype=np.int64))
-        return {v: float(n) for (v, _), n in zip(found, noisy, strict=True) if n >= self.threshold}
+        noisy, least = self._noisy(np.array([n for _, n in found], dtype=np.int64)), self.threshold()
+        return {v: float(n) for (v, _), n in zip(found, noisy, strict=True) if n >= least}
 
     def _unseen(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """Spread a column whose values noise hides between its declared ends; with an end open, nothing is known of it.
@@ -245,7 +198,7 @@ class _Pass:
         if last < first:  # named values are all there is, if anything; the histograms are still paid for
             return edges[:1], np.zeros(0)
         most = int(np.clip(self.total / (6 * noise), LEAST_CELLS, MOST_CELLS))
-        for _ in range(_rounds(column)):
+        for _ in range(rounds(column)):
             middle = grid.refine(edges, coarse, scale=noise, width=width, cells=most)
             counted = self._noisy(self.counts.cells(column, middle, known), STEER)
             edges, coarse = middle, grid.reconcile(edges, coarse, noise, middle, counted, noise)
@@ -256,9 +209,9 @@ class _Pass:
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""
-        if column.kind is Kind.DECIMAL and not _measures_precision(column):
+        if column.kind is Kind.DECIMAL and not measures_precision(column):
             return (column.decimals if column.decimals is not None else column.arrow_type.scale), None  # type: ignore[attr-defined]
-        if not _measures_precision(column):
+        if not measures_precision(column):
             return None, None
         noisy = self._noisy(self.counts.precision(column), STEER)
         finer = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)  # rows that need more than each

@@ -27,8 +27,8 @@ from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.tabular import measure, nulls
 from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.source import Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import Remembering, take

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import nulls
 from dp_synth_pipeline.tabular.counting import Counts
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.source import Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import no_noise, profile, profiles, take
@@ -107,6 +107,10 @@ CASES: dict[str, Case] = {
     "row count": Case(category, facts, plan=ProfilePlan(0.5, 100.0, 1e-4), runs=1500),
     "category": Case(category, weights, runs=1500),
     "lone category": Case(lone_category, weights),
+    "closer look": Case(
+        category, weights, plan=ProfilePlan(None, 5.0, 1e-4, population=POPULATION, closer=1), runs=1500
+    ),
+    "lone category, closer": Case(lone_category, weights, plan=replace(PLAN, closer=1)),
     "heavy value": Case(lambda n: pa.table({"x": [9] * 30 + [7] * (30 + n)}), weights, BOUNDED),
     "bounds": Case(lambda n: integers([128 + i for i in range(n)]), bounds, BOUNDED, brink=(0, 40)),
     "fine cells": Case(
@@ -252,6 +256,9 @@ MUTANTS: dict[str, tuple[str, Callable[[Patch, Asked], None]]] = {
     "a third of the noise on the row count": ("row count", count_times(0.3)),
     "the true counts of categories": ("category", mutated("values", "nulls")),
     "a third of the noise on categories": ("category", mutated("values", "nulls", release=quieter)),
+    "the true counts of a closer look": ("closer look", mutated("values", "nulls")),
+    "a third of the noise on a closer look": ("closer look", mutated("values", "nulls", release=quieter)),
+    "every category of a closer look": ("lone category, closer", no_threshold),
     "every category, however rare": ("lone category", no_threshold),
     "the true counts of heavy values": ("heavy value", mutated("values")),
     "the true coarse cells, and so the bounds": ("bounds", mutated("cells", "nulls")),

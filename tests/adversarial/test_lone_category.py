@@ -16,11 +16,12 @@ import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from tests.adversarial.distinguish import ALPHA, lower
 from tests.unit.tabular.snapshots import profiles, take
 
+HONEST = mechanisms.threshold
 PROFILES = 25
 DELTA = 0.01
 ROWS = 4
@@ -40,6 +41,7 @@ class Case:
         held: rows of *other* units, one each, that hold the same value: not enough to be a candidate without it.
         columns: 2 if numbers may give it away too.
         scale: noise of a cell, in rows.
+        closer: 1 if the column is counted once more with less noise.
     """
 
     lone: int
@@ -49,6 +51,7 @@ class Case:
     columns: int = 1
     scale: float = 2.0
     unit: PrivacyUnit = ROW
+    closer: int = 0
 
     def table(self) -> pa.Table:
         key = np.arange(self.lone * self.keys).repeat(self.rows + self.held)
@@ -82,12 +85,14 @@ CASES = {
     "a category and a number": replace(BRIM, columns=2),
     "all rows of a unit alike": ALIKE,
     "all rows of a unit different": replace(BRIM, keys=ROWS, unit=UNIT),
+    "a closer look": replace(BRIM, closer=1),
+    "a closer look at all rows of a unit": replace(ALIKE, scale=3.0, closer=1),
 }
 
 
 def check(case: Case, folder: Path, times: int = PROFILES) -> int:
     """Return in how many trials lone units show; fail if the rate is proved to be above delta, beyond doubt."""
-    plan = ProfilePlan(None, case.scale, DELTA, case.unit, population=case.lone + OTHERS)
+    plan = ProfilePlan(None, case.scale, DELTA, case.unit, population=case.lone + OTHERS, closer=case.closer)
     hits = sum(case.shown(p) for p in profiles(take(case.table(), folder, unit=case.unit), plan, times))
     assert lower(hits, case.lone * times, ALPHA) <= DELTA, f"{hits} of {case.lone * times} lone units were named"
     return hits
@@ -119,6 +124,11 @@ def keyed(keys: int | None = None, sensitivity: int | None = None, delta: float 
     return wrong
 
 
+def too_low(scale: float, delta: float, **rest: int) -> float:
+    """A threshold that starts as if nobody else held the value."""
+    return HONEST(scale, delta, **rest) - (BRIM.held if scale < BRIM.scale else 0)
+
+
 MUTANTS = {
     "is not there": (ALONE, lambda *args, **rest: 0.0),
     "is not there for units": (ALIKE, lambda *args, **rest: 0.0),
@@ -126,6 +136,8 @@ MUTANTS = {
     "forgets the second column": (CASES["a category and a number"], keyed(keys=1)),
     "forgets that a unit has several values": (CASES["all rows of a unit different"], keyed(keys=1)),
     "forgets that a unit has several rows": (ALIKE, keyed(sensitivity=1)),
+    "forgets it in a closer look": (CASES["a closer look at all rows of a unit"], keyed(sensitivity=1)),
+    "forgets what makes a candidate in a closer look": (CASES["a closer look"], too_low),
 }
 
 

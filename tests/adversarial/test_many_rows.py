@@ -20,8 +20,8 @@ from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.tabular import source
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.source import UNIT, Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import profiles, take

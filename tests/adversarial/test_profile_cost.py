@@ -15,8 +15,8 @@ import pytest
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Event
-from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.measure import ProfilePlan
+from dp_synth_pipeline.tabular import measure, profile_plan
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.source import Snapshot
 from tests.unit.tabular.snapshots import profile, take
@@ -102,9 +102,9 @@ def check(till: Till, snapshot: Snapshot, plan: ProfilePlan) -> None:
     events = plan.histogram_events(snapshot.schema)
     assert till.paid <= price(events) * (1 + 1e-12)
     assert {s for _, s, _ in till.calls} <= {plan.unit.max_rows}
-    assert {s for s, _, _ in till.calls} <= {plan.scale, measure.STEER * plan.scale}
+    assert {s for s, _, _ in till.calls} <= {plan.scale * by for by in (1, profile_plan.STEER, profile_plan.CLOSER)}
     assert price(events) == pytest.approx(
-        measure.weight(snapshot.schema, plan.unit) * (plan.unit.max_rows / plan.scale) ** 2
+        profile_plan.weight(snapshot.schema, plan.unit, plan.closer) * (plan.unit.max_rows / plan.scale) ** 2
     )
     assert found.events == plan.count_events() + events
 
@@ -136,17 +136,19 @@ def test_no_column_releases_more_than_its_events_say(
         assert paid[one.name] <= price(plan.histogram_events(alone)) * (1 + 1e-9), one.name
 
 
+@pytest.mark.parametrize("closer", [0, 2])
 @pytest.mark.parametrize("unit", [PrivacyUnit(), PrivacyUnit("who", 3)], ids=str)
 def test_no_table_releases_more_than_its_events_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: PrivacyUnit
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: PrivacyUnit, closer: int
 ) -> None:
     table = pa.table({name: column(kind, "many") for name, (kind, _) in VARIANTS.items()})
     table = table.append_column("who", pa.array(np.arange(ROWS) // 5))
     declared = {name: facts for name, (_, facts) in VARIANTS.items()} | {"who": {"kind": "identifier"}}
     snapshot = take(table, tmp_path, declared, unit=unit)
     till = Till(monkeypatch)
-    check(till, snapshot, ProfilePlan(1.0, 2.0, 1e-7, unit))
+    check(till, snapshot, ProfilePlan(1.0, 2.0, 1e-7, unit, closer=closer))
     assert len(till.calls) > 60
+    assert sum(n for scale, _, n in till.calls if scale == profile_plan.CLOSER * 2.0) == closer
 
 
 def test_a_profile_that_released_a_histogram_twice_would_be_caught(
@@ -171,7 +173,7 @@ def test_one_row_more_changes_neither_plan_nor_events_nor_the_keys_of_what_is_re
     tables = [pa.table({name: column(kind, "few") for name, (kind, _) in VARIANTS.items()})]
     tables.append(pa.concat_tables([tables[0], tables[0].slice(5, 1)]))
     declared = {name: facts for name, (_, facts) in VARIANTS.items()}
-    plan = ProfilePlan(0.02, 40.0, 1e-7)
+    plan = ProfilePlan(0.02, 40.0, 1e-7, closer=2)
     released = []
     for i, table in enumerate(tables):
         snapshot = take(table, tmp_path / str(i), declared)

@@ -16,8 +16,8 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
 from dp_synth_pipeline.tabular import measure, source
 from dp_synth_pipeline.tabular.counting import Counts
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column
 
 Declared = Mapping[str, Mapping[str, Any] | None]

@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Threshold
 from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.schema import Kind, build
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.schema import Kind
 from tests.unit.tabular.snapshots import no_noise, profile, profiles, quiet, take
 
 ROWS = 6000
@@ -144,31 +142,6 @@ def test_the_population_is_declared_or_counted_with_noise() -> None:
     assert min(measure.measure_population(0, plan) for _ in range(40)) == 1
 
 
-def test_the_events_name_the_count_both_kinds_of_histograms_and_the_threshold(tmp_path: Path) -> None:
-    schema = build({"a": pa.int64(), "b": pa.string(), "c": pa.float64(), "d": pa.bool_(), "e": pa.timestamp("us")})
-    plan = ProfilePlan(0.1, 50.0, 1e-7)
-    assert plan.count_events() == (DiscreteLaplace(10.0),)
-    assert plan.histogram_events(schema) == (
-        DiscreteGaussian(50.0, 1, 8),
-        DiscreteGaussian(100.0, 1, 9),
-        Threshold(1e-7),
-    )
-    assert measure.weight(schema, PrivacyUnit()) == 8 + 9 / 4
-    assert ProfilePlan(None, 50.0, 1e-7).count_events() == ()
-
-
-def test_declared_categories_and_booleans_alone_need_no_threshold() -> None:
-    schema = build({"b": pa.string(), "d": pa.bool_()}, {"b": {"categories": ["x", "y"]}})
-    assert TINY.histogram_events(schema) == (DiscreteGaussian(0.5, 1, 2),)
-
-
-@pytest.mark.parametrize("declared", [{"b": {"nulls": "drop"}}, {}], ids=["drop", "unit"])
-def test_rows_are_measured_when_they_are_not_units_or_some_are_left_out(declared: dict) -> None:
-    schema = build({"b": pa.string(), "u": pa.int64()}, {"u": {"kind": "identifier"}, **declared})
-    unit = PrivacyUnit("u", 3) if not declared else PrivacyUnit()
-    assert ProfilePlan(0.1, 5.0, 1e-6, unit).histogram_events(schema)[0] == DiscreteGaussian(5.0, unit.max_rows, 2)
-
-
 def test_declared_categories_are_the_domain_whatever_the_rows_hold(tmp_path: Path) -> None:
     table = pa.table({"c": ["x"] * 200 + ["y"] * 100 + ["stranger"] * 100})
     with no_noise():
@@ -210,6 +183,47 @@ def test_unnamed_categories_become_other(tmp_path: Path) -> None:
         )["c"]
     assert column.values == ("x",)
     assert column.other == pytest.approx(0.3, abs=0.01)
+
+
+def places(names: int, each: int) -> list[str]:
+    return [f"place-{i}" for i in range(names) for _ in range(each)]
+
+
+def closer_look(folder: Path, closer: int) -> TableProfile:
+    """Two columns whose names the full histograms hide (their threshold is about 100, a closer one's 50) and one more."""
+    table = pa.table(
+        {
+            "half": places(1, 2000) + places(21, 80)[: ROWS // 2 - 2000] + ["common"] * (ROWS // 2),
+            "all": places(ROWS // 80, 80),
+            "none": ["yes", "no"] * (ROWS // 2),
+        }
+    )
+    with no_noise():
+        return profile(take(table, folder), ProfilePlan(None, 16.0, 1e-6, population=ROWS, closer=closer))
+
+
+def test_a_closer_look_names_what_the_full_histograms_of_the_most_hidden_column_hid(tmp_path: Path) -> None:
+    blurred, once, twice = (closer_look(tmp_path / str(n), n) for n in (0, 1, 2))
+    assert [len(c.values) for c in blurred.columns] == [2, 0, 2]
+    assert [len(c.values) for c in once.columns] == [2, ROWS // 80, 2], "the column that hides most comes first"
+    assert [len(c.values) for c in twice.columns] == [2 + 12, ROWS // 80, 2]
+    assert (blurred["all"].other, once["all"].other) == (1.0, 0.0)
+    assert [c.name for c in twice.columns] == ["half", "all", "none"]
+
+
+def test_a_closer_look_is_less_noisy_than_a_full_histogram(tmp_path: Path) -> None:
+    taken = take(pa.table({"c": ["x", "y"] * (ROWS // 2)}), tmp_path)
+    spread = {
+        closer: np.std(
+            [
+                shares(p["c"])["x"]
+                for p in profiles(taken, ProfilePlan(None, 50.0, 1e-6, population=ROWS, closer=closer), 200)
+            ]
+        )
+        for closer in (0, 1)
+    }
+    # The ratio is 0.4; of 200 draws each, the standard deviations' ratio is off by a quarter with a chance of 1e-4.
+    assert 0.3 < spread[1] / spread[0] < 0.5
 
 
 def test_a_datetime_of_whole_days_is_known_as_such(tmp_path: Path) -> None:

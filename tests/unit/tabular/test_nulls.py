@@ -22,8 +22,8 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import nulls, source
 from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 

@@ -16,8 +16,8 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.columns.axis import AxisCodec
 from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec, OrdinalCodec
-from dp_synth_pipeline.tabular.measure import ProfilePlan
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, Kind, OtherPolicy, TableSchema
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 

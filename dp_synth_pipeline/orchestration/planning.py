@@ -88,9 +88,9 @@ LEAST_PROFILE, MOST_PROFILE = 0.05, 0.25
 PROFILE_NOISE = 1 / 2400
 """Noise of a full histogram's cell, as a part of the units: values held by one unit in 400 then keep their names."""
 
-HISTOGRAMS_A_LOOK = 12
+HISTOGRAMS_A_LOOK = 10
 """Where that part would be passed: full histograms that a closer look must stand beside, so that all closer looks
-together raise the noise of the rest by a quarter at most."""
+together raise the noise of the rest by 28 % at most."""
 
 
 def plan_profile(

@@ -89,8 +89,11 @@ PROFILE_NOISE = 1 / 2400
 """Noise of a full histogram's cell, as a part of the units: values held by one unit in 400 then keep their names."""
 
 HISTOGRAMS_A_LOOK = 10
-"""Where that part would be passed: full histograms that a closer look must stand beside, so that all closer looks
-together raise the noise of the rest by 28 % at most."""
+"""Where that noise cannot be kept: full histograms that a closer look must stand beside, so that all of them together raise
+the noise of the rest by 28 % at most; and there are none once it is the root of `MOST_BEYOND` times as high."""
+
+MOST_BEYOND = 2.5
+"""With more noise than that, what the other columns lose is more than what a closer look finds (Adult at epsilon 0.5)."""
 
 
 def plan_profile(
@@ -125,7 +128,7 @@ def plan_profile(
 
     beside = profile_plan.weight(schema, unit) / HISTOGRAMS_A_LOOK
     looks = range(profile_plan.most_closer(schema), -1, -1)
-    closer = next(n for n in looks if n <= beside or wanted(n) <= most)
+    closer = next(n for n in looks if n == 0 or wanted(n) <= (most if n > beside else MOST_BEYOND * most))
     scale = noise(closer) / math.sqrt(min(max(wanted(closer), least), most))
     return ProfilePlan(count, scale, asked.own_delta / moves, unit, settings.population, closer)
 

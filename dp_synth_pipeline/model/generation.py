@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from dp_synth_pipeline.model.mixture import Mixture
-from dp_synth_pipeline.model.network import ABSENT, AutoregressiveNetwork
+from dp_synth_pipeline.model.naming import Forbidden, name
+from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.optimization import few_threads
 from dp_synth_pipeline.model.raking import Tilt
 
@@ -27,9 +28,6 @@ OVERSAMPLED = 2
 
 MOST_WORKERS = 4
 """Batches drawn at once, at most."""
-
-Forbidden = Sequence[Sequence[int]]
-"""For each column, codes that must not be drawn; the rest is drawn as if they did not exist."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,8 @@ def draw(
     """Yield int64 code matrices (up to `batch`, columns) until `rows` rows were drawn, in threads on several cores.
 
     Args:
-        forbidden: for each column, codes that must not be drawn.
+        forbidden: by column, codes that must not be drawn, and those that may stand for them; a row that would hold one gets
+            another that fits the rest of it, and the other columns keep their distribution.
     """
     sizes = [min(batch, rows - at) for at in range(0, rows, batch)]
     workers = _workers(generator, len(sizes))
@@ -81,24 +80,25 @@ def _workers(generator: Generator, batches: int) -> int:
 
 
 def _drawn(generator: Generator, rows: int, forbidden: Forbidden | None) -> np.ndarray:
-    if generator.tilt is None:
-        return propose(generator.proposal, rows, forbidden)
-    wide = propose(generator.proposal, max(OVERSAMPLED * rows, 1 << 10), forbidden)
-    return generator.tilt.resample(wide, rows)
+    proposal, tilt = generator.proposal, generator.tilt
+    wide = rows if tilt is None else max(OVERSAMPLED * rows, 1 << 10)
+    drawn = proposal.draw(wide, forbidden).cpu().numpy() if isinstance(proposal, Mixture) else propose(proposal, wide)
+    if tilt is not None:
+        drawn = tilt.resample(drawn, rows)
+    return name(proposal, tilt, drawn, forbidden) if forbidden and not isinstance(proposal, Mixture) else drawn
 
 
 @torch.no_grad()
-def propose(proposal: AutoregressiveNetwork | Mixture, rows: int, forbidden: Forbidden | None = None) -> np.ndarray:
-    """Return int64 codes (rows, columns) as the network or mixture draws them, before raking."""
+def propose(proposal: AutoregressiveNetwork | Mixture, rows: int) -> np.ndarray:
+    """Return int64 codes (rows, columns) as the network or mixture draws them, before raking and naming."""
     if isinstance(proposal, Mixture):
-        return proposal.draw(rows, forbidden).cpu().numpy()
-    banned = [list(codes) for codes in forbidden or ()] or [[]] * len(proposal.cardinalities)
+        return proposal.draw(rows).cpu().numpy()
     with few_threads():
-        parts = [_ancestral(proposal, min(AT_ONCE, rows - at), banned) for at in range(0, rows, AT_ONCE)]
+        parts = [_ancestral(proposal, min(AT_ONCE, rows - at)) for at in range(0, rows, AT_ONCE)]
     return np.concatenate(parts) if parts else np.zeros((0, len(proposal.cardinalities)), np.int64)
 
 
-def _ancestral(network: AutoregressiveNetwork, rows: int, forbidden: Forbidden) -> np.ndarray:
+def _ancestral(network: AutoregressiveNetwork, rows: int) -> np.ndarray:
     """Draw column by column, each given the ones before; numbers of one row lie a column apart in memory."""
     embed = network.embed
     size, device = embed.weight.shape[1], embed.weight.device
@@ -108,9 +108,6 @@ def _ancestral(network: AutoregressiveNetwork, rows: int, forbidden: Forbidden) 
     out = torch.empty(len(network.cardinalities), rows, dtype=torch.int64, device=device)
     for i, u in enumerate(uniform):
         weight, bias, head, head_bias = network.column(i)
-        if len(forbidden[i]):
-            head_bias = head_bias.clone()
-            head_bias[list(forbidden[i])] = ABSENT
         hidden = network.activation(torch.addmm(bias[:, None], weight, embedded[: i * size]))
         upto = _cumulate(torch.addmm(head_bias[:, None], head, hidden).softmax(0))
         out[i] = (upto <= u * upto[-1]).sum(0)

@@ -152,6 +152,13 @@ class AutoregressiveNetwork(nn.Module):
         return weight, causal.bias[mine], heads.weight[at, :cardinality], heads.bias[at, :cardinality]
 
     @torch.no_grad()
+    def given_earlier(self, codes: torch.Tensor, number: int) -> torch.Tensor:
+        """Return log P(code | columns before) of each code that column `number` has, (rows, codes), for codes (rows, D)."""
+        weight, bias, head, head_bias = self.column(number)
+        hidden = self.activation(torch.addmm(bias, self.embed(codes)[:, :number].flatten(1), weight.T))
+        return torch.addmm(head_bias, hidden, head.T).log_softmax(1)
+
+    @torch.no_grad()
     def forget_unused(self) -> None:
         """Zero the weights that no output depends on: training leaves bare noise in them, of use only to an attacker."""
         for block in self.blocks:

@@ -26,14 +26,18 @@ class TableCodec:
 
     Attributes:
         cardinalities: number of codes of each learned column, in table order.
-        forbidden: for each learned column, the codes that generation must not draw.
+        forbidden: by learned column, the codes that generation must not draw, and those that may stand for them.
     """
 
     def __init__(self, schema: TableSchema, profile: TableProfile) -> None:
         self.schema = schema
         self.columns = [_codec(c, profile) for c in schema.learned]
         self.cardinalities = tuple(c.cardinality for c in self.columns)
-        self.forbidden = tuple(c.forbidden for c in self.columns)
+        self.forbidden = {
+            i: (c.forbidden, c.named)
+            for i, c in enumerate(self.columns)
+            if isinstance(c, CategoricalCodec) and c.forbidden
+        }
 
     def encode(self, table: pa.Table | pa.RecordBatch) -> np.ndarray:
         """Return codes, int16 `(rows, learned columns)`."""

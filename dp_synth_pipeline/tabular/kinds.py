@@ -75,7 +75,7 @@ class OtherPolicy(StrEnum):
     """What becomes of the values that are too rare to be named."""
 
     DROP = "drop"
-    """Generation never draws them; their share goes to the named values."""
+    """Generation writes a named value that fits the rest of the row in their place."""
     DRAW = "draw"
     """Generation draws them as often as they occur, and writes a public label."""
 

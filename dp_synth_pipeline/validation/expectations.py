@@ -242,12 +242,10 @@ def _nulls(column: Column, facts: ColumnProfile | None, rows: int, name: str) ->
         recipe = ("expect_column_values_to_not_be_null", {"column": column.name})
         return Check(name, column.name, "null_rate", True, f"{column.name} has no nulls: {why}.", *recipe)
     rate = facts.null_rate
-    # Unnamed values are never written: their share goes to the named values and the nulls.
-    most = min(1.0, rate / max(1 - facts.other, 1e-9)) if column.label is None else rate
-    spread = SAMPLING_DEVIATIONS * math.sqrt(max(most * (1 - most), 1 / max(rows, 1)) / max(rows, 1))
+    spread = SAMPLING_DEVIATIONS * math.sqrt(max(rate * (1 - rate), 1 / max(rows, 1)) / max(rows, 1))
     tolerance = NULL_RATE_SLACK + spread
     text = f"{rate:.1%} of {column.name} is null, as in the profile, give or take {100 * tolerance:.1f} points."
-    bounds = {"min_value": max(0.0, 1 - most - tolerance), "max_value": min(1.0, 1 - rate + tolerance)}
+    bounds = {"min_value": max(0.0, 1 - rate - tolerance), "max_value": min(1.0, 1 - rate + tolerance)}
     recipe = ("expect_column_proportion_of_non_null_values_to_be_between", {"column": column.name, **bounds})
     return Check(name, column.name, "null_rate", False, text, *recipe)
 

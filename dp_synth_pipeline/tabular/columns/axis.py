@@ -51,8 +51,6 @@ class AxisCodec:
         marginal = np.concatenate([own, np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls])
         self.marginal = marginal / marginal.sum()
 
-    forbidden: tuple[int, ...] = ()
-
     @property
     def centres(self) -> np.ndarray:
         """Where on the number line each code lies, (cardinality,); NaN for null."""

@@ -51,6 +51,11 @@ class CategoricalCodec:
         """Codes that generation must not draw: unnamed values, unless a label stands for them or nothing else is left."""
         return (self.other,) if self.other is not None and self.label is None and len(self.starts) else ()
 
+    @property
+    def named(self) -> range:
+        """Codes that may stand for a forbidden one; null is not among them, so that nulls keep their rate."""
+        return range(len(self.starts))
+
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,). A value without a code takes the last code it may: other, rare, or code 0."""
         null = np.asarray(values.is_null())

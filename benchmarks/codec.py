@@ -50,7 +50,8 @@ class Trip:
             source.parse(str(path)), folder / f"{policy}.parquet", declared=declared, nulls=policy
         )
         self.schema: TableSchema = self.snapshot.schema
-        self.plan = planning.plan_profile(settings, planning.ask(settings, DELTA), self.schema)
+        asked = planning.ask(settings, DELTA)
+        self.plan = planning.plan_profile(settings, asked, self.schema, population=self.snapshot.units)
         self.folder = folder
 
     def run(self) -> tuple[TableProfile, TableCodec, pa.Table]:

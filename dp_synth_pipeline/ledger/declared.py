@@ -49,11 +49,19 @@ def covers(allowed: Sequence[Event], ran: Sequence[Event]) -> bool:
     left = [_size(e) for e in allowed]
     for event in ran:
         size = _size(event)
-        found = next((i for i, e in enumerate(allowed) if left[i] >= size and _dominates(e, event)), None)
-        if found is None:
+        fitting = [i for i, e in enumerate(allowed) if left[i] >= size and _dominates(e, event)]
+        if not fitting:
             return False
-        left[found] -= size
+        left[max(fitting, key=lambda i: _noise(allowed[i]))] -= size  # what has less noise is left for what needs it
     return True
+
+
+def _noise(event: Event) -> float:
+    if isinstance(event, (Gaussian, SubsampledGaussian)):
+        return event.noise_multiplier
+    if isinstance(event, Threshold):
+        return -event.delta
+    return event.scale if isinstance(event, (DiscreteGaussian, DiscreteLaplace)) else 0.0
 
 
 def _size(event: Event) -> int:

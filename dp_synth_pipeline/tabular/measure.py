@@ -1,7 +1,7 @@
 """One private pass over a snapshot: a noisy row count, then noisy fine histograms of every column.
 
 Everything that leaves this module is noised by `privacy.mechanisms`, or declared. The number of histograms and their
-noise are fixed before the first count, from public facts: kinds and declarations.
+noise are fixed before the first of them, from public facts and the noisy row count.
 
 One unit moves each histogram by at most `max_rows` (L2), so m histograms cost m Gaussian mechanisms. Which cells a
 histogram has, and which columns are looked at closer, may depend on earlier noisy counts; how many histograms there are
@@ -82,7 +82,8 @@ class _Pass:
         self.total_noise = 0.0 if plan.count_epsilon is None else math.sqrt(2) / plan.count_epsilon
         self.sensitivity = plan.unit.max_rows
         # Counts under `floor` are never candidates, so a lone unit can lift a cell only from below it: the threshold
-        # starts at floor - 1 + sensitivity. This keeps near-unique columns cheap and costs a quarter of a deviation.
+        # starts at floor - 1 + sensitivity. This keeps near-unique columns cheap and costs a quarter of a deviation of
+        # full histograms, 0.6 of closer ones.
         self.floor = max(1, round(plan.scale / 4))
 
     def threshold(self, factor: float = 1.0) -> float:

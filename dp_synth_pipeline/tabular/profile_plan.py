@@ -1,8 +1,9 @@
-"""What a profile measures and what that costs, fixed from public facts before the first row is counted.
+"""What a profile measures and what that costs, fixed from public facts and the noisy row count before the first histogram.
 
 Three kinds of histograms: *full* ones, of values and of cells; *steering* ones, of where values lie and how precise they
 are, at twice the noise; *closer* ones, of the columns that the full ones hid most of, at 0.4 of the noise. How many of
-each there are never depends on the rows; only which columns are looked at closer does, by what was noised already.
+each there are depends on the rows by their noisy count alone; which columns are looked at closer, by what was noised
+already.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MOST_CLOSER = 3
 
 @dataclass(frozen=True)
 class ProfilePlan:
-    """The noise of a profile, fixed from public facts alone.
+    """The noise of a profile, fixed from public facts and the noisy row count.
 
     Attributes:
         count_epsilon: pure epsilon of the row count; None if the population is declared.
@@ -75,18 +76,20 @@ def most_closer(schema: TableSchema) -> int:
 
 
 def declared_noise(events: Sequence[Event]) -> tuple[float, int] | None:
-    """Return a full histogram's noise and the number of closer ones that declared events pay for; None if for none.
+    """Return the least noise of a full histogram, and the number of closer ones, that declared events pay for.
 
-    A closer histogram is known by having `CLOSER` times the noise of another event; without one, the finest is full.
+    None if they pay for no histogram. The finest event is a closer look if the next has over twice its noise, which a
+    steering one has not. Declared figures may be rounded: the noise is such that no kind of histogram falls below its own.
     """
     found = sorted((e for e in events if isinstance(e, DiscreteGaussian)), key=lambda e: e.scale)
     if not found:
         return None
-    finest, *others = found
-    for other in others:
-        if math.isclose(finest.scale, CLOSER * other.scale, rel_tol=1e-9):
-            return other.scale, finest.count
-    return finest.scale, 0
+    closer = len(found) > 1 and found[0].scale < math.sqrt(CLOSER / STEER) * found[1].scale
+    full = found[1:] if closer else found
+    scale = max(full[0].scale, full[-1].scale / STEER if len(full) > 1 else 0.0)
+    while closer and CLOSER * scale < found[0].scale:
+        scale = max(found[0].scale / CLOSER, math.nextafter(scale, math.inf))
+    return scale, found[0].count if closer else 0
 
 
 def unnamed(column: Column) -> bool:

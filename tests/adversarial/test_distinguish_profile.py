@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ RUNS = 400
 Patch = pytest.MonkeyPatch
 Look = Callable[[Snapshot, TableProfile], list[float]]
 PLAN = ProfilePlan(None, 2.0, 1e-4, population=POPULATION)
+CLOSER = ProfilePlan(None, 5.0, 1e-4, population=POPULATION, closer=1)
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,8 @@ CASES: dict[str, Case] = {
     "row count": Case(category, facts, plan=ProfilePlan(0.5, 100.0, 1e-4), runs=1500),
     "category": Case(category, weights, runs=1500),
     "lone category": Case(lone_category, weights),
-    "closer look": Case(
-        category, weights, plan=ProfilePlan(None, 5.0, 1e-4, population=POPULATION, closer=1), runs=1500
-    ),
-    "lone category, closer": Case(lone_category, weights, plan=replace(PLAN, closer=1)),
+    "closer look": Case(category, weights, plan=CLOSER, runs=1500),
+    "lone category, closer": Case(lone_category, weights, plan=CLOSER),
     "heavy value": Case(lambda n: pa.table({"x": [9] * 30 + [7] * (30 + n)}), weights, BOUNDED),
     "bounds": Case(lambda n: integers([128 + i for i in range(n)]), bounds, BOUNDED, brink=(0, 40)),
     "fine cells": Case(
@@ -251,14 +250,42 @@ def no_threshold(patch: Patch, log: Asked) -> None:
     patch.setattr(mechanisms, "threshold", lambda *args, **rest: (setattr(log, "hit", 1), 0.0)[1])
 
 
+def closer_only(release: Swap = lambda true, noisy: true) -> Callable[[Patch, Asked], None]:
+    def install(patch: Patch, log: Asked) -> None:
+        honest = mechanisms.noisy_histograms
+
+        def noise(histograms: Any, *, scale: float, **rest: Any) -> Any:
+            noisy, event = honest(histograms, scale=scale, **rest)
+            if scale >= CLOSER.scale:
+                return noisy, event
+            log.hit += 1
+            return [release(np.asarray(h), n) for h, n in zip(histograms, noisy, strict=True)], event
+
+        patch.setattr(mechanisms, "noisy_histograms", noise)
+
+    return install
+
+
+def closer_without_threshold(patch: Patch, log: Asked) -> None:
+    honest = mechanisms.threshold
+
+    def threshold(scale: float, *args: Any, **rest: Any) -> float:
+        if scale >= CLOSER.scale:
+            return honest(scale, *args, **rest)
+        log.hit += 1
+        return 0.0
+
+    patch.setattr(mechanisms, "threshold", threshold)
+
+
 MUTANTS: dict[str, tuple[str, Callable[[Patch, Asked], None]]] = {
     "the true row count": ("row count", count_times(0.0)),
     "a third of the noise on the row count": ("row count", count_times(0.3)),
     "the true counts of categories": ("category", mutated("values", "nulls")),
     "a third of the noise on categories": ("category", mutated("values", "nulls", release=quieter)),
-    "the true counts of a closer look": ("closer look", mutated("values", "nulls")),
-    "a third of the noise on a closer look": ("closer look", mutated("values", "nulls", release=quieter)),
-    "every category of a closer look": ("lone category, closer", no_threshold),
+    "the true counts of a closer look": ("closer look", closer_only()),
+    "a third of the noise on a closer look": ("closer look", closer_only(release=quieter)),
+    "every category of a closer look": ("lone category, closer", closer_without_threshold),
     "every category, however rare": ("lone category", no_threshold),
     "the true counts of heavy values": ("heavy value", mutated("values")),
     "the true coarse cells, and so the bounds": ("bounds", mutated("cells", "nulls")),

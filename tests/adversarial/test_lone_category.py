@@ -86,7 +86,7 @@ CASES = {
     "all rows of a unit alike": ALIKE,
     "all rows of a unit different": replace(BRIM, keys=ROWS, unit=UNIT),
     "a closer look": replace(BRIM, closer=1),
-    "a closer look at all rows of a unit": replace(ALIKE, scale=3.0, closer=1),
+    "a closer look at all rows of a unit": replace(ALIKE, scale=4.0, closer=1),
 }
 
 

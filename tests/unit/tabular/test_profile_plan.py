@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dp_synth_pipeline.ledger.declared import covers
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Gaussian, Threshold
 from dp_synth_pipeline.tabular import profile_plan
-from dp_synth_pipeline.tabular.profile_plan import CLOSER, ProfilePlan
-from dp_synth_pipeline.tabular.schema import build
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.schema import TableSchema, build
 
 MIXED = build({"a": pa.int64(), "b": pa.string(), "c": pa.float64(), "d": pa.bool_(), "e": pa.timestamp("us")})
 
@@ -60,12 +65,30 @@ def test_only_names_that_must_be_found_are_looked_for_closer() -> None:
     assert profile_plan.most_closer(build({f"c{i}": pa.string() for i in range(9)})) == profile_plan.MOST_CLOSER
 
 
-@pytest.mark.parametrize("closer", [0, 1, 3])
-@pytest.mark.parametrize("scale", [0.5, 18.3, 1e6 / 7])
-def test_declared_events_are_read_back_as_the_plan_that_they_pay_for(closer: int, scale: float) -> None:
-    events = ProfilePlan(0.1, scale, 1e-7, closer=closer).histogram_events(MIXED)
-    for order in (events, tuple(reversed(events))):
-        assert profile_plan.declared_noise([Gaussian(3.0), *order]) == (scale, closer)
+TEXTS = build({"a": pa.string(), "b": pa.string(), "c": pa.string()})
+
+
+@given(
+    st.floats(0.3, 1e6),
+    st.integers(0, 3),
+    st.sampled_from([MIXED, TEXTS]),
+    st.sampled_from([3, 4, 17]),
+    st.permutations(range(4)),
+)
+def test_declared_events_pay_for_the_plan_that_is_read_from_them_however_rounded_and_in_whatever_order(
+    scale: float, closer: int, schema: TableSchema, digits: int, order: list[int]
+) -> None:
+    closer = min(closer, profile_plan.most_closer(schema))
+    events = ProfilePlan(0.1, scale, 1e-7, closer=closer).histogram_events(schema)
+    declared = [
+        replace(e, scale=float(f"{e.scale:.{digits}g}")) if isinstance(e, DiscreteGaussian) else e for e in events
+    ]
+    declared = [declared[i] for i in order if i < len(declared)]
+    noise = profile_plan.declared_noise([Gaussian(3.0), *declared])
+    assert noise is not None
+    assert noise == (pytest.approx(scale, rel=0.01), closer)
+    read = ProfilePlan(0.1, noise[0], 1e-7, closer=noise[1])
+    assert covers(declared, read.histogram_events(schema))
 
 
 def test_a_plan_that_was_declared_before_there_were_closer_looks_pays_for_none() -> None:
@@ -74,5 +97,8 @@ def test_a_plan_that_was_declared_before_there_were_closer_looks_pays_for_none()
     assert profile_plan.declared_noise([Threshold(1e-7)]) is None
 
 
-def test_closer_and_steering_noise_cannot_be_taken_for_each_other() -> None:
-    assert CLOSER != 1 / profile_plan.STEER, "else declared steering events would read as closer looks"
+def test_full_histograms_are_named_first_among_the_events_since_metadata_show_their_noise() -> None:
+    for closer in (0, 2):
+        first = ProfilePlan(0.1, 50.0, 1e-7, closer=closer).histogram_events(MIXED)[0]
+        assert isinstance(first, DiscreteGaussian)
+        assert first.scale == 50.0

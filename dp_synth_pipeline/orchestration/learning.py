@@ -161,7 +161,9 @@ class Learning(Learner):
 
     @cached_property
     def delta(self) -> float:
-        """The delta that the release ends with."""
+        """The delta that the release ends with; a use of a plan ends at the plan's, at which its epsilon was priced."""
+        if self.release.plan is not None:
+            return self.release.delta
         return planning.final_delta(self.settings, planning.Asked.of(self.release), self.profile.population)
 
     def _noise(self) -> float:

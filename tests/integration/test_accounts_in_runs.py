@@ -5,19 +5,22 @@ import pytest
 from tests.integration.conftest import failure
 
 
-def test_a_refresh_may_be_one_use_of_a_declared_plan_and_the_last_use_is_followed_by_a_refusal(bench):
-    first = bench.refresh(epsilon=1.0)
+@pytest.mark.parametrize("population", [None, 50_000], ids=["the plan's delta", "a smaller delta by itself"])
+def test_a_refresh_may_be_one_use_of_a_declared_plan_and_the_last_use_is_followed_by_a_refusal(bench, population):
+    first = bench.refresh(epsilon=1.0, population=population)
     assert first.success
     (release,) = bench.ledger.releases("people")
     events = [e for entry in bench.ledger.entries(release_id=release.id) for e in entry.events]
     plan = bench.ledger.declare_plan("people", name="weekly", events=events, times=1, why="test", who="test")
-    assert bench.refresh(plan="weekly").success
+    done = bench.refresh(plan="weekly", population=population)
+    assert done.success, failure(done).user_failure_data.description
     used = bench.ledger.releases("people")[-1]
     assert used.plan == plan.id
+    assert used.final_delta == 1e-4
     ran = [e for entry in bench.ledger.entries(release_id=used.id) for e in entry.events]
     assert ran[-1].noise_multiplier == events[-1].noise_multiplier
     assert ran[-1].steps == events[-1].steps
-    refused = bench.refresh(plan="weekly")
+    refused = bench.refresh(plan="weekly", population=population)
     assert failure(refused).user_failure_data.metadata["exit_code"].value == 3
 
 

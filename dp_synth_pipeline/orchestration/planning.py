@@ -93,7 +93,7 @@ HISTOGRAMS_A_LOOK = 10
 the noise of the rest by 28 % at most; and there are none once it is the root of `MOST_BEYOND` times as high."""
 
 MOST_BEYOND = 2.5
-"""With more noise than that, what the other columns lose is more than what a closer look finds (Adult at epsilon 0.5)."""
+"""With more noise than that, closer looks win no more than the other columns lose (Adult at epsilon 0.1 to 0.5)."""
 
 
 def plan_profile(

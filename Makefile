@@ -41,5 +41,5 @@ ui: $(STAMP)  ## Open the Dagster UI on http://localhost:3000
 	$(BIN)/dagster dev -w workspace.yaml
 
 clean:  ## Remove .venv and everything that was generated; privacy ledgers are kept
-	rm -rf $(VENV) build *.egg-info .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find dagster_home -mindepth 1 -maxdepth 1 ! -name 'dagster*.yaml' ! -name 'ledger.db*' -exec rm -rf {} +

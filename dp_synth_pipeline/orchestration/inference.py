@@ -93,8 +93,8 @@ def _profile(
     population = measure.measure_population(snapshot.units, first)
     # The noisy count is released: delta and the noise of what follows may depend on it.
     delta = planning.final_delta(settings, asked, population)
-    everything = settings.model_copy(update={"profile_share": 0.99})
-    second = planning.plan_profile(everything, asked, snapshot.schema, release.relation, population)
+    # Closer looks only where a refresh would take them too: bounds are what few rows at a small epsilon are asked for.
+    second = planning.plan_profile(settings, asked, snapshot.schema, release.relation, population)
     plan = whole_profile(second, release, snapshot.schema, delta)
     ledger.start(release.id, "profile", plan.histogram_events(snapshot.schema))
     return measure.measure(snapshot.path, snapshot.schema, plan, population), delta

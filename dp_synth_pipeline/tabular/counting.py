@@ -56,11 +56,12 @@ class Counts:
             f"GROUP BY 1 HAVING count(*) >= {floor} ORDER BY 1"
         )
 
-    def cells(self, column: Column, edges: np.ndarray, without: np.ndarray) -> np.ndarray:
-        """Count the values of a column in the cells of a grid, leaving out the named values."""
+    def cells(self, column: Column, edges: np.ndarray, without: np.ndarray, decimals: int | None = None) -> np.ndarray:
+        """Count the values of a column in the cells of a grid, as they are written; the named values are left out."""
         total = np.zeros(max(len(edges) - 1, 0), dtype=np.int64)
         for x in self._axis(column):
-            total += grid.count_cells(x[~np.isin(x, without)] if len(without) else x, edges)
+            x = x[~np.isin(x, without)] if len(without) else x
+            total += grid.count_cells(grid.written(x, decimals), edges)
         return total
 
     def precision(self, column: Column) -> np.ndarray:

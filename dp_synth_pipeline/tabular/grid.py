@@ -87,6 +87,14 @@ def is_coarse(low: Any, high: Any, width: float) -> Any:
     return np.maximum(np.abs(low), np.abs(high)) >= 2.0**52 * width
 
 
+def written(x: np.ndarray, decimals: int | None) -> np.ndarray:
+    """Return numbers as they are written with so many digits after the point, so that sums of cents are those cents."""
+    if decimals is None:
+        return x
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(is_coarse(x, x, 10.0**-decimals), x, np.round(x, decimals))
+
+
 def count_cells(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Count values per half-open cell; values beyond the ends count in the end cells. Each value counts once."""
     if len(edges) < 2:
@@ -111,19 +119,32 @@ def support(noisy: np.ndarray, scale: float) -> tuple[int, int] | None:
     return (int(found[0]), int(found[-1])) if len(found) else None
 
 
-def without_tails(edges: np.ndarray, noisy: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Cut the cells before the first and after the last that noise does not explain, so that the ends are not loose.
+def without_tails(edges: np.ndarray, mass: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cut the cells at both ends that together hold no more than noise of `scale` explains, so that the ends are not loose.
 
-    What the cut cells held beyond noise goes to the new ends. Post-processing, so free.
+    What they hold is shared out among the others. Post-processing, so free.
     """
-    found = support(noisy, scale)
-    if found is None:
-        return edges, noisy
-    first, last = found
-    kept = noisy[first : last + 1].astype(float)
-    kept[0] += noisy[:first].sum()
-    kept[-1] += noisy[last + 1 :].sum()
-    return edges[first : last + 2], kept
+    least = SURE * scale
+    if mass.sum() <= 2 * least:
+        return edges, mass
+    first = int(np.searchsorted(np.cumsum(mass), least, side="right"))
+    last = len(mass) - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), least, side="right"))
+    kept = mass[first : last + 1]
+    return edges[first : last + 2], kept * (mass.sum() / kept.sum())
+
+
+def free(edges: np.ndarray, width: float, named: np.ndarray) -> np.ndarray:
+    """Return how much of the line each cell [low, high) covers without the `named` points, float64 (n,), above 0.
+
+    Where values are multiples of `width`, that is how many of those there are; but at least a thousandth of one.
+    """
+    low, high = edges[:-1], edges[1:]
+    if width == 0:
+        return high - low
+    with np.errstate(over="ignore", invalid="ignore"):
+        points = np.diff(np.ceil(np.round(edges / width, 6)))
+    taken = np.histogram(named, edges)[0] if len(edges) > 1 else 0
+    return np.where(is_coarse(low, high, width), (high - low) / width, np.maximum(points - taken, 1e-3))
 
 
 def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, cells: int) -> np.ndarray:
@@ -143,8 +164,13 @@ def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, 
         most = (high - low) / own if own else cells
         parts = int(max(1, min(round(m / wanted), most, cells)))
         cuts = low + (high - low) * (np.arange(parts) / parts)
-        pieces.append(np.append(low, np.ceil(cuts[1:] / own) * own) if own else cuts)
+        pieces.append(np.append(low, _multiples(np.ceil(cuts[1:] / own), own)) if own else cuts)
     return np.unique(np.append(np.concatenate(pieces), edges[-1]))
+
+
+def _multiples(number: np.ndarray, width: float) -> np.ndarray:
+    """Return multiples of a width as they are written: 3 tenths are 0.3, where 3 * 0.1 is the next number above it."""
+    return number * width if width >= 1 else number / round(1 / width)
 
 
 def reconcile(

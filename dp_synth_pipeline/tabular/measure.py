@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular.beside import Beside
 from dp_synth_pipeline.tabular.counting import RESOLUTIONS, Counts
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profile_plan import (
@@ -31,9 +32,14 @@ from dp_synth_pipeline.tabular.profile_plan import (
     unnamed,
 )
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+from dp_synth_pipeline.tabular.smoothing import smooth
 
 LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
 """About how many cells steering rounds, at least and at most, and the last round spread over a column's support."""
+
+AROUND = 2
+"""Cells of the public grid on either side of those that surely hold somebody that are looked at closer with them: what lies
+beyond counts in the end cells, and would make them too heavy."""
 
 
 def _bounds(column: Column) -> tuple[float, float]:
@@ -137,21 +143,19 @@ class _Pass:
 
     def numeric(self, column: Column) -> ColumnProfile:
         """Measure a number, date or datetime: heavy values, then rounds of ever finer cells for the rest."""
-        heavy = self._heavy(column)
-        known = np.array(sorted(heavy), dtype=np.float64)
         decimals, resolution = self._precision(column)
+        beside = self._heavy(column, decimals)
+        values = beside.values
         width = grid.step(column.kind, decimals, resolution)
         edges = self._within(grid.public_edges(column.kind), column)
-        coarse = self._noisy(np.append(self.counts.cells(column, edges, known), self.counts.nulls(column)), STEER)
-        noisy_nulls, coarse = coarse[-1], coarse[:-1]
-        null_rate, noise = self._rate(noisy_nulls, STEER * self.plan.scale), STEER * self.plan.scale
-        empty = not heavy and grid.support(coarse, noise) is None and self._all_null(noisy_nulls, noise)
-        fine, cells = self._zoom(column, known, edges, coarse, width)
-        if not heavy and not len(cells) and not empty:
+        coarse = self._cells(column, edges, beside, STEER)
+        fine, cells = self._zoom(column, edges, coarse, width, beside)
+        (nulls, *heavy), noise = beside.counts(self.threshold() + 2 * self.plan.scale)
+        null_rate = self._rate(nulls, noise)
+        empty = not values and not len(cells) and self._all_null(nulls, noise)
+        if not values and not len(cells) and not empty:
             fine, cells = self._unseen(column)
-        values = list(heavy)
-        both = np.concatenate([[heavy[v] for v in values], cells])
-        share = grid.to_probabilities(both, self.total * (1 - null_rate)) * (1 - null_rate)
+        share = grid.to_probabilities(np.append(heavy, cells), self.total * (1 - null_rate)) * (1 - null_rate)
         binned = share[len(values) :]
         kept = np.flatnonzero(binned > 1e-12)  # the projection leaves dust where it cut to 0
         return ColumnProfile(
@@ -168,12 +172,22 @@ class _Pass:
             declared=column.declared,
         )
 
-    def _heavy(self, column: Column) -> dict[Any, float]:
+    def _heavy(self, column: Column, decimals: int | None) -> Beside:
         """Name the values within declared bounds whose noisy count passes the threshold. One full histogram."""
         low, high = _bounds(column)
         found = [(v, n) for v, n in self.counts.values(column, self.floor) if low <= v <= high]
-        noisy, least = self._noisy(np.array([n for _, n in found], dtype=np.int64)), self.threshold()
-        return {v: float(n) for (v, _), n in zip(found, noisy, strict=True) if n >= least}
+        exact = np.array([self.counts.nulls(column), *(n for _, n in found)])
+        noisy = self._noisy(exact)
+        named = np.flatnonzero(noisy[1:] >= self.threshold())
+        kept = np.append(0, named + 1)
+        return Beside([found[i][0] for i in named], decimals, exact[kept], noisy[kept], self.plan.scale)
+
+    def _cells(self, column: Column, edges: np.ndarray, beside: Beside, factor: float = 1.0) -> np.ndarray:
+        """Count a grid's cells, and in the same histogram what lies beside them."""
+        cells = self.counts.cells(column, edges, beside.points, beside.decimals)
+        noisy = self._noisy(np.append(cells, beside.exact), factor)
+        beside.again.append((noisy[len(cells) :], factor * self.plan.scale))
+        return noisy[: len(cells)]
 
     def _unseen(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """Spread a column whose values noise hides between its declared ends; with an end open, nothing is known of it.
@@ -186,27 +200,30 @@ class _Pass:
         return self._within(np.zeros(0), column)[[0, -1]], np.array([self.total])
 
     def _zoom(
-        self, column: Column, known: np.ndarray, edges: np.ndarray, coarse: np.ndarray, width: float
+        self, column: Column, edges: np.ndarray, coarse: np.ndarray, width: float, beside: Beside
     ) -> tuple[np.ndarray, np.ndarray]:
         """Refine the support: steering histograms, then a full one, as many whatever the data are.
 
         Steering cells are as many as leave six deviations of noise in each, were they even.
         """
         found = grid.support(coarse, STEER * self.plan.scale)
-        first, last = found if found is not None else (0, -1)
+        first, last = (max(found[0] - AROUND, 0), found[1] + AROUND) if found is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
         noise = STEER * self.plan.scale
-        if last < first:  # named values are all there is, if anything; the histograms are still paid for
+        if last < first:  # named values are all there is, if anything; the histograms are paid for, and count them
+            for factor in (*[STEER] * rounds(column), 1.0):
+                self._cells(column, edges[:1], beside, factor)
             return edges[:1], np.zeros(0)
         most = int(np.clip(self.total / (6 * noise), LEAST_CELLS, MOST_CELLS))
         for _ in range(rounds(column)):
             middle = grid.refine(edges, coarse, scale=noise, width=width, cells=most)
-            counted = self._noisy(self.counts.cells(column, middle, known), STEER)
+            counted = self._cells(column, middle, beside, STEER)
             edges, coarse = middle, grid.reconcile(edges, coarse, noise, middle, counted, noise)
         fine = grid.refine(edges, coarse, scale=self.plan.scale, width=width, cells=FINE_CELLS)
-        cells = self._noisy(self.counts.cells(column, fine, known))
+        cells = self._cells(column, fine, beside)
         cells = grid.reconcile(edges, coarse, noise, fine, cells, self.plan.scale)
-        return grid.without_tails(fine, cells, self.plan.scale)
+        named = grid.written(beside.points, beside.decimals)
+        return grid.without_tails(fine, smooth(cells, grid.free(fine, width, named), self.plan.scale), self.plan.scale)
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""

@@ -20,6 +20,7 @@ import pytest
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import nulls
+from dp_synth_pipeline.tabular.beside import Beside
 from dp_synth_pipeline.tabular.counting import Counts
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
@@ -111,6 +112,7 @@ CASES: dict[str, Case] = {
     "closer look": Case(category, weights, plan=CLOSER, runs=1500),
     "lone category, closer": Case(lone_category, weights, plan=CLOSER),
     "heavy value": Case(lambda n: pa.table({"x": [9] * 30 + [7] * (30 + n)}), weights, BOUNDED),
+    "named value": Case(lambda n: pa.table({"x": [9] * 60 + [7] * n}), weights, BOUNDED, brink=(0, 60)),
     "bounds": Case(lambda n: integers([128 + i for i in range(n)]), bounds, BOUNDED, brink=(0, 40)),
     "fine cells": Case(
         lambda n: pa.table({"x": [0] * 30 + [1] * (30 + n)}),
@@ -278,6 +280,17 @@ def closer_without_threshold(patch: Patch, log: Asked) -> None:
     patch.setattr(mechanisms, "threshold", threshold)
 
 
+def true_beside(patch: Patch, log: Asked) -> None:
+    """Nulls and named values as they are, though each histogram that counts them is noisy."""
+    honest = Beside.counts
+
+    def counts(self: Beside, sure: float) -> tuple[np.ndarray, float]:
+        log.hit += 1
+        return self.exact.astype(float), honest(self, sure)[1]
+
+    patch.setattr(Beside, "counts", counts)
+
+
 MUTANTS: dict[str, tuple[str, Callable[[Patch, Asked], None]]] = {
     "the true row count": ("row count", count_times(0.0)),
     "a third of the noise on the row count": ("row count", count_times(0.3)),
@@ -287,11 +300,12 @@ MUTANTS: dict[str, tuple[str, Callable[[Patch, Asked], None]]] = {
     "a third of the noise on a closer look": ("closer look", closer_only(release=quieter)),
     "every category of a closer look": ("lone category, closer", closer_without_threshold),
     "every category, however rare": ("lone category", no_threshold),
-    "the true counts of heavy values": ("heavy value", mutated("values")),
-    "the true coarse cells, and so the bounds": ("bounds", mutated("cells", "nulls")),
+    "the true counts of heavy values": ("heavy value", true_beside),
+    "the values whose true counts pass": ("named value", mutated("values", "nulls")),
+    "the true coarse cells, and so the bounds": ("bounds", mutated("cells")),
     "the true fine cells": ("fine cells", mutated("cells")),
     "the true counts of digits, and so the precision": ("precision", mutated("precision")),
-    "the true null rate of a number": ("nulls of a number", mutated("cells", "nulls", release=only(-1))),
+    "the true null rate of a number": ("nulls of a number", true_beside),
     "the true null rate of a category": ("nulls of a category", mutated("values", "nulls", release=only(0))),
     "the true number of rows of a unit table": ("rows of a unit", mutated("rows")),
     "a third of the noise on the rows of a unit table": ("rows of a unit", mutated("rows", release=quieter)),

@@ -70,7 +70,7 @@ def watched(transcript: Transcript, monkeypatch: pytest.MonkeyPatch) -> Iterator
         found = honest_values(self, column, floor)
         if column.kind.numeric:
             low, high = measure._bounds(column)
-            transcript.keys = [k for k, _ in found if low <= k <= high]
+            transcript.keys = ["<null>", *(k for k, _ in found if low <= k <= high)]
         elif column.kind is Kind.CATEGORY and column.categories is None:
             transcript.keys = ["<null>", *(k for k, _ in found)]
         return found

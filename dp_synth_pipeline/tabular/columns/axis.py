@@ -26,16 +26,19 @@ class AxisCodec:
     def __init__(self, column: Column, profile: ColumnProfile, *, keep_nulls: bool) -> None:
         self.column, self.decimals = column, 0 if column.kind is Kind.INTEGER else profile.decimals
         self.step = grid.step(column.kind, profile.decimals, profile.resolution)
-        values, same = np.unique(self._written(np.array(profile.values, dtype=float)), return_inverse=True)
+        exact = np.array(profile.values, dtype=float)
+        values, same = np.unique(grid.written(exact, self.decimals), return_inverse=True)
         weights = np.bincount(same, profile.weights, minlength=len(values))
+        spelled = _spelled(values, exact, np.array(profile.weights), same)
         heavy = np.flatnonzero(weights >= HEAVY)
         heavy = heavy[np.argsort(-weights[heavy])][: MAX_CODES - 8]
-        self.heavy = np.sort(values[heavy])
+        heavy.sort()
+        self.heavy, self.spelled = values[heavy], spelled[heavy]
         light = np.setdiff1d(np.arange(len(values)), heavy)
         # Members: (low, high, weight); a light value is a member of zero width.
         bins, bin_weights = self._between(profile, values)
-        low = np.concatenate([values[light], bins[:, 0]])
-        high = np.concatenate([values[light], bins[:, 1]])
+        low = np.concatenate([spelled[light], bins[:, 0]])
+        high = np.concatenate([spelled[light], bins[:, 1]])
         mass = np.concatenate([weights[light], bin_weights])
         order = np.lexsort((high, low))
         self.low, self.high, self.mass = low[order], high[order], mass[order]
@@ -46,9 +49,10 @@ class AxisCodec:
             return
         self.null = n if keep_nulls and profile.null_rate > 0 else None
         self.cardinality = n + (self.null is not None)
-        own = weights[heavy][np.argsort(values[heavy])]
         nulls = [] if self.null is None else [profile.null_rate]
-        marginal = np.concatenate([own, np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls])
+        marginal = np.concatenate(
+            [weights[heavy], np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls]
+        )
         self.marginal = marginal / marginal.sum()
 
     @property
@@ -105,7 +109,7 @@ class AxisCodec:
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,); values beyond the released cells take the nearest group."""
         x, null = grid.to_axis(values, self.column.kind)
-        x = self._written(x)
+        x = grid.written(x, self.decimals)
         if self.cardinality == 1 and self.null == 0:
             return np.zeros(len(x), np.int64)
         if len(self.starts):
@@ -127,7 +131,7 @@ class AxisCodec:
         places = rng.random(len(codes)) if places is None else places
         x = np.zeros(len(codes))
         own = codes < len(self.heavy)
-        x[own] = self.heavy[codes[own]]
+        x[own] = self.spelled[codes[own]]
         ends = np.append(self.starts[1:], len(self.mass))
         cumulative = np.append(0.0, np.cumsum(self.mass))
         grouped = ~own & (codes < len(self.heavy) + len(self.starts))
@@ -141,24 +145,18 @@ class AxisCodec:
         return self._to_arrow(x, null)
 
     def _within(self, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Return the value at share `u` of those that lie in [low, high), on the column's own step."""
+        """Return the value at share `u` of those in [low, high), on the column's own step; a named one as it is spelled."""
         step = self.step
         between = np.where(high > low, low + u * (high - low), low)
         if step == 0:
             return between
+        named = low == high
         coarse, holds = grid.is_coarse(low, high, step), self._holds(low, high)
         low, high = np.where(coarse, 0, low), np.where(coarse, 0, high)
         first = self._multiple(low)
         count = np.maximum(self._multiple(high) - first, 1)
-        drawn = (first + np.floor(u * count)) * step
-        return np.where(coarse, between, np.where((high > low) & holds, drawn, low))
-
-    def _written(self, x: np.ndarray) -> np.ndarray:
-        """Return numbers with the digits that are written, so that a sum of cents finds the code of its cents."""
-        if self.decimals is None:
-            return x
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.where(grid.is_coarse(x, x, 10.0**-self.decimals), x, np.round(x, self.decimals))
+        drawn = np.where((high > low) & holds, (first + np.floor(u * count)) * step, low)
+        return np.where(coarse | named, between, grid.written(drawn, self.decimals))
 
     def _to_arrow(self, x: np.ndarray, null: np.ndarray) -> pa.Array:
         kind, target = self.column.kind, self.column.arrow_type
@@ -174,7 +172,6 @@ class AxisCodec:
             most = 2**63 // 1000 - 1 if getattr(target, "unit", "us") == "ns" else 2**62
             micros = pa.array(np.clip(np.round(x), -most, most).astype(np.int64), mask=null).cast(pa.timestamp("us"))
             return micros.cast(pa.timestamp("us", zone)).cast(target, safe=False)
-        x = self._written(x)
         if pa.types.is_integer(target):
             return _integers(x, null, target)
         if pa.types.is_decimal(target):
@@ -182,6 +179,15 @@ class AxisCodec:
             most = min(whole - 10.0**-target.scale, np.nextafter(whole, 0))
             return pa.array(np.clip(x, -most, most), mask=null).cast(target, safe=False)
         return pa.array(x, mask=null).cast(target)
+
+
+def _spelled(values: np.ndarray, exact: np.ndarray, weights: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """Return each value as its likeliest spelling in the source: 10.357019999999999 there is not 10.35702 here."""
+    found = values.copy()
+    rising = np.argsort(weights, kind="stable")
+    close = rising[np.isclose(exact[rising], values[same[rising]], rtol=1e-12, atol=0)]
+    found[same[close]] = exact[close]
+    return found
 
 
 def _integers(x: np.ndarray, null: np.ndarray, target: pa.DataType) -> pa.Array:

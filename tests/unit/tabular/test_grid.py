@@ -172,15 +172,27 @@ def test_probabilities_agree_with_a_numerical_optimum() -> None:
     assert grid.to_probabilities(np.zeros(0), 5.0).tolist() == []
 
 
-def test_tails_that_noise_explains_are_cut_and_their_mass_stays() -> None:
-    noisy = np.array([3, -8, 5, 400, 2, 300, 9, -4, 6])
-    edges, kept = grid.without_tails(np.arange(10.0), noisy, 10.0)
-    assert edges.tolist() == [3, 4, 5, 6]
-    assert kept.tolist() == [400, 2, 311]
-    quiet = np.array([3, -8, 5])
-    assert grid.without_tails(np.arange(4.0), quiet, 10.0)[1].tolist() == quiet.tolist(), (
-        "nothing is sure: nothing is cut"
-    )
+def test_ends_that_noise_explains_are_cut_and_the_others_share_what_they_hold() -> None:
+    mass = np.array([20.0, 0.0, 24.0, 400.0, 2.0, 300.0, 10.0, 0.0, 6.0])
+    edges, kept = grid.without_tails(np.arange(10.0), mass, 10.0)
+    assert edges.tolist() == [3, 4, 5, 6], "44 and 16 are under 4.5 deviations, and with the next cells they are over"
+    assert kept == pytest.approx(np.array([400, 2, 300]) * 762 / 702)
+    quiet = np.array([3.0, 8.0, 5.0])
+    assert grid.without_tails(np.arange(4.0), quiet, 10.0)[1].tolist() == quiet.tolist(), "all of it may be noise"
+
+
+def test_a_cell_covers_the_values_in_it_that_have_no_name() -> None:
+    edges = np.array([0.0, 0.1, 0.3, 0.7, 1.0])
+    assert grid.free(edges, 0.1, np.array([0.0, 0.3, 0.5])) == pytest.approx([1e-3, 2, 2, 3])
+    assert grid.free(edges, 0.0, np.array([0.5])) == pytest.approx([0.1, 0.2, 0.4, 0.3]), "a continuum has no points"
+    far = np.array([2.0**60, 2.0**61])
+    assert grid.free(far, 1.0, np.array([])) == [2.0**60], "and where no double is a multiple, the width counts"
+
+
+@pytest.mark.parametrize("decimals", range(1, 7))
+def test_cuts_fall_on_numbers_as_they_are_written(decimals: int) -> None:
+    pieces = grid.refine(np.array([1000.0, 1030.0]), np.array([9e6]), scale=1.0, width=10.0**-decimals, cells=300)
+    assert [float(f"{c:.{decimals}f}") for c in pieces] == pieces.tolist()
 
 
 @pytest.mark.parametrize("width", [0.01, 1.0, 0.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -353,3 +354,68 @@ def test_a_noisy_row_count_alone_makes_no_unnamed_values(tmp_path: Path) -> None
     others = [p["land"].other for p in profiles(constant, plan, 100)]
     # Beyond 212 rows, three deviations, with a probability of 0.7 % to this side: ten of a hundred below 1e-8.
     assert sum(o > 0 for o in others) < 10
+
+
+def test_a_value_that_was_named_by_luck_is_not_made_too_heavy(tmp_path: Path) -> None:
+    plan = ProfilePlan(None, 20.0, 1e-6, population=3000)
+    rows = 100  # the threshold is 109: half a deviation of luck names it
+    snapshot = take(pa.table({"x": pa.array([7] * rows + [2] * (3000 - rows), pa.int64())}), tmp_path)
+    weights = [shares(p["x"])[7] * 3000 for p in profiles(snapshot, plan, 500) if 7 in p["x"].values]
+    assert 60 < len(weights) < 400
+    # The count that named it is 117 in the mean. Counted in, and shared with the other value, it would leave 104.
+    assert np.mean(weights) == pytest.approx(rows, abs=2.4)
+
+
+def test_nulls_and_named_values_are_counted_by_every_histogram_of_their_column(tmp_path: Path) -> None:
+    plan = ProfilePlan(None, 20.0, 1e-6, population=3000)
+    snapshot = take(pa.table({"x": pa.array([7] * 1500 + [2] * 1000 + [None] * 500, pa.int64())}), tmp_path)
+    found = [p["x"] for p in profiles(snapshot, plan, 200)]
+    for rows in ([shares(c)[7] * 3000 for c in found], [c.null_rate * 3000 for c in found]):
+        # Two full histograms and two of twice the noise: 20 / sqrt(2.5) = 12.6, give or take a tenth; one gives 20 or 40.
+        assert np.std(rows) < 16
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 3])
+def test_decimals_count_in_the_cells_that_they_are_written_in(tmp_path: Path, decimals: int) -> None:
+    steps = np.random.default_rng().integers(9_700, 10_300, 4000)
+    values = steps / 10**decimals
+    off = np.where(np.arange(4000) % 2, values, np.nextafter(values, -np.inf))  # sums of cents are off by a last digit
+    plan = ProfilePlan(None, 0.6, 1e-300, population=4000)
+    with no_noise():
+        (column,) = profile(take(pa.table({"x": off}), tmp_path), plan).columns
+    assert column.decimals == decimals
+    low, high = (np.round(np.array(column.bins).T * 10**decimals)).astype(int)
+    written = [((steps >= a) & (steps < b)).sum() for a, b in zip(low, high, strict=True)]
+    assert np.array(column.bin_weights) * 4000 == pytest.approx(np.array(written), abs=2)
+
+
+def test_what_lies_beyond_the_cells_that_are_surely_held_does_not_count_in_the_last(tmp_path: Path) -> None:
+    thin = np.concatenate(
+        [np.linspace(1, 2, 50), np.linspace(2, 4, 100), np.linspace(4, 8, 3000), np.linspace(8, 16, 100)]
+    )
+    plan = ProfilePlan(None, 20.0, 1e-80, population=len(thin))
+    first, last = [], []
+    for found in profiles(take(pa.table({"x": thin}), tmp_path), plan, 20):
+        column = found["x"]
+        for cell, told in ((0, first), (-1, last)):
+            low, high = column.bins[cell]
+            told.append(column.bin_weights[cell] * len(thin) - ((thin >= low) & (thin < high)).sum())
+    # A coarse cell is seen from 180 rows on. Counted in the nearest that is seen, 150 and 100 rows would be in one fine cell
+    assert np.mean(first) < 60
+    assert np.mean(last) < 60
+
+
+def test_cells_borrow_from_their_neighbours_but_not_for_named_values(tmp_path: Path) -> None:
+    values = np.concatenate([np.repeat(np.arange(200), 40), np.repeat(np.arange(0, 200, 10), 360)])
+    plan = ProfilePlan(None, 16.0, 1e-6, population=len(values))
+    errors, beside = [], []
+    for found in profiles(take(pa.table({"x": pa.array(values)}), tmp_path), plan, 10):
+        column = found["x"]
+        for (low, high), weight in zip(column.bins, column.bin_weights, strict=True):
+            inside = np.arange(low, high)
+            named = np.isin(inside, column.values).sum()
+            true, told = 40 * (len(inside) - named), weight * len(values)
+            errors.append(abs(told - true))
+            beside += [told / true] if named and true else []
+    assert np.mean(errors) < 0.5 * math.sqrt(2 / math.pi) * 16, "noise alone would put each cell this far off, halved"
+    assert np.mean(beside) == pytest.approx(1, abs=0.1)

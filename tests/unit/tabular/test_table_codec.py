@@ -369,3 +369,16 @@ def test_a_codec_is_built_from_released_facts_alone() -> None:
     schema = TableSchema((Column("c", Kind.CATEGORY, "string"),))
     facts = TableProfile(10, 10, "row", (ColumnProfile("c", Kind.CATEGORY, ("x",), (1.0,)),))
     assert TableCodec(schema, facts).decode(np.zeros((2, 1), np.int64))["c"].to_pylist() == ["x", "x"]
+
+
+def test_a_named_number_comes_back_as_its_source_spells_it(tmp_path: Path) -> None:
+    knots = np.array([9.0, 10.0, 15.0, 40.0]) * 1.15078  # 10.357019999999999 and 46.031200000000005 among them
+    speeds = np.repeat(knots, [400, 300, 20, 280])
+    assert any(v != round(v, 5) for v in knots)
+    with no_noise():
+        taken = take(pa.table({"speed": speeds}), tmp_path)
+        found = profile(taken, quiet(len(speeds)))
+    assert found["speed"].decimals == 5
+    codec = TableCodec(taken.schema, found)
+    back = codec.decode(codec.encode(pa.table({"speed": speeds})).astype(np.int64))
+    assert sorted(back["speed"].to_pylist()) == sorted(speeds.tolist())

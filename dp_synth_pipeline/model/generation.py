@@ -23,8 +23,8 @@ BATCH = 1 << 15
 AT_ONCE = 1 << 13
 """Rows drawn at a time: few enough to stay in a processor's cache."""
 
-OVERSAMPLED = 2
-"""Rows drawn for each row kept, when draws are raked."""
+OVERSAMPLED, FEW = (4, 2), 1 << 17
+"""Rows drawn for each row kept, when draws are raked: for tables of up to `FEW` rows, of which chance spoils more, and others."""
 
 MOST_WORKERS = 4
 """Batches drawn at once, at most."""
@@ -59,14 +59,14 @@ def draw(
             another that fits the rest of it, and the other columns keep their distribution.
     """
     sizes = [min(batch, rows - at) for at in range(0, rows, batch)]
-    workers = _workers(generator, len(sizes))
+    workers, times = _workers(generator, len(sizes)), OVERSAMPLED[rows > FEW]
     if workers == 1:
-        yield from (_drawn(generator, size, forbidden) for size in sizes)
+        yield from (_drawn(generator, size, times, forbidden) for size in sizes)
         return
     ahead: deque[Future[np.ndarray]] = deque()
     with few_threads(workers), ThreadPoolExecutor(workers) as pool:
         for size in sizes:
-            ahead.append(pool.submit(_drawn, generator, size, forbidden))
+            ahead.append(pool.submit(_drawn, generator, size, times, forbidden))
             if len(ahead) > workers:  # no more than these are held, however slowly they are taken
                 yield ahead.popleft().result()
         while ahead:
@@ -79,9 +79,9 @@ def _workers(generator: Generator, batches: int) -> int:
     return max(1, min(torch.get_num_threads(), MOST_WORKERS, batches)) if on_cpu else 1
 
 
-def _drawn(generator: Generator, rows: int, forbidden: Forbidden | None) -> np.ndarray:
+def _drawn(generator: Generator, rows: int, times: int, forbidden: Forbidden | None) -> np.ndarray:
     proposal, tilt = generator.proposal, generator.tilt
-    wide = rows if tilt is None else max(OVERSAMPLED * rows, 1 << 10)
+    wide = rows if tilt is None else max(times * rows, 1 << 10)
     drawn = proposal.draw(wide, forbidden).cpu().numpy() if isinstance(proposal, Mixture) else propose(proposal, wide)
     if tilt is not None:
         drawn = tilt.resample(drawn, rows)
@@ -103,7 +103,7 @@ def _ancestral(network: AutoregressiveNetwork, rows: int) -> np.ndarray:
     embed = network.embed
     size, device = embed.weight.shape[1], embed.weight.device
     embedded = embed.weight.new_empty(len(network.cardinalities) * size, rows)
-    uniform = torch.from_numpy(np.random.default_rng().random((len(network.cardinalities), rows), dtype=np.float32))
+    uniform = torch.from_numpy(_spread(len(network.cardinalities), rows))
     uniform = (uniform * (1 - 2**-20)).to(device)  # so that a code of probability 0 is never the last one left
     out = torch.empty(len(network.cardinalities), rows, dtype=torch.int64, device=device)
     for i, u in enumerate(uniform):
@@ -113,6 +113,16 @@ def _ancestral(network: AutoregressiveNetwork, rows: int) -> np.ndarray:
         out[i] = (upto <= u * upto[-1]).sum(0)
         embedded[i * size : (i + 1) * size] = embed.weight[embed.offsets[i] + out[i]].T
     return out.T.cpu().numpy()
+
+
+def _spread(columns: int, rows: int) -> np.ndarray:
+    """Return uniform numbers float32 (columns, rows), one of each row of equal parts: a Latin hypercube (McKay et al. 1979).
+
+    Rows so drawn miss what a column's distribution is by less than rows drawn one by one.
+    """
+    rng = np.random.default_rng()
+    part = np.array([rng.permutation(rows) for _ in range(columns)], dtype=np.float32).reshape(columns, rows)
+    return (part + rng.random((columns, rows), dtype=np.float32)) / np.float32(max(rows, 1))
 
 
 def _cumulate(shares: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from dp_synth_pipeline.model.balance import balanced
 from dp_synth_pipeline.model.marginals import Layout, Marginals, count
 from dp_synth_pipeline.model.optimization import few_threads
 
@@ -54,13 +55,13 @@ class Tilt:
         return total
 
     def resample(self, codes: np.ndarray, rows: int) -> np.ndarray:
-        """Return `rows` of the drawn rows, each chosen in proportion to its weight (systematic resampling)."""
-        logs = self.log_weights(codes).astype(np.float64)
-        cumulative = np.cumsum(np.exp(logs - logs.max()))
-        rng = np.random.default_rng()
-        steps = (rng.random() + np.arange(rows)) / rows * cumulative[-1]
-        chosen = np.searchsorted(cumulative, steps, side="right").clip(max=len(codes) - 1)
-        return codes[rng.permutation(chosen)]
+        """Return `rows` of the draws, in no order, chosen by their weights so that they have the marginals of them all.
+
+        Args:
+            codes: int (draws, columns), in no order either.
+        """
+        kept = balanced(codes, self.log_weights(codes).astype(np.float64), self.layout, rows)
+        return codes[np.random.default_rng().permutation(np.repeat(np.arange(len(codes)), kept))]
 
 
 def rake(codes: np.ndarray, measured: Marginals, *, steps: int = STEPS, device: torch.device | str = "cpu") -> Tilt:

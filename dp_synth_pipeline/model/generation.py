@@ -24,7 +24,7 @@ AT_ONCE = 1 << 13
 """Rows drawn at a time: few enough to stay in a processor's cache."""
 
 OVERSAMPLED, FEW = (4, 2), 1 << 17
-"""Rows drawn for each row kept, when draws are raked: for tables of up to `FEW` rows, of which chance spoils more, and others."""
+"""Rows drawn for each row kept, when draws are raked: for up to `FEW` rows, of which chance spoils more, and for others."""
 
 MOST_WORKERS = 4
 """Batches drawn at once, at most."""

@@ -107,3 +107,11 @@ def test_draws_that_nobody_takes_any_more_end_and_never_run_far_ahead(
     assert len(started) <= 3
     batches.close()
     assert torch.get_num_threads() == 2
+
+
+def test_the_first_column_is_drawn_as_often_as_the_network_says_all_but_exactly() -> None:
+    net = network()
+    drawn = np.concatenate(list(draw(Generator(net), ROWS, batch=ROWS)))
+    first = np.bincount(every_row()[:, 0], probabilities(net))
+    # Each of three stretches of 8,192 rows is off by two rows at most; a sample would be by 70 (one deviation).
+    assert np.bincount(drawn[:, 0]) == pytest.approx(ROWS * first, abs=6)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular.columns.placement import even
 from dp_synth_pipeline.tabular.profile import ColumnProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind
 
@@ -126,9 +127,9 @@ class AxisCodec:
         """Return values of the column's storage type, drawn within their cells by released weights.
 
         Args:
-            places: where in its cell each row lies, float (rows,) in [0, 1), see `placement`; None to draw it.
+            places: where in its cell each row lies, float (rows,) in [0, 1), see `placement`; None to spread rows evenly.
         """
-        places = rng.random(len(codes)) if places is None else places
+        places = even(codes, rng) if places is None else places
         x = np.zeros(len(codes))
         own = codes < len(self.heavy)
         x[own] = self.spelled[codes[own]]

@@ -102,11 +102,21 @@ def _truncated(
     return mean + deviation * np.where(mirrored, -drawn, drawn)
 
 
+def even(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return places in no order, float64 (rows,) in [0, 1), one of each code's rows in each equal part of its cell."""
+    order = rng.permutation(len(codes))
+    return _spread(order[np.argsort(codes[order].astype(np.int16), kind="stable")], codes, rng)
+
+
 def _ranks(z: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return each row's rank among those of its code, spread over [0, 1)."""
-    order = np.lexsort((rng.random(len(z)), z, codes))
-    sizes = np.bincount(codes[order])
+    return _spread(np.lexsort((rng.random(len(z)), z, codes)), codes, rng)
+
+
+def _spread(order: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the places of rows that are in `order`, code after code."""
+    sizes = np.bincount(codes)
     first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    place = np.empty(len(z))
-    place[order] = (np.arange(len(z)) - first + rng.random(len(z))) / np.repeat(sizes, sizes)
+    place = np.empty(len(codes))
+    place[order] = (np.arange(len(codes)) - first + rng.random(len(codes))) / np.repeat(sizes, sizes)
     return np.minimum(place, np.nextafter(1.0, 0.0))

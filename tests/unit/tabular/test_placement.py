@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 from dp_synth_pipeline.tabular import codec as codecs
 from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.columns.placement import ENOUGH, places
+from dp_synth_pipeline.tabular.columns.placement import ENOUGH, even, places
 from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -112,3 +112,16 @@ def test_decoded_numbers_agree_within_cells_and_without_it_they_do_not(monkeypat
     monkeypatch.setattr(codecs, "places", lambda *what: {})
     apart, _ = gap()
     assert near < 0.75 * apart
+
+
+def test_rows_without_ties_lie_evenly_in_their_cells_and_in_no_order() -> None:
+    rng = np.random.default_rng()
+    codes = rng.integers(0, 4, 4_000) * rng.integers(0, 2, 4_000)
+    found = even(codes, rng)
+    for code in range(4):
+        held = found[codes == code]
+        assert (np.sort((held * len(held)).astype(int)) == np.arange(len(held))).mean() > 0.99, "but for rounding"
+        assert abs(np.corrcoef(held, np.arange(len(held)))[0, 1]) < 0.2
+    assert found.min() >= 0
+    assert found.max() < 1
+    assert len(even(np.zeros(0, np.int64), rng)) == 0

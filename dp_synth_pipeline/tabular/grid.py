@@ -134,9 +134,9 @@ def without_tails(edges: np.ndarray, mass: np.ndarray, scale: float) -> tuple[np
 
 
 def free(edges: np.ndarray, width: float, named: np.ndarray) -> np.ndarray:
-    """Return how much of the line each cell [low, high) covers without the `named` points, float64 (n,), above 0.
+    """Return how much of the line each cell [low, high) covers without the `named` points, float64 (n,).
 
-    Where values are multiples of `width`, that is how many of those there are; but at least a thousandth of one.
+    Where values are multiples of `width`, that is how many of those there are: 0 if each of them has a name.
     """
     low, high = edges[:-1], edges[1:]
     if width == 0:
@@ -144,7 +144,7 @@ def free(edges: np.ndarray, width: float, named: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         points = np.diff(np.ceil(np.round(edges / width, 6)))
     taken = np.histogram(named, edges)[0] if len(edges) > 1 else 0
-    return np.where(is_coarse(low, high, width), (high - low) / width, np.maximum(points - taken, 1e-3))
+    return np.where(is_coarse(low, high, width), (high - low) / width, np.maximum(points - taken, 0))
 
 
 def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, cells: int) -> np.ndarray:

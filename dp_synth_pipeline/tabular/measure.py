@@ -222,8 +222,10 @@ class _Pass:
         fine = grid.refine(edges, coarse, scale=self.plan.scale, width=width, cells=FINE_CELLS)
         cells = self._cells(column, fine, beside)
         cells = grid.reconcile(edges, coarse, noise, fine, cells, self.plan.scale)
-        named = grid.written(beside.points, beside.decimals)
-        return grid.without_tails(fine, smooth(cells, grid.free(fine, width, named), self.plan.scale), self.plan.scale)
+        room = grid.free(fine, width, grid.written(beside.points, beside.decimals))
+        open_cells, mass = room > 0, np.zeros(len(cells))
+        mass[open_cells] = smooth(cells[open_cells], room[open_cells], self.plan.scale)
+        return grid.without_tails(fine, mass, self.plan.scale)
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""

@@ -183,7 +183,7 @@ def test_ends_that_noise_explains_are_cut_and_the_others_share_what_they_hold() 
 
 def test_a_cell_covers_the_values_in_it_that_have_no_name() -> None:
     edges = np.array([0.0, 0.1, 0.3, 0.7, 1.0])
-    assert grid.free(edges, 0.1, np.array([0.0, 0.3, 0.5])) == pytest.approx([1e-3, 2, 2, 3])
+    assert grid.free(edges, 0.1, np.array([0.0, 0.3, 0.5])) == pytest.approx([0, 2, 2, 3])
     assert grid.free(edges, 0.0, np.array([0.5])) == pytest.approx([0.1, 0.2, 0.4, 0.3]), "a continuum has no points"
     far = np.array([2.0**60, 2.0**61])
     assert grid.free(far, 1.0, np.array([])) == [2.0**60], "and where no double is a multiple, the width counts"

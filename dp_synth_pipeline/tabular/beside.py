@@ -24,7 +24,7 @@ class Beside:
 
     values: list[Any]
     decimals: int | None
-    exact: np.ndarray
+    exact: np.ndarray = field(repr=False)
     first: np.ndarray
     scale: float
     again: list[tuple[np.ndarray, float]] = field(default_factory=list)

@@ -3,7 +3,8 @@
 Rows chosen one by one, each by its weight alone, miss the marginals of all draws by what a sample misses. Here they are
 walked through block by block, and in each block the rows of cells that have had too many are a little less likely, and those
 of cells that have had too few a little more (a self-balancing walk: Alweiss, Liu & Sawhney 2021, "Discrepancy Minimization
-via a Self-Balancing Walk"; balanced samples: Deville & Tillé 2004). A row's expected copies stay close to its weight.
+via a Self-Balancing Walk"; balanced samples: Deville & Tillé 2004). The chance that a row's weight is rounded up stays
+between half of and twice what it would be alone, so that a row of next to no weight is next to never kept.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import torch
 
 from dp_synth_pipeline.model.marginals import Layout
 
-BLOCK = 512
-"""Rows walked at a time: what they add to cells is not seen by each other."""
+BLOCKS, LEAST_BLOCK, MOST_BLOCK = 128, 16, 512
+"""Blocks that draws are cut into, about, and their rows: what these add to cells is not seen by each other."""
+
+MOST_CLIQUES = 512
+"""Cliques that are balanced at a time; of more, some that chance picks for each batch, so that wide tables take no hours."""
 
 SEEN = 1 << 13
 """Rows from which it is known how many a block holds of each cell."""
@@ -35,25 +39,36 @@ def balanced(codes: np.ndarray, logs: np.ndarray, layout: Layout, rows: int) -> 
         rows: how many to keep, at least 1.
     """
     rng = np.random.default_rng()
+    layout = _some(layout, rng)
     weights = np.exp(logs - logs.max())
     weights *= rows / weights.sum()
     least = np.floor(weights)
     rest = weights - least
     columns = torch.from_numpy(np.ascontiguousarray(codes.T, dtype=np.int32))
-    share = _share(layout, columns[:, :SEEN], torch.from_numpy(weights[:SEEN]).float() * (len(codes) / rows))
+    size = min(max(len(codes) // BLOCKS, LEAST_BLOCK), MOST_BLOCK)
+    share = _share(layout, columns[:, :SEEN], torch.from_numpy(weights[:SEEN]).float() * (len(codes) / rows), size)
     off, chosen = torch.zeros(layout.cells), np.zeros(len(codes), bool)
     for cells, part in _parts(layout, columns):
-        for first in range(0, cells.shape[1], BLOCK):
-            here = cells[:, first : first + BLOCK].contiguous()
+        for first in range(0, cells.shape[1], size):
+            here = cells[:, first : first + size].contiguous()
             block = slice(part.start + first, part.start + first + here.shape[1])
-            lean = (off * share).take(here).sum(0).numpy()
-            chosen[block] = rng.random(here.shape[1]) < np.where(rest[block] > 0, rest[block] - lean, 0.0)
+            lean = (off.take(here) * share.take(here)).sum(0).numpy()
+            chance = np.clip(rest[block] - lean, rest[block] / 2, 2 * rest[block])
+            chosen[block] = rng.random(here.shape[1]) < chance
             moved = torch.from_numpy((chosen[block] - rest[block]).astype(np.float32))
             off.index_add_(0, here.flatten(), moved.repeat(len(here)))
-    return _exactly(least.astype(np.int64), chosen, rest > 0, rows, rng)
+    return _exactly(least.astype(np.int64), chosen, rest, rows, rng)
 
 
-def _share(layout: Layout, columns: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+def _some(layout: Layout, rng: np.random.Generator) -> Layout:
+    """Return a layout of `MOST_CLIQUES` of its cliques, by chance, if it has more."""
+    if len(layout.cliques) <= MOST_CLIQUES:
+        return layout
+    chosen = np.sort(rng.choice(len(layout.cliques), MOST_CLIQUES, replace=False))
+    return Layout(layout.cardinalities, tuple(layout.cliques[i] for i in chosen))
+
+
+def _share(layout: Layout, columns: torch.Tensor, weights: torch.Tensor, block: int) -> torch.Tensor:
     """Return which part of what a cell is off by a row of it makes good, float32 (cells,).
 
     A block's rows share it: each takes the part that a block is expected to hold of the cell, from the first rows' weights.
@@ -61,12 +76,12 @@ def _share(layout: Layout, columns: torch.Tensor, weights: torch.Tensor) -> torc
     held = torch.zeros(layout.cells)
     for cells, part in _parts(layout, columns):
         held.index_add_(0, cells.flatten(), weights[part].repeat(len(cells)))
-    return 1 / (held * (BLOCK / columns.shape[1])).clamp(min=1.0) / max(len(layout.cliques), 1)
+    return 1 / (held * (block / columns.shape[1])).clamp(min=1.0) / max(len(layout.cliques), 1)
 
 
 def _parts(layout: Layout, columns: torch.Tensor) -> Iterator[tuple[torch.Tensor, slice]]:
     """Yield the flat cell of each row in each clique, int64 (cliques, some rows), and which rows."""
-    size = BLOCK * max(1, CELLS_AT_ONCE // (BLOCK * max(len(layout.cliques), 1)))
+    size = MOST_BLOCK * max(1, CELLS_AT_ONCE // (MOST_BLOCK * max(len(layout.cliques), 1)))
     for start in range(0, columns.shape[1], size):
         part = slice(start, start + size)
         some = columns[:, part]
@@ -76,10 +91,14 @@ def _parts(layout: Layout, columns: torch.Tensor) -> Iterator[tuple[torch.Tensor
         yield found, part
 
 
-def _exactly(least: np.ndarray, chosen: np.ndarray, may: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+def _exactly(
+    least: np.ndarray, chosen: np.ndarray, rest: np.ndarray, rows: int, rng: np.random.Generator
+) -> np.ndarray:
     """Return what is kept, with a few rows more or fewer, by chance, where the walk did not end at `rows`."""
     kept = least + chosen
     missing = rows - int(kept.sum())
-    open_to = np.flatnonzero(may & ~chosen if missing > 0 else chosen)
-    kept[rng.choice(open_to, min(abs(missing), len(open_to)), replace=False)] += np.sign(missing)
+    likely = np.where(chosen, 0.0, rest) if missing > 0 else chosen.astype(float)
+    number = min(abs(missing), np.count_nonzero(likely))
+    if number:
+        kept[rng.choice(len(kept), number, replace=False, p=likely / likely.sum())] += np.sign(missing)
     return kept

@@ -23,8 +23,8 @@ BATCH = 1 << 15
 AT_ONCE = 1 << 13
 """Rows drawn at a time: few enough to stay in a processor's cache."""
 
-OVERSAMPLED, FEW = (4, 2), 1 << 17
-"""Rows drawn for each row kept, when draws are raked: for up to `FEW` rows, of which chance spoils more, and for others."""
+OVERSAMPLED, FEW = (4, 2), 1 << 21
+"""Rows drawn for each row kept, when draws are raked: for up to `FEW` codes, of which chance spoils more, and for more."""
 
 MOST_WORKERS = 4
 """Batches drawn at once, at most."""
@@ -59,7 +59,7 @@ def draw(
             another that fits the rest of it, and the other columns keep their distribution.
     """
     sizes = [min(batch, rows - at) for at in range(0, rows, batch)]
-    workers, times = _workers(generator, len(sizes)), OVERSAMPLED[rows > FEW]
+    workers, times = _workers(generator, len(sizes)), OVERSAMPLED[rows * len(generator.cardinalities) > FEW]
     if workers == 1:
         yield from (_drawn(generator, size, times, forbidden) for size in sizes)
         return

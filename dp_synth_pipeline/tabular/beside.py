@@ -12,19 +12,17 @@ import numpy as np
 class Beside:
     """Nulls and named values of a number line: every histogram of the line counts them too, each in a cell of its own.
 
-    A row lies in one cell of each histogram as before, so that costs nothing.
+    A row lies in one cell of each histogram, as it does without them (`counting.Counts.line`), so that costs nothing.
 
     Attributes:
         values: the named values, ascending.
         decimals: digits after the point that all values are written with; None for full precision.
-        exact: (1 + values,) counts of nulls and of each named value: private.
-        first: their noisy counts in the histogram that named the values, with noise of `scale`.
+        first: (1 + values,) noisy counts of nulls and of each, in the histogram that named them, with noise of `scale`.
         again: their noisy counts in the later ones, with the deviation of the noise.
     """
 
     values: list[Any]
     decimals: int | None
-    exact: np.ndarray = field(repr=False)
     first: np.ndarray
     scale: float
     again: list[tuple[np.ndarray, float]] = field(default_factory=list)

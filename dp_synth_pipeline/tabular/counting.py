@@ -56,24 +56,38 @@ class Counts:
             f"GROUP BY 1 HAVING count(*) >= {floor} ORDER BY 1"
         )
 
-    def cells(self, column: Column, edges: np.ndarray, without: np.ndarray, decimals: int | None = None) -> np.ndarray:
-        """Count the values of a column in the cells of a grid, as they are written; the named values are left out."""
-        total = np.zeros(max(len(edges) - 1, 0), dtype=np.int64)
-        for x in self._axis(column):
-            x = x[~np.isin(x, without)] if len(without) else x
-            total += grid.count_cells(grid.written(x, decimals), edges)
+    def line(self, column: Column, edges: np.ndarray, named: np.ndarray, decimals: int | None = None) -> np.ndarray:
+        """Count the cells of a grid, the nulls and the `named` values of a column: each row once, in one pass.
+
+        Args:
+            named: ascending values of the number line; the grid's cells leave them out.
+            decimals: digits after the point that the others are written with; None for full precision.
+
+        Returns:
+            int64 (cells + 1 + named values,): cells, nulls, named values.
+        """
+        size = max(len(edges) - 1, 0)
+        total = np.zeros(size + 1 + len(named), dtype=np.int64)
+        for x, nulls in self._axis(column):
+            total[size] += nulls
+            place = np.searchsorted(named, x)
+            own = place < len(named)
+            own[own] = named[place[own]] == x[own]
+            total[size + 1 :] += np.bincount(place[own], minlength=len(named))
+            total[:size] += grid.count_cells(grid.written(x[~own], decimals), edges)
         return total
 
     def precision(self, column: Column) -> np.ndarray:
         """Count values by the precision they need: decimals by digits after the point, others by resolution."""
         single = pa.types.is_float32(column.arrow_type)
         of = partial(_digits, single=single) if column.kind is Kind.DECIMAL else _resolutions
-        return sum((of(x) for x in self._axis(column)), start=of(np.zeros(0)))
+        return sum((of(x) for x, _ in self._axis(column)), start=of(np.zeros(0)))
 
-    def _axis(self, column: Column) -> Iterator[np.ndarray]:
+    def _axis(self, column: Column) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield the values of a column on its number line, and how many nulls stood between them."""
         for batch in pq.ParquetFile(self.snapshot).iter_batches(BATCH, columns=[column.name]):
             x, null = grid.to_axis(batch.column(0), column.kind)
-            yield x[~null]
+            yield x[~null], int(null.sum())
 
     def _sql(self, query: str) -> list[tuple]:
         with duckdb.connect() as con:

@@ -26,6 +26,10 @@ SURE = 4.5
 """Standard deviations of noise above which a cell is believed to hold somebody."""
 
 
+MOST_ROOM = 1e300
+"""Points of a cell, at most, so that cells at the end of double precision can be compared."""
+
+
 @cache
 def public_edges(kind: Kind) -> np.ndarray:
     """Return the ascending edges of a coarse grid that covers every value of `kind` and depends on no data.
@@ -51,7 +55,7 @@ def to_axis(values: pa.Array, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
     if kind is Kind.DATE:
         values = values.cast(pa.date32()).cast(pa.int32())
     elif kind is Kind.DATETIME:
-        values = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
+        values = _microseconds(values)
     elif pa.types.is_duration(values.type):  # snapshots hold microseconds already
         values = values.cast(pa.duration("us"), safe=False).cast(pa.int64())
     elif pa.types.is_time(values.type):
@@ -59,6 +63,14 @@ def to_axis(values: pa.Array, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
     elif pa.types.is_decimal(values.type):
         values = values.cast(pa.string()).cast(pa.float64())  # straight, Arrow misses the nearest float by a last digit
     return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), null
+
+
+def _microseconds(moments: pa.Array) -> pa.Array:
+    """Return microseconds since 1970, the one before where there are finer digits: a cast would go towards 1970."""
+    if moments.type.unit != "ns":
+        return moments.cast(pa.timestamp("us", moments.type.tz), safe=False).cast(pa.int64())
+    null = np.asarray(moments.is_null())
+    return pa.array(np.asarray(moments.cast(pa.int64()).fill_null(0)) // 1000, mask=null)
 
 
 def axis_value(value: float | date | datetime | timedelta) -> float:
@@ -141,10 +153,12 @@ def free(edges: np.ndarray, width: float, named: np.ndarray) -> np.ndarray:
     low, high = edges[:-1], edges[1:]
     if width == 0:
         return high - low
+    on_grid = np.unique(named[np.abs(named / width - np.round(named / width)) < 1e-6])
     with np.errstate(over="ignore", invalid="ignore"):
         points = np.diff(np.ceil(np.round(edges / width, 6)))
-    taken = np.histogram(named, edges)[0] if len(edges) > 1 else 0
-    return np.where(is_coarse(low, high, width), (high - low) / width, np.maximum(points - taken, 0))
+        wide = np.minimum((high - low) / width, MOST_ROOM)
+    taken = np.histogram(on_grid, edges)[0] if len(edges) > 1 else 0
+    return np.where(is_coarse(low, high, width), wide, np.maximum(points - taken, 0))
 
 
 def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, cells: int) -> np.ndarray:

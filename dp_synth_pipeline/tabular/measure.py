@@ -152,11 +152,14 @@ class _Pass:
         fine, cells = self._zoom(column, edges, coarse, width, beside)
         (nulls, *heavy), noise = beside.counts(self.threshold() + 2 * self.plan.scale)
         null_rate = self._rate(nulls, noise)
-        empty = not values and not len(cells) and self._all_null(nulls, noise)
-        if not values and not len(cells) and not empty:
+        seen = bool(values) or bool((cells > 0).any())
+        empty = not seen and self._all_null(nulls, noise)
+        if not seen and not empty:
             fine, cells = self._unseen(column)
-        share = grid.to_probabilities(np.append(heavy, cells), self.total * (1 - null_rate)) * (1 - null_rate)
-        binned = share[len(values) :]
+        held = np.flatnonzero(cells > 0)
+        share = grid.to_probabilities(np.append(heavy, cells[held]), self.total * (1 - null_rate)) * (1 - null_rate)
+        binned = np.zeros(len(cells))
+        binned[held] = share[len(values) :]
         kept = np.flatnonzero(binned > 1e-12)  # the projection leaves dust where it cut to 0
         return ColumnProfile(
             column.name,
@@ -180,14 +183,13 @@ class _Pass:
         noisy = self._noisy(exact)
         named = np.flatnonzero(noisy[1:] >= self.threshold())
         kept = np.append(0, named + 1)
-        return Beside([found[i][0] for i in named], decimals, exact[kept], noisy[kept], self.plan.scale)
+        return Beside([found[i][0] for i in named], decimals, noisy[kept], self.plan.scale)
 
     def _cells(self, column: Column, edges: np.ndarray, beside: Beside, factor: float = 1.0) -> np.ndarray:
         """Count a grid's cells, and in the same histogram what lies beside them."""
-        cells = self.counts.cells(column, edges, beside.points, beside.decimals)
-        noisy = self._noisy(np.append(cells, beside.exact), factor)
-        beside.again.append((noisy[len(cells) :], factor * self.plan.scale))
-        return noisy[: len(cells)]
+        noisy = self._noisy(self.counts.line(column, edges, beside.points, beside.decimals), factor)
+        beside.again.append((noisy[len(edges) - 1 :], factor * self.plan.scale))
+        return noisy[: len(edges) - 1]
 
     def _unseen(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         """Spread a column whose values noise hides between its declared ends; with an end open, nothing is known of it.

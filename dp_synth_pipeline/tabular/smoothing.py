@@ -20,6 +20,9 @@ FIRST, LEAST, MOST = 0.05, 0.005, 0.97
 ROUNDS = 3
 """Passes over all runs in which it is learnt how often they end."""
 
+TOGETHER = 384
+"""Cells that are cut into runs together, at most: memory and time grow with their square."""
+
 NARROW = 1e-100
 """Width of a cell, as a part of the widest, at least: its square is still a number."""
 
@@ -28,7 +31,7 @@ def smooth(noisy: np.ndarray, widths: np.ndarray, scale: float) -> np.ndarray:
     """Return estimates of the true counts of neighbouring cells; an all but noiseless histogram comes back as it is.
 
     Args:
-        noisy: (n,) counts with independent noise; n is a few hundred at most, for memory grows with its square.
+        noisy: (n,) counts with independent noise. More than `TOGETHER` are taken piece by piece.
         widths: (n,) how much of the line each cell covers, above 0.
         scale: standard deviation of the noise.
 
@@ -38,6 +41,10 @@ def smooth(noisy: np.ndarray, widths: np.ndarray, scale: float) -> np.ndarray:
     n, ends = len(noisy), FIRST
     if n < 2:
         return np.maximum(noisy, 0.0)
+    if n > TOGETHER:
+        pieces = -(-n // TOGETHER)
+        parts = zip(np.array_split(noisy, pieces), np.array_split(widths, pieces), strict=True)
+        return np.concatenate([smooth(*part, scale) for part in parts])
     relative = np.maximum(widths / widths.max(), NARROW)
     # squares[i, j] and the like are sums over the run of cells i to j - 1; rows and columns are the places between cells.
     squares, products, energy = (_runs(part) for part in (relative**2, relative * noisy, noisy**2))

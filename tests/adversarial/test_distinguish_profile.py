@@ -20,7 +20,6 @@ import pytest
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import nulls
-from dp_synth_pipeline.tabular.beside import Beside
 from dp_synth_pipeline.tabular.counting import Counts
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
@@ -187,7 +186,7 @@ class Asked:
 @contextmanager
 def asked(patch: Patch) -> Iterator[Asked]:
     log = Asked()
-    for name in ("values", "cells", "nulls", "precision", "rows"):
+    for name in ("values", "line", "nulls", "precision", "rows"):
         honest = getattr(Counts, name)
 
         def noted(self: Counts, *args: Any, _name: str = name, _honest: Any = honest) -> Any:
@@ -204,14 +203,15 @@ Swap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def mutated(*questions: str, release: Swap = lambda true, noisy: true) -> Callable[[Patch, Asked], None]:
-    """A profile that makes the mistake in the step that reads just these counts."""
+    """A profile that makes the mistake in each step that reads just these counts; `|` divides the steps."""
+    steps = [frozenset(step.split()) for step in " ".join(questions).split("|")]
 
     def install(patch: Patch, log: Asked) -> None:
         honest = mechanisms.noisy_histograms
 
         def noise(histograms: Any, **rest: Any) -> Any:
             noisy, event = honest(histograms, **rest)
-            if log.take() != frozenset(questions):
+            if log.take() not in steps:
                 return noisy, event
             log.hit += 1
             return [release(np.asarray(h), n) for h, n in zip(histograms, noisy, strict=True)], event
@@ -280,17 +280,6 @@ def closer_without_threshold(patch: Patch, log: Asked) -> None:
     patch.setattr(mechanisms, "threshold", threshold)
 
 
-def true_beside(patch: Patch, log: Asked) -> None:
-    """Nulls and named values as they are, though each histogram that counts them is noisy."""
-    honest = Beside.counts
-
-    def counts(self: Beside, sure: float) -> tuple[np.ndarray, float]:
-        log.hit += 1
-        return self.exact.astype(float), honest(self, sure)[1]
-
-    patch.setattr(Beside, "counts", counts)
-
-
 MUTANTS: dict[str, tuple[str, Callable[[Patch, Asked], None]]] = {
     "the true row count": ("row count", count_times(0.0)),
     "a third of the noise on the row count": ("row count", count_times(0.3)),
@@ -300,12 +289,12 @@ MUTANTS: dict[str, tuple[str, Callable[[Patch, Asked], None]]] = {
     "a third of the noise on a closer look": ("closer look", closer_only(release=quieter)),
     "every category of a closer look": ("lone category, closer", closer_without_threshold),
     "every category, however rare": ("lone category", no_threshold),
-    "the true counts of heavy values": ("heavy value", true_beside),
+    "the true counts of heavy values": ("heavy value", mutated("values", "nulls", "|", "line")),
     "the values whose true counts pass": ("named value", mutated("values", "nulls")),
-    "the true coarse cells, and so the bounds": ("bounds", mutated("cells")),
-    "the true fine cells": ("fine cells", mutated("cells")),
+    "the true coarse cells, and so the bounds": ("bounds", mutated("line")),
+    "the true fine cells": ("fine cells", mutated("line")),
     "the true counts of digits, and so the precision": ("precision", mutated("precision")),
-    "the true null rate of a number": ("nulls of a number", true_beside),
+    "the true null rate of a number": ("nulls of a number", mutated("values", "nulls", "|", "line")),
     "the true null rate of a category": ("nulls of a category", mutated("values", "nulls", release=only(0))),
     "the true number of rows of a unit table": ("rows of a unit", mutated("rows")),
     "a third of the noise on the rows of a unit table": ("rows of a unit", mutated("rows", release=quieter)),

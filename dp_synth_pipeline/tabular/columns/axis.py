@@ -157,7 +157,7 @@ class AxisCodec:
         first = self._multiple(low)
         count = np.maximum(self._multiple(high) - first, 1)
         drawn = np.where((high > low) & holds, (first + np.floor(u * count)) * step, low)
-        return np.where(coarse | named, between, grid.written(drawn, self.decimals))
+        return np.where(named, between, grid.written(np.where(coarse, between, drawn), self.decimals))
 
     def _to_arrow(self, x: np.ndarray, null: np.ndarray) -> pa.Array:
         kind, target = self.column.kind, self.column.arrow_type

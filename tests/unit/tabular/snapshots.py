@@ -52,7 +52,7 @@ class Remembering(Counts):
         super().__init__(snapshot)
         self._known: dict[Any, Any] = {}
 
-    def _axis(self, column: Column) -> Iterator[np.ndarray]:
+    def _axis(self, column: Column) -> Iterator[tuple[np.ndarray, int]]:
         if column.name not in self._known:
             self._known[column.name] = list(super()._axis(column))
         yield from self._known[column.name]

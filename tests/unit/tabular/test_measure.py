@@ -419,3 +419,53 @@ def test_cells_borrow_from_their_neighbours_but_not_for_named_values(tmp_path: P
             beside += [told / true] if named and true else []
     assert np.mean(errors) < 0.5 * math.sqrt(2 / math.pi) * 16, "noise alone would put each cell this far off, halved"
     assert np.mean(beside) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "ms"])
+def test_each_row_lies_in_one_cell_of_each_histogram_of_its_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    # Before 1970 and finer than a microsecond, rounding down and rounding towards 1970 differ.
+    spread = np.random.default_rng().integers(-(10**18), 10**18, 600)
+    moments = np.concatenate([np.full(300, -86_400_000_000_000 * 300 - 500), np.full(200, 10**17), spread])
+    nulls = np.arange(len(moments)) % 11 == 0
+    table = pa.table(
+        {
+            "t": pa.array(moments, pa.timestamp("ns"), mask=nulls).cast(pa.timestamp(unit), safe=False),
+            "x": pa.array(np.where(spread[0] + np.arange(1100) % 3, moments / 3e15, 7.1), mask=nulls),
+        }
+    )
+    seen: list[int] = []
+    honest = measure._Pass._noisy
+
+    def noisy(self: Any, histogram: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        seen.append(int(histogram.sum()))
+        return honest(self, histogram, factor)
+
+    monkeypatch.setattr(measure._Pass, "_noisy", noisy)
+    found = profile(take(table, tmp_path), ProfilePlan(None, 6.0, 1e-6, population=1100))
+    assert found["t"].values
+    assert len(seen) == 11, "values, precision, coarse, two or one that steer, and fine"
+    assert max(seen) == 1100, "no row is counted twice"
+    assert sorted(seen)[4:] == [1100] * 7, "lines count all rows; values leave out rare ones, precision the nulls"
+
+
+@pytest.mark.parametrize("far", [(1e100, 1e140), (1e307, 1.7e308)])
+def test_numbers_at_the_end_of_double_precision_are_profiled_beside_cents(
+    tmp_path: Path, far: tuple[float, float]
+) -> None:
+    rng = np.random.default_rng()
+    values = np.concatenate([np.round(rng.uniform(0, 100, 16_000), 2), rng.uniform(*far, 4_000)])
+    column = profile(take(pa.table({"x": values}), tmp_path), ProfilePlan(None, 5.0, 1e-6, population=20_000))["x"]
+    assert below(column, 1e50) == pytest.approx(0.8, abs=MASS)
+
+
+def test_a_value_of_two_spellings_takes_no_room_from_its_neighbours(tmp_path: Path) -> None:
+    tenths = np.repeat(np.arange(0, 400) / 10, 25)
+    values = np.concatenate([tenths, np.repeat([10.3, np.nextafter(10.3, 11)], 150)])
+    with no_noise():
+        (column,) = profile(
+            take(pa.table({"x": values}), tmp_path), ProfilePlan(None, 8.0, 1e-6, population=10_300)
+        ).columns
+    assert len(column.values) == 2
+    assert (below(column, 10.5) - below(column, 10.0)) * 10_300 == pytest.approx(425, abs=30)

@@ -19,7 +19,7 @@ from dp_synth_pipeline.model.marginals import Layout
 BLOCKS, LEAST_BLOCK, MOST_BLOCK = 128, 16, 512
 """Blocks that draws are cut into, about, and their rows: what these add to cells is not seen by each other."""
 
-MOST_CLIQUES = 512
+CLIQUES = 512
 """Cliques that are balanced at a time; of more, some that chance picks for each batch, so that wide tables take no hours."""
 
 SEEN = 1 << 13
@@ -29,7 +29,7 @@ CELLS_AT_ONCE = 1 << 20
 """Cells found at a time, of some rows in all cliques: as many as stay in a processor's cache."""
 
 
-def balanced(codes: np.ndarray, logs: np.ndarray, layout: Layout, rows: int) -> np.ndarray:
+def balanced(codes: np.ndarray, logs: np.ndarray, layout: Layout, rows: int, *, cliques: int = CLIQUES) -> np.ndarray:
     """Return how often each draw is kept, int64 (draws,), in all `rows`: its weight rounded up or down.
 
     Args:
@@ -37,9 +37,10 @@ def balanced(codes: np.ndarray, logs: np.ndarray, layout: Layout, rows: int) -> 
         logs: their log-weights, up to a constant, float (draws,).
         layout: the cliques whose marginals the kept rows shall have.
         rows: how many to keep, at least 1.
+        cliques: how many of them are looked at, at most.
     """
     rng = np.random.default_rng()
-    layout = _some(layout, rng)
+    layout = _some(layout, cliques, rng)
     weights = np.exp(logs - logs.max())
     weights *= rows / weights.sum()
     least = np.floor(weights)
@@ -52,19 +53,20 @@ def balanced(codes: np.ndarray, logs: np.ndarray, layout: Layout, rows: int) -> 
         for first in range(0, cells.shape[1], size):
             here = cells[:, first : first + size].contiguous()
             block = slice(part.start + first, part.start + first + here.shape[1])
-            lean = (off.take(here) * share.take(here)).sum(0).numpy()
-            chance = np.clip(rest[block] - lean, rest[block] / 2, 2 * rest[block])
+            few = layout.cells < here.numel()  # then it is cheaper to look up one product of each cell
+            lean = (off * share).take(here) if few else off.take(here) * share.take(here)
+            chance = np.clip(rest[block] - lean.sum(0).numpy(), rest[block] / 2, 2 * rest[block])
             chosen[block] = rng.random(here.shape[1]) < chance
             moved = torch.from_numpy((chosen[block] - rest[block]).astype(np.float32))
             off.index_add_(0, here.flatten(), moved.repeat(len(here)))
     return _exactly(least.astype(np.int64), chosen, rest, rows, rng)
 
 
-def _some(layout: Layout, rng: np.random.Generator) -> Layout:
-    """Return a layout of `MOST_CLIQUES` of its cliques, by chance, if it has more."""
-    if len(layout.cliques) <= MOST_CLIQUES:
+def _some(layout: Layout, most: int, rng: np.random.Generator) -> Layout:
+    """Return a layout of `most` of its cliques, by chance, if it has more."""
+    if len(layout.cliques) <= most:
         return layout
-    chosen = np.sort(rng.choice(len(layout.cliques), MOST_CLIQUES, replace=False))
+    chosen = np.sort(rng.choice(len(layout.cliques), most, replace=False))
     return Layout(layout.cardinalities, tuple(layout.cliques[i] for i in chosen))
 
 

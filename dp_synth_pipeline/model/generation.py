@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from dp_synth_pipeline.model.balance import CLIQUES
 from dp_synth_pipeline.model.mixture import Mixture
 from dp_synth_pipeline.model.naming import Forbidden, name
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
@@ -23,8 +24,11 @@ BATCH = 1 << 15
 AT_ONCE = 1 << 13
 """Rows drawn at a time: few enough to stay in a processor's cache."""
 
-OVERSAMPLED, FEW = (4, 2), 1 << 21
-"""Rows drawn for each row kept, when draws are raked: for up to `FEW` codes, of which chance spoils more, and for more."""
+FEW = 1 << 21
+"""Codes (rows x columns) of a table of which chance spoils much, so that its draws are chosen with more care."""
+
+CARE, HASTE = (4, CLIQUES), (2, 64)
+"""Rows drawn for each row kept, when draws are raked, and cliques balanced at a time: up to `FEW` codes, and beyond."""
 
 MOST_WORKERS = 4
 """Batches drawn at once, at most."""
@@ -59,14 +63,14 @@ def draw(
             another that fits the rest of it, and the other columns keep their distribution.
     """
     sizes = [min(batch, rows - at) for at in range(0, rows, batch)]
-    workers, times = _workers(generator, len(sizes)), OVERSAMPLED[rows * len(generator.cardinalities) > FEW]
+    workers, care = _workers(generator, len(sizes)), HASTE if rows * len(generator.cardinalities) > FEW else CARE
     if workers == 1:
-        yield from (_drawn(generator, size, times, forbidden) for size in sizes)
+        yield from (_drawn(generator, size, care, forbidden) for size in sizes)
         return
     ahead: deque[Future[np.ndarray]] = deque()
     with few_threads(workers), ThreadPoolExecutor(workers) as pool:
         for size in sizes:
-            ahead.append(pool.submit(_drawn, generator, size, times, forbidden))
+            ahead.append(pool.submit(_drawn, generator, size, care, forbidden))
             if len(ahead) > workers:  # no more than these are held, however slowly they are taken
                 yield ahead.popleft().result()
         while ahead:
@@ -79,12 +83,12 @@ def _workers(generator: Generator, batches: int) -> int:
     return max(1, min(torch.get_num_threads(), MOST_WORKERS, batches)) if on_cpu else 1
 
 
-def _drawn(generator: Generator, rows: int, times: int, forbidden: Forbidden | None) -> np.ndarray:
-    proposal, tilt = generator.proposal, generator.tilt
+def _drawn(generator: Generator, rows: int, care: tuple[int, int], forbidden: Forbidden | None) -> np.ndarray:
+    proposal, tilt, (times, cliques) = generator.proposal, generator.tilt, care
     wide = rows if tilt is None else max(times * rows, 1 << 10)
     drawn = proposal.draw(wide, forbidden).cpu().numpy() if isinstance(proposal, Mixture) else propose(proposal, wide)
     if tilt is not None:
-        drawn = tilt.resample(drawn, rows)
+        drawn = tilt.resample(drawn, rows, cliques=cliques)
     return name(proposal, tilt, drawn, forbidden) if forbidden and not isinstance(proposal, Mixture) else drawn
 
 

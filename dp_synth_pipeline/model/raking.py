@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dp_synth_pipeline.model.balance import balanced
+from dp_synth_pipeline.model.balance import CLIQUES, balanced
 from dp_synth_pipeline.model.marginals import Layout, Marginals, count
 from dp_synth_pipeline.model.optimization import few_threads
 
@@ -54,13 +54,14 @@ class Tilt:
             total += self.values[place].take(self.layout.within(clique, columns))
         return total
 
-    def resample(self, codes: np.ndarray, rows: int) -> np.ndarray:
+    def resample(self, codes: np.ndarray, rows: int, *, cliques: int = CLIQUES) -> np.ndarray:
         """Return `rows` of the draws, in no order, chosen by their weights so that they have the marginals of them all.
 
         Args:
             codes: int (draws, columns), in no order either.
+            cliques: how many of the measured ones are balanced, at most; of more, some that chance picks.
         """
-        kept = balanced(codes, self.log_weights(codes).astype(np.float64), self.layout, rows)
+        kept = balanced(codes, self.log_weights(codes).astype(np.float64), self.layout, rows, cliques=cliques)
         return codes[np.random.default_rng().permutation(np.repeat(np.arange(len(codes)), kept))]
 
 

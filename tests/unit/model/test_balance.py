@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_synth_pipeline.model.balance import MOST_CLIQUES, balanced
+from dp_synth_pipeline.model.balance import CLIQUES, balanced
 from dp_synth_pipeline.model.generation import _spread
 from dp_synth_pipeline.model.marginals import Layout, all_pairs, count
 
@@ -73,7 +73,7 @@ def test_of_very_many_cliques_some_are_balanced_at_a_time() -> None:
     columns = 40
     codes = np.random.default_rng().integers(0, 2, (4_000, columns))
     layout = Layout((2,) * columns, tuple(all_pairs(columns)))
-    assert len(layout.cliques) > MOST_CLIQUES
+    assert len(layout.cliques) > CLIQUES
     kept = balanced(codes, np.zeros(4_000), layout, 1_000)
     ones = np.repeat(codes, kept, axis=0).mean(axis=0) - codes.mean(axis=0)
     assert np.abs(ones).mean() < 0.006, "by chance: 0.011"

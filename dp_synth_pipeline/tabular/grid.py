@@ -153,8 +153,8 @@ def free(edges: np.ndarray, width: float, named: np.ndarray) -> np.ndarray:
     low, high = edges[:-1], edges[1:]
     if width == 0:
         return high - low
-    on_grid = np.unique(named[np.abs(named / width - np.round(named / width)) < 1e-6])
     with np.errstate(over="ignore", invalid="ignore"):
+        on_grid = np.unique(named[np.abs(named / width - np.round(named / width)) < 1e-6])
         points = np.diff(np.ceil(np.round(edges / width, 6)))
         wide = np.minimum((high - low) / width, MOST_ROOM)
     taken = np.histogram(on_grid, edges)[0] if len(edges) > 1 else 0

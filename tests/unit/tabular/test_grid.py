@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
@@ -185,6 +186,8 @@ def test_a_cell_covers_the_values_in_it_that_have_no_name() -> None:
     edges = np.array([0.0, 0.1, 0.3, 0.7, 1.0])
     assert grid.free(edges, 0.1, np.array([0.0, 0.3, 0.5])) == pytest.approx([0, 2, 2, 3])
     assert grid.free(edges, 0.0, np.array([0.5])) == pytest.approx([0.1, 0.2, 0.4, 0.3]), "a continuum has no points"
+    with warnings.catch_warnings(action="error"):
+        assert grid.free(np.array([0.0, 1e307, 1.7e308]), 0.01, np.array([1.6e308])) == pytest.approx([1e300, 1e300])
     far = np.array([2.0**60, 2.0**61])
     assert grid.free(far, 1.0, np.array([])) == [2.0**60], "and where no double is a multiple, the width counts"
 

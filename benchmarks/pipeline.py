@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from dp_synth_pipeline.model import generation, initialization, marginals, mixture, raking, training
+from dp_synth_pipeline.model import generation, initialization, marginals, raking, training
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.plan import capacity
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
@@ -185,18 +185,15 @@ def _learn(
     measured: marginals.Marginals | None,
     previous: AutoregressiveNetwork | None,
     public: np.ndarray | None,
-) -> AutoregressiveNetwork | mixture.Mixture:
-    fitted, method = None, Method(spec.method)
-    if measured is not None and (not method.trains or spec.start in (Start.MARGINALS, Start.WARM_START)):
-        with made.step("fit"):
-            fitted = mixture.fit(measured, codec.marginals())
-    if not method.trains:
-        assert fitted is not None, "method: marginals needs two columns"
-        return fitted
+) -> AutoregressiveNetwork:
+    trains = Method(spec.method).trains
     with made.step("begin"):
+        spec = spec if trains else spec.with_(start=Start.MARGINALS)
         network = initialization.begin(
-            codec.cardinalities, spec, codec.marginals(), fitted=fitted, previous=previous, public=public
+            codec.cardinalities, spec, codec.marginals(), measured=measured, previous=previous, public=public
         )
+    if not trains:
+        return network
     with made.step("calibrate"):
         plan, looks = planning.training(planning.Room(tuple(made.events), budget), spec, population)
         made.events += [] if looks is None else [looks.event]

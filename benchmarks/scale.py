@@ -31,7 +31,7 @@ CARDINALITIES = (2, 10, 50, 200, 1000, 5000)
 WIDTH, LENGTH, SIZE = 20, 50_000, 20
 """Columns, rows and cardinality of a point that varies another."""
 
-STEPS = ("snapshot", "count", "profile", "codec", "marginals", "fit", "begin", "calibrate", "train", "rake", "draw")
+STEPS = ("snapshot", "count", "profile", "codec", "marginals", "begin", "calibrate", "train", "rake", "draw")
 
 
 def generate(path: Path, rows: int, columns: int, cardinality: int) -> None:

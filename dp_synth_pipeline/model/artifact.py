@@ -11,7 +11,6 @@ import torch
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.generation import Generator
 from dp_synth_pipeline.model.marginals import Layout, Marginals
-from dp_synth_pipeline.model.mixture import Mixture
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.raking import Tilt
 from dp_synth_pipeline.model.spec import GeneratorSpec
@@ -32,7 +31,6 @@ def save(folder: Path, generator: Generator, spec: GeneratorSpec, facts: dict[st
     save_file(tensors, folder / "generator.safetensors")
     described = {
         "format": FORMAT,
-        "draws": "mixture" if isinstance(generator.proposal, Mixture) else "network",
         "spec": spec.to_dict(),
         "cardinalities": list(generator.cardinalities),
         "raked_to": cliques,
@@ -51,14 +49,11 @@ def load(folder: Path) -> tuple[Generator, dict[str, Any]]:
         tensors = load_file(folder / "generator.safetensors")
     except FileNotFoundError:
         raise InvalidInput("the generator's files are gone; materialize `generator` again (a new charge).") from None
-    if described["format"] != FORMAT:
+    if described["format"] != FORMAT or described.get("draws") == "mixture":
         raise InvalidInput("this generator was written by another version; train it again (a new charge).")
     cardinalities = tuple(described["cardinalities"])
     tilt = tensors.pop("tilt", None)
-    if described["draws"] == "mixture":
-        proposal = Mixture(cardinalities, len(tensors["weight"]))
-    else:
-        proposal = AutoregressiveNetwork(cardinalities, GeneratorSpec(**described["spec"]))
+    proposal = AutoregressiveNetwork(cardinalities, GeneratorSpec(**described["spec"]))
     proposal.load_state_dict(tensors)
     cliques = tuple(tuple(c) for c in described["raked_to"])
     raked = None if tilt is None else Tilt(Layout(cardinalities, cliques), tilt.numpy())

@@ -23,7 +23,7 @@ from dp_synth_pipeline.model.distributed import Shared, Team
 from dp_synth_pipeline.model.looks import Looks
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.optimization import Average, Flat, decay, inner_optimizer, rekey
-from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan
+from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, learning_rate
 from dp_synth_pipeline.model.sampling import PoissonSampler
 from dp_synth_pipeline.model.spec import GeneratorSpec, Start
 from dp_synth_pipeline.privacy.audit import Audit
@@ -64,7 +64,8 @@ class Descent:
     """The state of one training: the network, its optimizer, the average, and what was accounted."""
 
     def __init__(self, job: Job, network: AutoregressiveNetwork, team: Team) -> None:
-        self.job, self.plan, self.spec = job, job.plan, job.spec
+        self.job, self.plan = job, job.plan
+        self.spec = job.spec.with_(learning_rate=learning_rate(job.plan, job.spec))
         self.network, self.team = network, team
         self.where = next(network.parameters()).device
         self.rows = UnitRows(job.codes.array, None if job.units is None else job.units.array)

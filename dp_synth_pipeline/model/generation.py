@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from dp_synth_pipeline.model.balance import CLIQUES
-from dp_synth_pipeline.model.mixture import Mixture
 from dp_synth_pipeline.model.naming import Forbidden, name
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.optimization import few_threads
@@ -36,9 +35,9 @@ MOST_WORKERS = 4
 
 @dataclass(frozen=True)
 class Generator:
-    """What a release learnt: a network or a mixture that draws rows, and the tilt that rakes them, if any."""
+    """What a release learnt: a network that draws rows, and the tilt that rakes them, if any."""
 
-    proposal: AutoregressiveNetwork | Mixture
+    proposal: AutoregressiveNetwork
     tilt: Tilt | None = None
 
     @property
@@ -86,17 +85,15 @@ def _workers(generator: Generator, batches: int) -> int:
 def _drawn(generator: Generator, rows: int, care: tuple[int, int], forbidden: Forbidden | None) -> np.ndarray:
     proposal, tilt, (times, cliques) = generator.proposal, generator.tilt, care
     wide = rows if tilt is None else max(times * rows, 1 << 10)
-    drawn = proposal.draw(wide, forbidden).cpu().numpy() if isinstance(proposal, Mixture) else propose(proposal, wide)
+    drawn = propose(proposal, wide)
     if tilt is not None:
         drawn = tilt.resample(drawn, rows, cliques=cliques)
-    return name(proposal, tilt, drawn, forbidden) if forbidden and not isinstance(proposal, Mixture) else drawn
+    return name(proposal, tilt, drawn, forbidden) if forbidden else drawn
 
 
 @torch.no_grad()
-def propose(proposal: AutoregressiveNetwork | Mixture, rows: int) -> np.ndarray:
-    """Return int64 codes (rows, columns) as the network or mixture draws them, before raking and naming."""
-    if isinstance(proposal, Mixture):
-        return proposal.draw(rows).cpu().numpy()
+def propose(proposal: AutoregressiveNetwork, rows: int) -> np.ndarray:
+    """Return int64 codes (rows, columns) as the network draws them, before raking and naming."""
     with few_threads():
         parts = [_ancestral(proposal, min(AT_ONCE, rows - at)) for at in range(0, rows, AT_ONCE)]
     return np.concatenate(parts) if parts else np.zeros((0, len(proposal.cardinalities)), np.int64)

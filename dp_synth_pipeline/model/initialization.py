@@ -9,13 +9,18 @@ import numpy as np
 import torch
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.mixture import Mixture
+from dp_synth_pipeline.model import loglinear, mixture
+from dp_synth_pipeline.model.marginals import Marginals
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.optimization import Flat, few_threads
 from dp_synth_pipeline.model.spec import GeneratorSpec, Start
 
 STEPS, BATCH, RATE = 300, 1024, 0.01
 """Of teaching; ordinary training, since what it learns from is released or public."""
+
+MIXED, CLEAR = 0.5, 1000
+"""Part of what teaches a network that the mixture draws where rows are `CLEAR` times the noise of a cell; less in proportion
+where there is more noise, which a mixture follows further than the chain does. The rest is the chain's."""
 
 LEAST_BATCH, LARGE = 256, 1 << 21
 """Fewer rows teach a network of more than `LARGE` weights, so that wide tables are not taught longer than trained."""
@@ -26,7 +31,7 @@ def begin(
     spec: GeneratorSpec,
     shares: Sequence[np.ndarray],
     *,
-    fitted: Mixture | None = None,
+    measured: Marginals | None = None,
     previous: AutoregressiveNetwork | None = None,
     public: np.ndarray | None = None,
     device: torch.device | str = "cpu",
@@ -35,7 +40,7 @@ def begin(
 
     Args:
         shares: released 1-way probabilities of each column's codes.
-        fitted: the fit to the noisy marginals, for `start: marginals`.
+        measured: the noisy marginals, for `start: marginals`, and for a first run of `start: warm_start`.
         previous: the table's previous released network, for `start: warm_start`; one of another shape is left aside.
         public: codes (rows, columns) of a table declared public, for `start: public`.
 
@@ -54,9 +59,24 @@ def begin(
             raise InvalidInput("start: public needs a public table; declare training.public, or start: marginals.")
         rows = torch.from_numpy(np.asarray(public, dtype=np.int64))
         teach(network, lambda n: rows[torch.randint(0, len(rows), (n,))])
-    elif fitted is not None:  # for a first run of warm_start too
-        teach(network, fitted.draw)
+    elif measured is not None and spec.start in (Start.MARGINALS, Start.WARM_START):
+        teach(network, _fits(measured, shares))
     return network
+
+
+def _fits(measured: Marginals, shares: Sequence[np.ndarray]) -> Callable[[int], torch.Tensor]:
+    """Return what draws rows from the two fits to the noisy marginals, each of which tells what the other cannot.
+
+    The chain of log-linear conditionals adds nothing to what was measured; the mixture finds what columns have in common.
+    """
+    share = MIXED * min(1.0, measured.rows / max(CLEAR * measured.scale, 1e-9))
+    chained, mixed = torch.from_numpy(loglinear.draw(measured, shares)), mixture.fit(measured, shares)
+
+    def draw(rows: int) -> torch.Tensor:
+        of_mixture = round(share * rows)
+        return torch.cat([chained[torch.randint(len(chained), (rows - of_mixture,))], mixed.draw(of_mixture)])
+
+    return draw
 
 
 def same_shape(network: AutoregressiveNetwork, other: AutoregressiveNetwork) -> bool:

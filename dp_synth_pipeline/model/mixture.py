@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from dp_synth_pipeline.model.marginals import Clique, Marginals
-from dp_synth_pipeline.model.naming import Forbidden
 from dp_synth_pipeline.model.optimization import few_threads
 
 COMPONENTS = 300
@@ -51,17 +50,12 @@ class Mixture(nn.Module):
         return codes.split(self.cardinalities, 1)
 
     @torch.no_grad()
-    def draw(self, rows: int, forbidden: Forbidden | None = None) -> torch.Tensor:
-        """Draw int64 codes (rows, columns), with fresh randomness; forbidden codes leave their share to others."""
+    def draw(self, rows: int) -> torch.Tensor:
+        """Draw int64 codes (rows, columns), with fresh randomness."""
         device = self.weight.device
         chance = torch.Generator(device)
         chance.seed()
         theta, weight = self.shares().double(), self.weight.softmax(0).double()
-        for column, (banned, instead) in (forbidden or {}).items():
-            gone, kept = ([self.offsets[column] + code for code in codes] for codes in (banned, instead))
-            named = theta[:, kept] + 1e-30  # a component may have next to none of them
-            theta[:, kept] = named * (1 + theta[:, gone].sum(1, keepdim=True) / named.sum(1, keepdim=True))
-            theta[:, gone] = 0
         part = torch.multinomial(weight, rows, replacement=True, generator=chance) if rows else weight[:0].long()
         drawn = torch.empty(rows, len(self.cardinalities), dtype=torch.int64, device=device)
         for i, (a, b) in enumerate(pairwise(self.offsets)):

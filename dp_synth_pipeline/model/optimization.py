@@ -12,6 +12,7 @@ from opacus.optimizers.optimizer import DPOptimizer
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
 
@@ -70,7 +71,7 @@ def inner_optimizer(
     """Return the optimizer that takes the noisy gradients, of the network and of what an audit reserved beside it."""
     parameters = [*network.parameters(), *reserved]
     if spec.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=spec.learning_rate, foreach=True)
+        return torch.optim.Adam(parameters, lr=_full_rate(spec), foreach=True)
     return torch.optim.SGD(parameters, lr=_full_rate(spec), momentum=0.9)
 
 
@@ -81,6 +82,8 @@ def decay(optimizer: DPOptimizer | torch.optim.Optimizer, spec: GeneratorSpec, d
 
 
 def _full_rate(spec: GeneratorSpec) -> float:
+    if spec.learning_rate is None:
+        raise TrainingError("the spec has no learning rate; take one from plan.learning_rate.")
     return spec.learning_rate if spec.optimizer == "adam" else spec.learning_rate / spec.max_grad_norm
 
 

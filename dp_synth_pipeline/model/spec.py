@@ -33,7 +33,7 @@ class Method(StrEnum):
     AUTOREGRESSIVE = "autoregressive"
     """The network alone."""
     MARGINALS = "marginals"
-    """The fit to the marginals alone, its draws raked to them; no gradient of a real row is ever taken."""
+    """A network taught by the fits to the marginals alone, its draws raked to them; no gradient of a real row is taken."""
 
     @property
     def measures(self) -> bool:
@@ -90,8 +90,9 @@ class GeneratorSpec:
         embedding: numbers that describe one earlier value.
         activation: 'tanh' (bounded, so gradients stay under the clip; section 3.2) or 'relu'.
         optimizer: 'adam' or 'sgd'.
-        learning_rate: at `max_grad_norm` 1. What the optimizer gets is learning_rate / max_grad_norm for SGD, since
-            their product is what matters (arXiv 2411.02051); Adam is free of the scale.
+        learning_rate: at `max_grad_norm` 1; None for the rule in `plan.learning_rate`. What the optimizer gets is
+            learning_rate / max_grad_norm for SGD, since their product is what matters (arXiv 2411.02051); Adam is free of
+            the scale.
         max_grad_norm: L2 bound of one unit's gradient.
         averaging: share of the last steps that the released weights average over; averaging is post-processing.
         noise_multiplier: instead of the least noise that fits: this noise, and the steps that epsilon has room for.
@@ -112,7 +113,7 @@ class GeneratorSpec:
     embedding: int = 8
     activation: str = "tanh"
     optimizer: str = "adam"
-    learning_rate: float = 0.016
+    learning_rate: float | None = None
     max_grad_norm: float = 1.0
     averaging: float = 0.1
     noise_multiplier: float | None = None
@@ -136,6 +137,8 @@ class GeneratorSpec:
                 raise InvalidInput(f"training: {name} must be a whole number of at least {least}, got {value!r}.")
         for name in ("batch_share", "learning_rate", "max_grad_norm"):
             value = getattr(self, name)
+            if name == "learning_rate" and value is None:
+                continue
             if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0):
                 raise InvalidInput(f"training: {name} must be finite and above 0, got {value!r}.")
         noise = self.noise_multiplier

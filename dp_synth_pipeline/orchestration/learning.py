@@ -67,30 +67,24 @@ class Learner(ABC):
             folder: where the table's last released generator is, for `start: warm_start`.
             report: called with steps done and planned, and a note.
         """
-        from dp_synth_pipeline.model import artifact, generation, initialization, mixture, raking
+        from dp_synth_pipeline.model import artifact, generation, initialization, raking
 
         shares = self.codec.marginals()
         files = self.refresh.files or {}
         measured = artifact.load_marginals(Path(files["marginals"])) if "marginals" in files else None
-        method = Method(self.spec.method)
-        wants_fit = measured is not None and (
-            not method.trains or self.spec.start in (Start.MARGINALS, Start.WARM_START)
-        )
-        fitted = mixture.fit(measured, shares) if measured is not None and wants_fit else None
-        facts: dict[str, Any] = {}
-        if method.trains:
-            public = self._public() if self.spec.start == Start.PUBLIC else None
-            previous = self._previous(folder) if self.spec.start == Start.WARM_START else None
-            network = initialization.begin(
-                self.codec.cardinalities, self.spec, shares, fitted=fitted, previous=previous, public=public
-            )
-            proposal, facts = self._train(network, report)
-        elif fitted is None:
+        trains, facts = Method(self.spec.method).trains, {}
+        if measured is None and not trains:
             raise InvalidInput(
                 "method: marginals needs two columns to learn; use method: autoregressive for this table."
             )
-        else:
-            proposal = fitted
+        public = self._public() if trains and self.spec.start == Start.PUBLIC else None
+        previous = self._previous(folder) if trains and self.spec.start == Start.WARM_START else None
+        spec = self.spec if trains else self.spec.with_(start=Start.MARGINALS)
+        proposal = initialization.begin(
+            self.codec.cardinalities, spec, shares, measured=measured, previous=previous, public=public
+        )
+        if trains:
+            proposal, facts = self._train(proposal, report)
         tilt = None
         if measured is not None and self.spec.rake:
             tilt = raking.rake(generation.propose(proposal, raking.draws(measured)), measured)
@@ -305,7 +299,6 @@ class PublicLearning(Learner):
 def _network(folder: Path, releases: set[str]) -> AutoregressiveNetwork | None:
     """Return the network in `folder`, if one of these releases made it."""
     from dp_synth_pipeline.model import artifact
-    from dp_synth_pipeline.model.network import AutoregressiveNetwork
 
     if not (folder / "generator.json").exists():
         return None
@@ -313,5 +306,4 @@ def _network(folder: Path, releases: set[str]) -> AutoregressiveNetwork | None:
         generator, facts = artifact.load(folder)
     except InvalidInput:  # another version's
         return None
-    known = facts.get("release") in releases and isinstance(generator.proposal, AutoregressiveNetwork)
-    return generator.proposal if known else None  # type: ignore[return-value]
+    return generator.proposal if facts.get("release") in releases else None

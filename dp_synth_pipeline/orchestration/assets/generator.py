@@ -20,7 +20,7 @@ from dp_synth_pipeline.tabular.profile import TableProfile
 ABOUT = {
     Method.HYBRID: "A network that starts from the fit to the noisy marginals and is trained by DP-SGD",
     Method.AUTOREGRESSIVE: "An autoregressive network trained by DP-SGD",
-    Method.MARGINALS: "A mixture fitted to the noisy marginals",
+    Method.MARGINALS: "A network taught by the fits to the noisy marginals",
 }
 
 

@@ -18,7 +18,7 @@ from dp_synth_pipeline.model.plan import TrainingPlan
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
 CARDS = (5, 4, 6)
-SPEC = GeneratorSpec(hidden=6, embedding=3)
+SPEC = GeneratorSpec(hidden=6, embedding=3, learning_rate=0.016)
 PLAN = TrainingPlan(0.1, 230, 4.0, 1.0)
 
 

@@ -110,44 +110,6 @@ def test_draws_follow_the_mixture() -> None:
     assert np.abs(seen - true(made)).max() < 6.5 * 0.5 / 60_000**0.5
 
 
-def test_forbidden_codes_are_never_drawn_even_if_the_mixture_wants_them() -> None:
-    made = known()
-    with torch.no_grad():
-        made.logits[:, made.offsets[3] + 5] = 20.0
-        made.logits[:, made.offsets[0]] = 20.0
-    drawn = made.draw(20_000, {0: ((0,), (1, 2)), 3: ((5,), range(5))}).numpy()
-    assert set(drawn[:, 0]) == {1, 2}
-    assert set(drawn[:, 3]) <= {0, 1, 2, 3, 4}
-    assert made.draw(0).shape == (0, 4)
-
-
-def test_a_forbidden_codes_share_goes_to_those_that_stand_for_it_and_to_no_other_column() -> None:
-    made = known()
-    drawn = made.draw(60_000, {3: ((5,), (0, 1))}).numpy()
-    seen = count(drawn, Layout(CARDS, PAIRS)) / 60_000
-    layout, expected = Layout(CARDS, PAIRS), true(made)
-    alone = [np.bincount(drawn[:, i], minlength=n) / 60_000 for i, n in enumerate(CARDS)]
-    whole = [made.shares().double().detach()[:, a:b] for a, b in pairwise(made.offsets)]
-    weight = made.weight.detach().softmax(0).double()
-    shares = (weight @ whole[3]).numpy()
-    for clique, place in layout.places():
-        if 3 not in clique:  # see above for the tolerance
-            assert np.abs(seen[place] - expected[place]).max() < 6.5 * 0.5 / 60_000**0.5
-    assert alone[3][2:5] == pytest.approx(shares[2:5], abs=6.5 * 0.5 / 60_000**0.5), "what does not stand for it stays"
-    assert alone[3][5] == 0
-
-
-@pytest.mark.parametrize(("u", "banned"), [(1 - 2**-53, (2, 3, 1, 5)), (0.0, (0, 0, 0, 0))])
-def test_no_uniform_draw_ends_at_a_forbidden_first_or_last_code(
-    monkeypatch: pytest.MonkeyPatch, u: float, banned: tuple[int, ...]
-) -> None:
-    monkeypatch.setattr(torch, "rand", lambda *size, dtype, **_: torch.full(size, u, dtype=dtype))
-    forbidden = {i: ((b,), tuple(set(range(n)) - {b})) for i, (b, n) in enumerate(zip(banned, CARDS, strict=True))}
-    drawn = known().draw(200, forbidden).numpy()
-    assert (drawn != np.array(banned)).all()
-    assert (drawn < np.array(CARDS)).all()
-
-
 @pytest.mark.parametrize(
     ("columns", "codes", "pairs", "dense"), [(15, 25, 105, True), (50, 28, 119, False), (100, 30, 4950, False)]
 )

@@ -10,7 +10,6 @@ import torch
 
 from dp_synth_pipeline.model.generation import Generator, draw, propose
 from dp_synth_pipeline.model.marginals import Layout
-from dp_synth_pipeline.model.mixture import Mixture
 from dp_synth_pipeline.model.naming import Forbidden, name
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.raking import Tilt
@@ -128,11 +127,6 @@ def test_several_columns_with_unnamed_values_are_all_named() -> None:
     banned = {0: ((2,), (0, 1)), 1: ((FEW,), (0,)), 2: ((0, 3), (1, 2))}
     drawn = np.concatenate(list(draw(Generator(network()), 5_000, forbidden=banned)))
     assert not [i for i, (codes, _) in banned.items() if np.isin(drawn[:, i], codes).any()]
-
-
-def test_a_mixture_is_named_when_it_is_drawn() -> None:
-    drawn = np.concatenate(list(draw(Generator(Mixture((3, FEW + 2, 4), 20)), 2_000, forbidden=forbidden())))
-    assert FEW not in drawn[:, 1]
 
 
 def test_a_code_that_the_network_all_but_always_draws_is_replaced_too() -> None:

@@ -10,7 +10,7 @@ from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model import descent, training
 from dp_synth_pipeline.model.clipping import OnePassClipping
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import TrainingPlan
+from dp_synth_pipeline.model.plan import TrainingPlan, learning_rate
 from dp_synth_pipeline.model.sampling import PoissonSampler
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
@@ -39,10 +39,22 @@ def test_public_training_learns_without_noise_and_returns_no_event(rows_each: in
     network = training.train_public(
         table, (4, 4, 4), plan, spec, units=units, progress=lambda done, steps: told.append((done, steps))
     )
-    assert isinstance(network, AutoregressiveNetwork)
     assert not network.training
     assert loss(network, table) < EASY + 0.1
     assert told == [(0, 120), (50, 120), (100, 120), (120, 120)]
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_training_takes_the_plans_learning_rate_unless_the_spec_has_one(
+    monkeypatch: pytest.MonkeyPatch, private: bool
+) -> None:
+    taken: list[float | None] = []
+    honest = descent.inner_optimizer
+    monkeypatch.setattr(descent, "inner_optimizer", lambda n, s, r: (taken.append(s.learning_rate), honest(n, s, r))[1])
+    plan = TrainingPlan(0.5, 3, 25.0, 1.5)
+    for spec in (SPEC.with_(learning_rate=None), SPEC.with_(learning_rate=0.02)):
+        (training.train if private else training.train_public)(easy(50), (4, 4, 4), plan, spec)
+    assert taken == [learning_rate(plan, GeneratorSpec()), 0.02]
 
 
 def test_public_training_neither_clips_nor_adds_noise_nor_accounts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model import initialization
+from dp_synth_pipeline.model import initialization, loglinear, mixture
 from dp_synth_pipeline.model.initialization import begin, redraw
 from dp_synth_pipeline.model.marginals import Layout, Marginals, all_pairs, count
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
@@ -74,6 +74,40 @@ def test_without_a_fit_a_network_starts_at_the_one_way_shares(start: str) -> Non
 def test_with_a_fit_a_network_starts_at_what_the_fit_knows(start: str) -> None:
     network = begin(CARDS, spec(start), SHARES, measured=copying())
     assert loss(network, copies()) < 1.28 + 0.3, "the entropy of the first column, where a product has 3.6"
+
+
+@pytest.mark.parametrize("of_mixture", [0.0, 1.0])
+def test_either_fit_alone_teaches_what_pairs_show(monkeypatch: pytest.MonkeyPatch, of_mixture: float) -> None:
+    monkeypatch.setattr(initialization, "MIXED", of_mixture)
+    assert loss(begin(CARDS, spec("marginals"), SHARES, measured=copying()), copies()) < 1.28 + 0.3
+
+
+@pytest.mark.parametrize(("scale", "expected"), [(0.0, 128), (100.0, 128), (400.0, 32)])
+def test_the_mixture_teaches_half_and_less_the_more_noise_there_is(
+    monkeypatch: pytest.MonkeyPatch, scale: float, expected: int
+) -> None:
+    asked: list[int] = []
+    honest = mixture.fit
+
+    def watched(*args):
+        fitted = honest(*args, steps=2)
+        draw = fitted.draw
+        monkeypatch.setattr(fitted, "draw", lambda rows: (asked.append(rows), draw(rows))[1])
+        return fitted
+
+    monkeypatch.setattr(mixture, "fit", watched)
+    begin(CARDS, spec("marginals"), SHARES, measured=copying(scale))
+    assert set(asked) == {expected}, "of 256 rows; 100,000 rows are a thousand times a noise of 100"
+
+
+@pytest.mark.parametrize("start", ["random", "mean_var"])
+def test_starts_that_need_no_fit_make_none(monkeypatch: pytest.MonkeyPatch, start: str) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("nothing to teach")
+
+    monkeypatch.setattr(loglinear, "draw", never)
+    monkeypatch.setattr(mixture, "fit", never)
+    begin(CARDS, spec(start), SHARES, measured=copying())
 
 
 def test_a_warm_start_takes_the_previous_weights_as_they_are() -> None:

@@ -117,8 +117,22 @@ def test_of_many_cliques_those_that_tell_something_are_followed(monkeypatch: pyt
     assert np.mean(found[:, 8] == found[:, 5]) == pytest.approx(0.8 + 0.2 / 3, abs=0.03)
 
 
+def test_a_triple_that_its_pairs_foretell_is_evidence_of_nothing() -> None:
+    """Two noisy copies of the third column, each by itself: given it, they are independent."""
+    rng = np.random.default_rng()
+    third = rng.integers(0, 4, ROWS)
+    first, second = (np.where(rng.random(ROWS) < 0.6, third, rng.integers(0, 4, ROWS)) for _ in range(2))
+    held, cards = np.stack([first, second, third], 1), (4, 4, 4)
+    found = measured(held, cards, [*all_pairs(3), (0, 1, 2)], scale=20.0)
+    terms = {t.clique: t for t in loglinear._Known(found, shares(held, cards)).terms(2, 20.0 / ROWS)}
+    assert set(terms) == {(0, 2), (1, 2), (0, 1, 2)}
+    assert terms[0, 2].evidence > 100
+    assert terms[0, 1, 2].evidence < 15
+
+
 @pytest.mark.parametrize("at", [0.0, 1 - 2**-24])
 def test_no_code_of_probability_zero_is_drawn_at_either_end(monkeypatch: pytest.MonkeyPatch, at: float) -> None:
     monkeypatch.setattr(torch, "rand", lambda *size: torch.full(size, at))
     logits = torch.tensor([[-1e9, 0.0, 1.0, 0.5, -1e9]]).expand(64, -1)
     assert set(loglinear._sampled(logits)) <= {1, 2, 3}
+    assert loglinear._sampled(torch.randn(4_096, 37)).max() < 37

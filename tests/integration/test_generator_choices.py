@@ -36,6 +36,14 @@ def test_marginals_alone_train_nothing_and_spend_all_that_the_profile_leaves(ben
     assert 3.95 < release.final_epsilon <= 4.0
 
 
+def test_one_column_has_no_marginals_to_learn_from_and_is_told_what_to_use_instead(bench):
+    others = ("person", "age", "city", "income", "seen", "score")
+    columns = {name: {"kind": "excluded"} for name in others}
+    result = bench.refresh(columns=columns, training={"method": "marginals"})
+    assert "needs two columns to learn; use method: autoregressive" in str(failure(result))
+    assert mechanisms(bench) == ["row count", "profile"]
+
+
 def test_the_network_alone_measures_no_marginals(bench):
     result = bench.refresh(training={"method": "autoregressive", "max_epochs": 2})
     assert result.success, failure(result)

@@ -68,13 +68,14 @@ def draw(measured: Marginals, shares: Sequence[np.ndarray], *, rows: int = ROWS,
         shares: released 1-way probabilities of each column's codes.
         steps: of the descent to each column's conditional.
     """
-    known, noise = _Known(measured, shares), measured.scale / measured.rows
+    known = _Known(measured, shares)
     drawn = np.zeros((len(shares), rows), dtype=np.int64)
     with few_threads():
         for column, share in enumerate(known.shares):
-            terms = sorted(known.terms(column, noise), key=lambda t: -t.evidence)[:MOST]
-            base = torch.from_numpy(np.log(np.maximum(share, 1e-4))).float().expand(rows, -1)
-            drawn[column] = _sampled(_logits(base, terms, drawn, measured, steps) if terms else base)
+            terms = sorted(known.terms(column), key=lambda t: -t.evidence)[:MOST]
+            base = torch.from_numpy(np.log(np.maximum(share, 1e-4))).float()
+            alone = base.expand(rows, -1)
+            drawn[column] = _sampled(_logits(base, terms, drawn, measured, steps) if terms else alone)
     return np.ascontiguousarray(drawn.T)
 
 
@@ -85,17 +86,18 @@ class _Known:
         floored = [np.maximum(np.asarray(s, dtype=np.float64), LEAST) for s in shares]
         self.shares = [s / s.sum() for s in floored]
         self.cliques = dict(measured.layout.blocks(measured.counts / measured.rows))
+        self.noise = measured.scale / measured.rows
 
-    def terms(self, column: int, noise: float) -> Iterator[_Term]:
-        """Yield what each clique that ends in `column` says of it, under noise of a standard deviation of `noise`."""
+    def terms(self, column: int) -> Iterator[_Term]:
+        """Yield what each clique that ends in `column` says of it."""
         for clique, found in self.cliques.items():
             if clique[-1] != column:
                 continue
             rest, expected = self._without(clique)
             cells = found.reshape(expected.shape)
             moves = np.maximum(expected * (1 - expected / rest[:, None]), LEAST**2)  # of a cell, for each unit of theta
-            spread, evidence = _spread(cells - expected, moves, noise)
-            penalty = noise**2 / (DIRECT * spread) ** 2 / np.maximum(moves, RARE)
+            spread, evidence = _spread(cells - expected, moves, self.noise)
+            penalty = self.noise**2 / (DIRECT * spread) ** 2 / np.maximum(moves, RARE)
             yield _Term(clique, rest, cells / rest[:, None], penalty, evidence)
 
     def _without(self, clique: Clique) -> tuple[np.ndarray, np.ndarray]:
@@ -109,7 +111,7 @@ class _Known:
             return self.shares[earlier[0]], np.outer(self.shares[earlier[0]], share)
         a, b = earlier
         together = self.cliques.get((a, b), np.outer(self.shares[a], self.shares[b]))
-        rest = np.maximum(together, LEAST).ravel()
+        rest = np.maximum(together, max(self.noise, LEAST)).ravel()  # of less, nothing can be told
         given = self._given(a, last)[:, None, :] * self._given(b, last)[None, :, :] / share
         given = (given / given.sum(-1, keepdims=True)).reshape(len(rest), -1)
         return rest, rest[:, None] * given
@@ -149,13 +151,13 @@ def _logits(
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(1.0, 2 * (1 - step / steps) + 0.02)
         batch = cells[torch.randint(len(cells), (BATCH,))]
-        p = (base[: len(batch)] + F.embedding_bag(batch, theta, mode="sum")).softmax(1)
+        p = (base + F.embedding_bag(batch, theta, mode="sum")).softmax(1)
         flat = batch.flatten()
         found = torch.zeros_like(theta).index_add_(0, flat, p.repeat_interleave(len(terms), 0))
         seen = torch.bincount(flat, minlength=len(theta))[:, None]
         theta.grad = (found - seen * target) / len(batch) + penalty * theta
         optimizer.step()
-    return torch.cat([base[: len(part)] + F.embedding_bag(part, theta, mode="sum") for part in cells.split(1 << 13)])
+    return torch.cat([base + F.embedding_bag(part, theta, mode="sum") for part in cells.split(1 << 13)])
 
 
 def _sampled(logits: torch.Tensor) -> np.ndarray:

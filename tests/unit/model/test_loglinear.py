@@ -108,6 +108,20 @@ def test_without_noise_and_with_pairs_left_out_it_still_draws() -> None:
     assert lost > 0.1, "nobody measured it"
 
 
+def test_what_noise_leaves_of_an_empty_cell_tells_nothing_wild() -> None:
+    """Half of the cells of two columns are empty: their noisy mass is near 0 or below, and so is that of all three."""
+    held = np.repeat(np.arange(8), 1_000)[:, None] * np.ones(3, np.int64)
+    cards = (8, 8, 8)
+    found = measured(held, cards, [*all_pairs(3), (0, 1, 2)], scale=10.0)
+    (triple,) = (t for t in loglinear._Known(found, shares(held, cards)).terms(2) if len(t.clique) == 3)
+    assert np.abs(triple.target).max() < 7, "deviations of the noise"
+
+
+def test_as_many_rows_are_drawn_as_are_asked_for() -> None:
+    held, cards = tied(2_000), (6, 4, 5, 3, 2)
+    assert loglinear.draw(measured(held, cards), shares(held, cards), rows=50, steps=5).shape == (50, 5)
+
+
 def test_of_many_cliques_those_that_tell_something_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng()
     held = rng.integers(0, 3, (ROWS, 9))
@@ -124,7 +138,7 @@ def test_a_triple_that_its_pairs_foretell_is_evidence_of_nothing() -> None:
     first, second = (np.where(rng.random(ROWS) < 0.6, third, rng.integers(0, 4, ROWS)) for _ in range(2))
     held, cards = np.stack([first, second, third], 1), (4, 4, 4)
     found = measured(held, cards, [*all_pairs(3), (0, 1, 2)], scale=20.0)
-    terms = {t.clique: t for t in loglinear._Known(found, shares(held, cards)).terms(2, 20.0 / ROWS)}
+    terms = {t.clique: t for t in loglinear._Known(found, shares(held, cards)).terms(2)}
     assert set(terms) == {(0, 2), (1, 2), (0, 1, 2)}
     assert terms[0, 2].evidence > 100
     assert terms[0, 1, 2].evidence < 15

@@ -31,12 +31,7 @@ C = 0.7
 Sum = list[torch.Tensor]
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def network(activation: str = "tanh") -> AutoregressiveNetwork:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -21,12 +19,8 @@ SPEC = GeneratorSpec(hidden=8, embedding=4)
 
 
 @pytest.fixture(autouse=True)
-def _fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _fast(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     monkeypatch.setattr(initialization, "BATCH", 256)
-    yield
-    torch.set_num_threads(before)
 
 
 def spec(start: str) -> GeneratorSpec:

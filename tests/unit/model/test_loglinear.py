@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -14,12 +12,7 @@ from dp_synth_pipeline.model.marginals import Clique, Layout, Marginals, all_pai
 ROWS = 60_000
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def shares(held: np.ndarray, cards: tuple[int, ...]) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, Release
-from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, capacity
+from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, capacity, learning_rate
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
 from dp_synth_pipeline.orchestration import deliveries, planning, progress, unprotected
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
@@ -218,6 +218,7 @@ class Learning(Learner):
             "steps": done + (trained.event.steps if trained.event else 0),
             "steps_planned": plan.steps,
             "max_grad_norm": self.spec.max_grad_norm,
+            "learning_rate": learning_rate(plan, self.spec),
         }
 
     def _started(self, plan: TrainingPlan, done: int) -> Entry | None:
@@ -293,7 +294,8 @@ class PublicLearning(Learner):
         what = (codes, self.codec.cardinalities, plan, self.spec)
         how = {"units": units, "network": network, "progress": report, "workers": self.workers}
         trained = training.train_public(*what, **how)
-        return trained, {"steps": plan.steps, "sample_rate": plan.sample_rate}
+        rate = learning_rate(plan, self.spec)
+        return trained, {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}
 
 
 def _network(folder: Path, releases: set[str]) -> AutoregressiveNetwork | None:

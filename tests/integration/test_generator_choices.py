@@ -70,6 +70,20 @@ def test_a_noise_and_a_cap_run_the_steps_that_fit_and_not_one_more(bench):
     assert accountant.epsilon(spent, release.final_delta) <= 3.0 < accountant.epsilon(one_more, release.final_delta)
 
 
+@pytest.mark.parametrize("given", [None, 0.05])
+def test_the_learning_rate_that_training_took_is_a_fact_of_the_generator(bench, monkeypatch, given):
+    from dp_synth_pipeline.model import descent
+
+    took = []
+    inner = descent.inner_optimizer
+    monkeypatch.setattr(descent, "inner_optimizer", lambda w, spec, r: took.append(spec.learning_rate) or inner(w, spec, r))
+    settings = {} if given is None else {"learning_rate": given}
+    released(bench, training={"method": "autoregressive", "max_epochs": 1, "settings": settings})
+    _, facts = generator(bench)
+    assert took == [facts["learning_rate"]]
+    assert given in (None, took[0])
+
+
 def test_a_second_refresh_starts_warm_from_the_first_ones_weights(bench, monkeypatch):
     from dp_synth_pipeline.model import initialization
 

@@ -191,9 +191,17 @@ def _format(name: str, arrow_type: pa.DataType, value: Any) -> str | None:
     if value is None:
         return None
     format = spelling.check(name, value)
-    if not pa.types.is_timestamp(arrow_type) and not pa.types.is_date(arrow_type):
+    dated = pa.types.is_timestamp(arrow_type) or pa.types.is_date(arrow_type)
+    if not dated and not pa.types.is_time(arrow_type):
         raise InvalidInput(
-            f"column {name!r}: format needs dates or datetimes; storage type {arrow_type} is neither. Remove it."
+            f"column {name!r}: format needs dates, datetimes or times of day; storage type {arrow_type} is none. Remove it."
+        )
+    if dated != spelling.of_day(format):
+        have, want = (
+            ("times of day", "a day, as in %d.%m.%Y") if dated else ("days", "a time of day alone, as in %H:%M")
+        )
+        raise InvalidInput(
+            f"column {name!r}: format: {format!r} is one of {have}; storage type {arrow_type} takes {want}."
         )
     if getattr(arrow_type, "tz", None) is not None and not spelling.in_utc(format):
         raise InvalidInput(

@@ -32,7 +32,7 @@ class Column:
         zone: time zone that datetimes are written in.
         other: what becomes of values that are not named.
         other_label: what `other: draw` writes for them; public.
-        format: how dates and datetimes are written in a CSV, for strftime; declared, or found in a CSV. Public.
+        format: how dates and times are written in a CSV, for strftime; declared, or found in a CSV. Public.
     """
 
     name: str

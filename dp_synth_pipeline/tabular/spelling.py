@@ -1,4 +1,4 @@
-"""How a CSV spells its cells, told from all rows: words for booleans and nulls, and the one format of dates and datetimes.
+"""How a CSV spells its cells, told from all rows: words for booleans and nulls, and the one format of dates and times.
 
 Like a storage type, a spelling is public: yes or no for a whole column and one of a fixed list of formats. Nothing of a
 cell is in it.
@@ -32,7 +32,7 @@ DATES = [*PADDED, *(d.replace("%m", "%-m").replace("%d", "%-d") for d in PADDED)
 CLOCKS = ["%H:%M", "%H:%M:%S", "%H:%M:%S.%g", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p"]
 TIMES = [*CLOCKS, *(c.replace("%H", "%-H").replace("%I", "%-I") for c in CLOCKS)]
 UTC = ("Z", "+00", "+00:00", "+0000")
-"""What is tried, in DuckDB's strftime: a date, or with `T` or a blank also a time, or then also a suffix."""
+"""What is tried, in DuckDB's strftime: a time, or a date, or with `T` or a blank also a time, or then also a suffix."""
 
 SHAPE = re.compile(r"(?P<date>[^T :]+)(?:(?P<between>[T ])(?P<time>[\d:.]+(?: [AP]M)?)(?P<zone>Z|\+00(?::?00)?)?)?")
 DIGITS = {"Y": r"\d{4}", "g": r"\d{3}", "f": r"\d{6}", "b": "[A-Z][a-z]{2}", "p": "[AP]M"}
@@ -41,7 +41,8 @@ DAYS, CLOCK = {"Y", "y", "m", "d", "b", "B", "j"}, {"H", "I", "p", "M", "S", "f"
 BARE = {"m", "d", "y", "j", "H", "I", "M", "S"}
 """Directives that a person may declare, and those that `%-` writes without a leading zero."""
 
-TEMPORAL = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+TEMPORAL = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME")
+NO_DAY = "2000-01-01"
 SAMPLE = 2048
 
 NUMBERS, BOUNDS = (Kind.INTEGER, Kind.DECIMAL), {"lower", "upper", "decimals"}
@@ -87,9 +88,9 @@ class Spelling:
 
 
 def declared(columns: Mapping[str, Any]) -> Told:
-    """Pick what a table's declared facts say about dates; whether it can hold is checked once the file is open."""
+    """Pick what a table's declared facts say about dates and times; whether it can hold is checked once the file is open."""
     facts = {n: f or {} for n, f in columns.items()}
-    dates = [n for n, f in facts.items() if f.get("kind") in (None, Kind.DATE, Kind.DATETIME)]
+    dates = [n for n, f in facts.items() if f.get("kind") in (None, Kind.DATE, Kind.DATETIME) or is_clock(f)]
     formats = {n: facts[n]["format"] for n in dates if facts[n].get("format") is not None}
     values = (None, *(k for k in Kind if k.numeric), Kind.BOOLEAN)
     return Told(
@@ -100,15 +101,20 @@ def declared(columns: Mapping[str, Any]) -> Told:
     )
 
 
+def is_clock(facts: Mapping[str, Any]) -> bool:
+    """Whether a column's facts declare times of day in a format of their own, and not lengths of time."""
+    return facts.get("kind") == Kind.DURATION and facts.get("format") is not None
+
+
 def _is_number(facts: Mapping[str, Any]) -> bool:
     return not facts.get("categories") and (facts.get("kind") in NUMBERS or bool(facts.keys() & BOUNDS))
 
 
 def find(con: duckdb.DuckDBPyConnection, source: Source, read: words.Read, names: Collection[str]) -> Spelling:
-    """Look at all rows for the columns that stay text, words that stand for nulls, and formats of dates and datetimes.
+    """Look at all rows for the columns that stay text, words that stand for nulls, and formats of dates and times.
 
-    Declared formats hold; in the columns that DuckDB takes for dates, or for text though every cell is one, a format is
-    found if it writes every cell as it stands. Text that two formats fit, such as `04/05/2013 10:11`, stays text.
+    Declared formats hold; in the columns that DuckDB takes for dates or times, or for text though every cell is one, a
+    format is found if it writes every cell as it stands. Text that two formats fit, such as `04/05/2013 10:11`, stays text.
 
     Args:
         names: the columns that the file's first line names.
@@ -128,7 +134,8 @@ def find(con: duckdb.DuckDBPyConnection, source: Source, read: words.Read, names
     texts = [n for n, kind in untold.items() if kind == "VARCHAR"]
     nans = _hold(con, read(()), {n: f"NOT isnan({quoted(n)})" for n, kind in untold.items() if kind == "DOUBLE"})
     found = words.find(con, read, [*texts, *(n for n, none in nans.items() if none is False)], source.told.numbers)
-    dateable = [n for n, kind in types.items() if n not in (*told, *found) and _dateable(n, kind, source)]
+    undated = (*told, *(n for n, kind in found.items() if kind not in TEMPORAL))
+    dateable = [n for n, kind in types.items() if n not in undated and _dateable(n, kind, source)]
     tried = _plausible(con, blanked, dateable)
     asked = {
         **{(n, ""): f"lower({quoted(n)}) IN ('true', 'false')" for n in unsure},
@@ -148,8 +155,8 @@ def find(con: duckdb.DuckDBPyConnection, source: Source, read: words.Read, names
         elif fits and types[name] in TEMPORAL:
             doubtful[name] = fits
     formats |= _as_read(con, read, {n: types[n] for n in doubtful}, doubtful)
-    parsed = {n: _value(n, f) for n, f in formats.items() if n in told or types[n] not in TEMPORAL}
-    parsed |= {n: words.value(n, kind) for n, kind in found.items()}
+    parsed = {n: words.value(n, kind) for n, kind in found.items()}
+    parsed |= {n: _value(n, f) for n, f in formats.items() if n in told or types[n] not in TEMPORAL}
     return Spelling((*(n for n in unsure if holds[n, ""] is False), *parsed), formats, parsed)
 
 
@@ -157,17 +164,25 @@ def check(name: str, format: Any) -> str:
     """Return a declared format if it is one.
 
     Raises:
-        InvalidInput: unless it is text with the directives of a whole day, and none that DuckDB does not know.
+        InvalidInput: unless it is text with the directives of a whole day or of a time of day, and none that DuckDB does
+            not know.
     """
     found = re.findall(r"%(-?.?)", format.replace("%%", "")) if isinstance(format, str) else []
     bare = {f.removeprefix("-") for f in found}
     known = bare <= DAYS | CLOCK and all(f[1:] in BARE for f in found if f.startswith("-"))
-    if not (known and bare & {"Y", "y"} and ("j" in bare or ("d" in bare and bare & {"m", "b", "B"}))):
+    a_day = bare & {"Y", "y"} and ("j" in bare or ("d" in bare and bare & {"m", "b", "B"}))
+    a_time = "M" in bare and ("H" in bare or {"I", "p"} <= bare) and not bare & (DAYS | {"z"})
+    if not (known and (a_day or a_time)):
         raise InvalidInput(
-            f"column {name!r}: format: expected the directives of a day, as in '%d.%m.%Y' or '%Y-%m-%dT%H:%M:%SZ', got "
-            f"{format!r}."
+            f"column {name!r}: format: expected the directives of a day, as in '%d.%m.%Y' or '%Y-%m-%dT%H:%M:%SZ', or of a "
+            f"time of day, as in '%H:%M', got {format!r}."
         )
     return format
+
+
+def of_day(format: str) -> bool:
+    """Whether a format writes days, or days and times, and not times of day alone."""
+    return bool(_directives(format) & DAYS)
 
 
 def in_utc(format: str) -> bool:
@@ -176,14 +191,14 @@ def in_utc(format: str) -> bool:
 
 
 def written(schema: pa.Schema) -> str:
-    """List the columns of a synthetic file for a SELECT that writes text, with dates and datetimes in their format.
+    """List the columns of a synthetic file for a SELECT that writes text, with dates and times in their format.
 
     Example:
         >>> written(pa.schema([pa.field("born", pa.date32(), metadata={FORMAT: "%d.%m.%Y"})]))
         'strftime("born", \\'%d.%m.%Y\\') AS "born"'
     """
     return ", ".join(
-        f"strftime({quoted(f.name)}, {literal(f.metadata[FORMAT].decode())}) AS {quoted(f.name)}"
+        f"{_text(quoted(f.name), f.metadata[FORMAT].decode())} AS {quoted(f.name)}"
         if f.metadata and FORMAT in f.metadata
         else readable(pa.schema([f]))
         for f in schema
@@ -191,7 +206,7 @@ def written(schema: pa.Schema) -> str:
 
 
 def _dateable(name: str, kind: str, source: Source) -> bool:
-    """Whether a column may have a format: dates and datetimes, and text of which nobody declared what it is."""
+    """Whether a column may have a format: dates and times, and text of which nobody declared what it is."""
     return kind in TEMPORAL or (kind == "VARCHAR" and name not in source.told.others)
 
 
@@ -213,7 +228,7 @@ def _plausible(con: duckdb.DuckDBPyConnection, read: words.Read, names: list[str
 def _formats(cell: str) -> list[str]:
     shape = SHAPE.fullmatch(cell)
     if shape is None:
-        return []
+        return [t for t in TIMES if _looks(cell, t)]
     dates = [d for d in DATES if _looks(shape["date"], d)]
     if shape["time"] is None:
         return dates
@@ -273,10 +288,19 @@ def _as_read(
 
 
 def _value(name: str, format: str) -> str:
-    directives = set(re.findall(r"%-?(.)", format.replace("%%", "")))
-    kind = "DATE" if not directives & CLOCK else TEMPORAL[2] if in_utc(format) else "TIMESTAMP"
+    moment = TEMPORAL[2] if in_utc(format) else "TIMESTAMP"
+    kind = "TIME" if not of_day(format) else moment if _directives(format) & CLOCK else "DATE"
     return f"CAST(try_strptime({quoted(name)}, {literal(format)}) AS {kind})"
 
 
+def _directives(format: str) -> set[str]:
+    return set(re.findall(r"%-?(.)", format.replace("%%", "")))
+
+
+def _text(value: str, format: str) -> str:
+    """Write a date or time in its format; DuckDB formats a time of day only with a day before it."""
+    return f"strftime({value if of_day(format) else f'DATE {literal(NO_DAY)} + {value}'}, {literal(format)})"
+
+
 def _same(name: str, format: str) -> str:
-    return f"{quoted(name)} IS NOT DISTINCT FROM strftime({_value(name, format)}, {literal(format)})"
+    return f"{quoted(name)} IS NOT DISTINCT FROM {_text(_value(name, format), format)}"

@@ -76,7 +76,9 @@ def test_the_learning_rate_that_training_took_is_a_fact_of_the_generator(bench, 
 
     took = []
     inner = descent.inner_optimizer
-    monkeypatch.setattr(descent, "inner_optimizer", lambda w, spec, r: took.append(spec.learning_rate) or inner(w, spec, r))
+    monkeypatch.setattr(
+        descent, "inner_optimizer", lambda w, spec, r: took.append(spec.learning_rate) or inner(w, spec, r)
+    )
     settings = {} if given is None else {"learning_rate": given}
     released(bench, training={"method": "autoregressive", "max_epochs": 1, "settings": settings})
     _, facts = generator(bench)

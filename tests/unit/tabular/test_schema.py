@@ -120,7 +120,7 @@ def test_declared_facts_are_kept_and_named() -> None:
             {"seen": {"format": "dd.mm.yyyy"}},
             r"column 'seen': format: expected the directives of a day, .* got 'dd.mm.yyyy'",
         ),
-        ({"name": {"format": "%d.%m.%Y"}}, r"column 'name': format needs dates or datetimes; storage type string is"),
+        ({"name": {"format": "%d.%m.%Y"}}, r"column 'name': format needs dates, datetimes or times of day; storage"),
         (
             {"logged": {"format": "%d.%m.%Y %H:%M"}},
             r"column 'logged': format: .* are written in UTC, so it should end in Z",

@@ -1,10 +1,10 @@
-"""A synthetic CSV is written as the source was: dates and datetimes in the one format that all cells have."""
+"""A synthetic CSV is written as the source was: dates, datetimes and times of day in the one format that all cells have."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
 import duckdb
@@ -36,6 +36,17 @@ TEXT = [
     "%m/%d/%Y %I:%M %p",
 ]
 """Formats of dates, of datetimes without a zone and with one, and of what DuckDB takes for text."""
+CLOCK = [
+    "%H:%M",
+    "%-H:%M",
+    "%H:%M:%S",
+    "%-H:%M:%S",
+    "%H:%M:%S.%g",
+    "%H:%M:%S.%f",
+    "%I:%M %p",
+    "%-I:%M %p",
+    "%I:%M:%S %p",
+]
 
 
 def moments(rows: int = ROWS) -> list[datetime]:
@@ -43,7 +54,7 @@ def moments(rows: int = ROWS) -> list[datetime]:
     return [datetime(2013, 1, 1) + timedelta(microseconds=int(u)) for u in rng.integers(0, 366 * 86_400_000_000, rows)]
 
 
-def spelled(moment: date, format: str) -> str:
+def spelled(moment: date | time, format: str) -> str:
     """Python's own strftime, which has no milliseconds."""
     return moment.strftime(format.replace("%g", f"{getattr(moment, 'microsecond', 0) // 1000:03d}"))
 
@@ -91,6 +102,59 @@ def test_dates_and_datetimes_come_back_as_the_source_wrote_them(tmp_path: Path, 
     assert cells(tmp_path / "out.csv") == [spelled(d, format) for d in drawn]
     again = snapshot(tmp_path / "out.csv")
     assert again.schema == taken.schema, "whoever reads the source can read the synthetic file"
+
+
+@pytest.mark.parametrize("null", ["", "NA"])
+@pytest.mark.parametrize("format", CLOCK)
+def test_times_of_day_come_back_as_the_source_wrote_them(tmp_path: Path, format: str, null: str) -> None:
+    source_cells = [spelled(m, format) if i % 9 else null for i, m in enumerate(moments())]
+    taken = snapshot(csv_file(tmp_path, source_cells))
+    column = taken.schema["seen"]
+    assert (column.kind, column.format, column.storage) == (Kind.DURATION, format, "time64[us]")
+    kept = [t for t in hours(pq.read_table(taken.path)["seen"]) if t is not None]
+    assert sorted(spelled(t, format) for t in kept) == sorted(c for c in source_cells if c != null)
+    synthetic = synthesized(taken, tmp_path / "out.csv")
+    drawn = pq.read_table(synthetic)["seen"].to_pylist()
+    assert {type(t) for t in drawn} == {time, type(None)}, "Parquet keeps real types"
+    assert cells(tmp_path / "out.csv") == ["" if t is None else spelled(t, format) for t in drawn]
+
+
+def hours(lengths: pa.ChunkedArray) -> list[time | None]:
+    """What a snapshot holds for times of day: microseconds since midnight."""
+    return pa.array(lengths.to_pylist(), pa.int64()).cast(pa.time64("us")).to_pylist()
+
+
+@pytest.mark.parametrize("facts", [{"format": "%H:%M"}, {"kind": "duration", "format": "%H:%M"}], ids=str)
+def test_times_of_day_are_written_in_a_declared_format(tmp_path: Path, facts: dict) -> None:
+    path = csv_file(tmp_path, [spelled(m, "%H:%M") for m in moments()])
+    taken = snapshot(path, {"seen": facts})
+    assert (taken.schema["seen"].storage, taken.schema["seen"].format) == ("time64[us]", "%H:%M")
+    with pytest.raises(InvalidInput, match="not every cell is written as '%H:%M:%S' says"):
+        snapshot(path, {"seen": facts | {"format": "%H:%M:%S"}})
+    table = pa.table({"n": range(ROWS), "seen": pa.array([m.time() for m in moments()], pa.time64("us"))})
+    synthesized(take(table, tmp_path / "parquet", {"seen": facts}), tmp_path / "out.csv")
+    assert all(re.fullmatch(r"\d\d:\d\d", c) for c in cells(tmp_path / "out.csv"))
+
+
+@pytest.mark.parametrize(
+    ("kept", "format", "told"),
+    [
+        (time(9, 30), "%d.%m.%Y", "one of days; storage type .* takes a time of day alone, as in %H:%M"),
+        (date(2013, 4, 25), "%H:%M", "one of times of day; storage type .* takes a day, as in %d.%m.%Y"),
+        (9.5, "%H:%M", "format needs dates, datetimes or times of day; storage type double is none"),
+    ],
+    ids=["a day for times", "a time for days", "numbers"],
+)
+def test_a_format_of_another_kind_of_value_is_refused(tmp_path: Path, kept: object, format: str, told: str) -> None:
+    with pytest.raises(InvalidInput, match=f"column 'seen': .*{told}"):
+        take(pa.table({"n": range(40), "seen": [kept] * 40}), tmp_path, {"seen": {"format": format}})
+
+
+def test_text_with_one_cell_that_is_no_such_time_stays_text(tmp_path: Path) -> None:
+    usual = [spelled(m, "%I:%M %p") for m in moments(120)]
+    assert snapshot(csv_file(tmp_path / "a", [*usual, "noon"])).schema["seen"].storage == "string"
+    declared: Declared = {"seen": {"kind": "category"}}
+    assert snapshot(csv_file(tmp_path / "b", usual), declared).schema["seen"].storage == "string"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +264,21 @@ def test_a_declared_format_that_cells_are_not_written_in_is_refused_without_a_ce
 
 
 @pytest.mark.parametrize(
-    "format", ["%d.%m", "d.m.Y", "%Y-%m-%d %Q", "%", "%-b %d %Y", "%Y-%m-%", 20130425, "%H:%M", "%d.%m.%%Y", ""]
+    "format",
+    [
+        "%d.%m",
+        "d.m.Y",
+        "%Y-%m-%d %Q",
+        "%",
+        "%-b %d %Y",
+        "%Y-%m-%",
+        20130425,
+        "%H",
+        "%I:%M",
+        "%H:%M %z",
+        "%d.%m.%%Y",
+        "",
+    ],
 )
 def test_a_format_that_is_none_is_refused_for_every_source(tmp_path: Path, format: object) -> None:
     told = r"column 'seen': format: expected the directives of a day, as in '%d\.%m\.%Y'"

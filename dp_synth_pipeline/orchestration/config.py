@@ -224,6 +224,11 @@ class TableSettings(dg.Model, dg.Resolvable):
             raise InvalidInput(
                 "validation: holdout: it is the source itself, whose rows are learnt from; name rows that never are."
             )
+        if self.training.public is not None and shown(self.source) == shown(self.training.public):
+            raise InvalidInput(
+                "training: public: it is the source itself, and learning from it free would undo its protection; name a "
+                "table that is public."
+            )
         return self
 
     @model_validator(mode="after")

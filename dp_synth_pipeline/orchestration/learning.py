@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from dp_synth_pipeline.orchestration.restricted import private
 from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
 from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.audit import Audit
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from dp_synth_pipeline.tabular import nulls, source
 from dp_synth_pipeline.tabular.codec import TableCodec
@@ -117,13 +119,14 @@ class Learner(ABC):
         uri = self.settings.training.public
         if uri is None:
             raise InvalidInput("start: public needs a table that you declare public: training: {public: FILE}.")
-        schema = self.refresh.table_schema()
+        schema, unit = self.refresh.table_schema(), self.settings.privacy_unit.column
         with TemporaryDirectory() as folder:
-            found = source.snapshot(
+            found = source.snapshot(  # the unit's column is left out as there, so that the same rows are known again
                 source.parse(uri, self.settings.columns),
                 Path(folder) / "public.parquet",
                 declared=self.settings.columns,
                 nulls=self.settings.nulls,
+                unit=PrivacyUnit(unit, max_rows=sys.maxsize) if unit else PrivacyUnit(),
             )
             if accounts := self._protected_by(found.digest):
                 raise InvalidInput(

@@ -104,7 +104,10 @@ def parse(uri: str, declared: Mapping[str, Any] | None = None, where: str | None
     Raises:
         InvalidInput: for an unknown form, a file that does not exist or a filter that looks beyond its row.
     """
-    return replace(_parse(uri, declared), uri=shown(uri), where=None if where is None else predicate.check(where))
+    found, judged = _parse(uri, declared), None if where is None else predicate.check(where)
+    if judged is not None and engines.runs_duckdb(found.warehouse):
+        predicate.check_parsed(judged)
+    return replace(found, uri=shown(uri), where=judged)
 
 
 def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:

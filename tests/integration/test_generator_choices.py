@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from dp_synth_pipeline.model import artifact
 from dp_synth_pipeline.privacy import accountant
@@ -138,11 +139,38 @@ def test_a_public_table_with_other_columns_is_refused_by_name(bench):
     assert "column" in failure(result).user_failure_data.description
 
 
-def test_the_protected_source_itself_is_refused_as_a_public_start(bench):
+def test_the_protected_source_itself_is_no_public_start(bench):
     training = {"start": "public", "public": str(bench.folder / "people.parquet"), "max_epochs": 1}
-    result = bench.refresh(training=training)
+    with pytest.raises(ValidationError, match="training: public: it is the source itself"):
+        bench.refresh(training=training)
+
+
+@pytest.mark.parametrize("unit", [{}, {"unit": {"column": "person", "max_rows": 2}}], ids=["row", "person"])
+def test_a_copy_of_the_protected_source_is_refused_as_a_public_start(bench, unit):
+    copy = bench.folder / "copy.parquet"
+    copy.write_bytes((bench.folder / "people.parquet").read_bytes())
+    bench.ledger.open_account(
+        "units", epsilon=10.0, delta=1e-4, why="test", **unit and {"unit": "person", "max_rows": 2}
+    )
+    training = {"start": "public", "public": str(copy), "max_epochs": 1}
+    result = bench.refresh(training=training, account="units", **unit)
     assert not result.success
-    assert "is what account people protects" in failure(result).user_failure_data.description
+    assert "is what account units protects" in failure(result).user_failure_data.description
+
+
+def test_all_rows_of_a_public_tables_units_teach(bench, monkeypatch):
+    from dp_synth_pipeline.model import initialization
+
+    seen, begin = [], initialization.begin
+    monkeypatch.setattr(initialization, "begin", lambda *a, **m: seen.append(m["public"]) or begin(*a, **m))
+    public = people(300)
+    public["person"] //= 10  # units of more rows than those of the source may have
+    public.to_parquet(bench.folder / "public.parquet")
+    bench.ledger.open_account("units", epsilon=10.0, delta=1e-4, why="test", unit="person", max_rows=2)
+    training = {"start": "public", "public": str(bench.folder / "public.parquet"), "max_epochs": 1}
+    result = bench.refresh(training=training, account="units", unit={"column": "person", "max_rows": 2})
+    assert result.success, failure(result)
+    assert [len(codes) for codes in seen] == [300]
 
 
 def test_looks_that_see_no_progress_end_training_and_give_back_its_steps(bench, monkeypatch):

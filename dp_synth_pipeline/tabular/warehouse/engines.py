@@ -62,6 +62,11 @@ def engine(uri: str) -> Warehouse | None:
     return Delta(uri) if not scheme and Delta(uri or ".").exists else None
 
 
+def runs_duckdb(table: Warehouse | None) -> bool:
+    """Whether DuckDB applies a filter to the rows: of files, of its own tables and of Delta Lake."""
+    return table is None or isinstance(table, Delta)
+
+
 def stage(table: Warehouse, columns: Sequence[str], where: str | None, path: Path) -> None:
     """Stream rows into a Parquet file that only its owner can read, batch by batch."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))

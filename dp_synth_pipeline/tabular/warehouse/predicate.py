@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
 
 from dp_synth_pipeline.errors import InvalidInput
 
-_BEYOND_THE_ROW = re.compile(r"(?i)\b(select|table|over|\w*_to_xml\w*|dblink\w*|query\w*)\b")
+_BEYOND_THE_ROW = re.compile(
+    r"(?i)\b(select|from|table|values|with|over|(?:un)?pivot|ctid|\w*_to_xml\w*|dblink\w*|query\w*)\b"
+)
+_OF_THE_ROW = re.compile(r"(?i)\bdistinct\s+from\b|\b(?:extract|substring|trim|overlay)\s*\([^()]*?\bfrom\b")
+"""Where FROM begins no subquery."""
+
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[\w .-]*`")
+_OTHER_QUOTES = re.compile(r"#|`|\$\w*\$")
+"""What begins a comment or a quotation in one engine or another, so that we might take for text what runs."""
+
+_ONE_ROW = {
+    *("BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON"),
+    *("CONJUNCTION", "CONSTANT", "FUNCTION", "LAMBDA", "OPERATOR", "TYPE"),
+}
+"""The expressions of DuckDB's parser that read one row: no SUBQUERY and no WINDOW."""
+
+WANTED = "write a predicate of one row's columns, as in \"visit_date >= '2024-01-01'\""
 
 
 def check(text: str) -> str:
@@ -22,20 +43,52 @@ def check(text: str) -> str:
         >>> check("visit_date >= '2024-01-01'")
         "visit_date >= '2024-01-01'"
     """
-    wanted = "write a predicate of one row's columns, as in \"visit_date >= '2024-01-01'\""
     if not text.strip():
-        raise InvalidInput(f"filter: it is blank; remove it, or {wanted}.")
-    for mark in (";", "--", "/*", "\\", "$$"):
+        raise InvalidInput(f"filter: it is blank; remove it, or {WANTED}.")
+    for mark in (";", "--", "/*", "\\", "'''", '"""'):
         if mark in text:
-            raise InvalidInput(f"filter: {mark!r} may not stand in it, since it could end the predicate; {wanted}.")
-    bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", "''", text)
-    if found := _BEYOND_THE_ROW.search(bare):
+            raise InvalidInput(f"filter: {mark!r} may not stand in it, since it could end the predicate; {WANTED}.")
+    bare = _QUOTED.sub("''", re.sub(r'(?i)"ctid"', "ctid", text))  # where a row lies: PostgreSQL's, quoted or not
+    if found := _OTHER_QUOTES.search(bare):
         raise InvalidInput(
-            f"filter: {found.group(0)!r} would look at other rows, so that one person could move many; {wanted}."
+            f"filter: {found.group(0)!r} may not stand in it, since it could hide a part of it; {WANTED}."
         )
+    if found := _BEYOND_THE_ROW.search(_OF_THE_ROW.sub("", bare)):
+        raise _beyond(found.group(0))
     if _unbalanced(bare):
-        raise InvalidInput(f"filter: its brackets or quotes do not match; {wanted}.")
+        raise InvalidInput(f"filter: its brackets or quotes do not match; {WANTED}.")
     return text.strip()
+
+
+def check_parsed(text: str) -> None:
+    """Refuse what DuckDB, which is to run the predicate, parses as more than expressions of one row.
+
+    Raises:
+        InvalidInput: for a subquery, a window, a function of somebody's own, or what is no predicate.
+    """
+    said = duckdb.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM t WHERE ({text})"]).fetchall()[0][0]
+    parsed = json.loads(said)
+    if parsed["error"]:
+        raise InvalidInput(f"filter: DuckDB cannot parse it; {WANTED}.")
+    for node in _nodes(parsed["statements"][0]["node"]["where_clause"]):
+        if node["class"] not in _ONE_ROW:
+            raise _beyond(node["class"].replace("_", " ").lower())
+        if node.get("schema") or node.get("catalog"):
+            raise _beyond(f"the function {node['function_name']}")
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        if "class" in tree:
+            yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _nodes(part)
+
+
+def _beyond(what: str) -> InvalidInput:
+    return InvalidInput(f"filter: {what!r} could look at other rows, so that one person could move many; {WANTED}.")
 
 
 def _unbalanced(bare: str) -> bool:

@@ -18,10 +18,28 @@ ROWS = pa.table({"age": [30, 40, 50, None], "city": ["Rome", "Oslo", "Rome", Non
 
 @pytest.mark.parametrize(
     "text",
-    ["age > 1", "visit_date >= '2024-01-01'", "kind = 'select'", '"over" = 1', "(a > 1) AND (b < 2)", "n = 'it''s'"],
+    [
+        *(
+            "age > 1",
+            "visit_date >= '2024-01-01'",
+            "kind = 'select'",
+            '"over" = 1',
+            "(a > 1) AND (b < 2)",
+            "n = 'it''s'",
+        ),
+        *("age IS NOT DISTINCT FROM 3", "extract(year FROM d) = 2020", "trim(BOTH ' ' FROM n) = 'from'", "`from` = 1"),
+        *(
+            "a BETWEEN 1 AND 2 OR n IN ('x', 'y')",
+            "d > DATE '2020-01-01' - INTERVAL 1 YEAR",
+            "n LIKE '#1%' OR n = '$5'",
+        ),
+        "CASE WHEN a > 1 THEN TRUE ELSE a::INT = 0 END",
+    ],
 )
 def test_a_predicate_of_a_row_is_taken(text):
     assert predicate.check(f" {text} ") == text
+    if "`" not in text:  # BigQuery's
+        predicate.check_parsed(text)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +59,59 @@ def test_a_predicate_of_a_row_is_taken(text):
         "(a > 1",
         "a = 'open",
         "a = $$x$$",
+        "EXISTS (FROM source_unfiltered u WHERE u.age > 90)",
+        "age IN (FROM range(30))",
+        "age IN (VALUES (1))",
+        "age IN (PIVOT t ON x USING sum(y))",
+        "extract(year FROM (FROM t)) = 2020",
+        "age > ALL (WITH q AS (FROM t) FROM q)",
+        "ctid < '(0,9)'::tid",
+        '"CTID" IS NULL OR "ctid" < \'(0,9)\'::tid',
     ],
 )
 def test_anything_else_is_refused(text):
     with pytest.raises(InvalidInput, match="filter: "):
         predicate.check(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$a$'$a$ < 'x' AND EXISTS (FROM t) AND 'y' < $a$'$a$",
+        "a = 1 # ' \n OR EXISTS (FROM t) # '",
+        "`a'b` = 'x' OR EXISTS (FROM t) OR 'y' = `a'b`",
+        "'''a'b''' = 'x' OR EXISTS (FROM t) OR 'y' = '''a'b'''",
+    ],
+    ids=["dollars", "a comment of BigQuery", "a name of BigQuery", "three quotes"],
+)
+def test_no_engines_own_quotes_hide_a_subquery(text):
+    with pytest.raises(InvalidInput, match="may not stand in it"):
+        predicate.check(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXISTS (FROM t)",
+        "age IN (DESCRIBE t)",
+        "age IN (SUMMARIZE t)",
+        "row_number() OVER () < 3",
+        "age > ANY (SHOW TABLES)",
+        "lake.s.above_mean(age)",
+        "COLUMNS(*) > 1",
+        "age >",
+    ],
+)
+def test_what_duckdb_parses_as_more_than_expressions_of_a_row_is_refused(text):
+    with pytest.raises(InvalidInput, match="filter: "):
+        predicate.check_parsed(text)
+
+
+@pytest.mark.parametrize("text", ["NOT EXISTS (SUMMARIZE t)", "age IN (DESCRIBE source_unfiltered)"])
+def test_a_filter_on_files_is_parsed_before_they_are_opened(uri, text):
+    predicate.check(text)  # no word of it is forbidden
+    with pytest.raises(InvalidInput, match="could look at other rows"):
+        source.parse(uri, where=text)
 
 
 @pytest.fixture(params=["csv", "parquet", "duckdb", "folder"])

@@ -118,6 +118,8 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
         facts["categories"] = tuple(str(v).lower() if v is True or v is False else str(v) for v in facts["categories"])
     elif kind is Kind.ORDINAL and not pa.types.is_integer(arrow_type):
         raise InvalidInput(f"column {name!r}: ordinal text needs its order, as in 'categories: [low, middle, high]'.")
+    if pa.types.is_time(arrow_type):
+        _check_clocks(name, facts)
     for end in ("lower", "upper"):
         facts[end] = _bound(kind, facts.get(end), f"column {name!r}: {end}")
     if kind is Kind.CONSTANT and "constant" not in facts:
@@ -150,6 +152,16 @@ def _bound(kind: Kind, value: Any, what: str) -> Any:
         return value
     expected = "a date, as in 2024-01-31" if wanted is not None else "a finite number" if kind.numeric else "no bound"
     raise InvalidInput(f"{what}: a column of kind {kind} takes {expected}, got {value!r}.")
+
+
+def _check_clocks(name: str, facts: dict[str, Any]) -> None:
+    """Refuse a bare number for a time of day: it is what YAML makes of 18:30 without quotes, in minutes."""
+    for fact in ("lower", "upper", "constant"):
+        if isinstance(facts.get(fact), (int, float)):
+            raise InvalidInput(
+                f"column {name!r}: {fact}: a time of day goes in quotes, as in {fact}: '18:30'; without them YAML reads a "
+                f"number, and found {facts[fact]}."
+            )
 
 
 def _check_constant(value: Any, arrow_type: pa.DataType, name: str) -> None:

@@ -5,6 +5,7 @@ Storage types are public: a kind follows from them or from a declaration, never 
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
@@ -167,8 +168,12 @@ def parse_storage(storage: str) -> pa.DataType:
     return pa.type_for_alias(storage)
 
 
+CLOCK = re.compile(r"\d{1,2}:\d{2}")
+"""Hours and minutes, of which pandas wants seconds too."""
+
+
 def duration(value: Any) -> timedelta:
-    """Read a declared duration: a `timedelta`, seconds as a number, or text such as `2 days 03:00:00` or `PT36H`.
+    """Read a declared duration: a `timedelta`, seconds as a number, or text such as `2 days 03:00:00`, `PT36H` or `18:30`.
 
     Raises:
         ValueError: if it is none of these.
@@ -180,7 +185,8 @@ def duration(value: Any) -> timedelta:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError("not a duration")
     try:
-        found = pd.Timedelta(value) if isinstance(value, str) else pd.Timedelta(seconds=value)
+        text = f"{value}:00" if isinstance(value, str) and CLOCK.fullmatch(value) else value
+        found = pd.Timedelta(text) if isinstance(text, str) else pd.Timedelta(seconds=text)
     except OverflowError as error:
         raise ValueError("too long a duration") from error
     if not isinstance(found, pd.Timedelta):

@@ -52,7 +52,8 @@ def suggest(column: Column, profile: ColumnProfile, population: int) -> Suggesti
     Args:
         population: the noisy number of units, to tell running numbers.
     """
-    draft = _Draft({"kind": str(column.kind)})
+    # Times of day are told from the cells themselves; declared as durations, a CSV's would be read as lengths of time.
+    draft = _Draft({} if pa.types.is_time(column.arrow_type) else {"kind": str(column.kind)})
     if profile.null_rate >= 1:
         return Suggestion({"kind": str(Kind.EXCLUDED)}, ("holds nothing but nulls",))
     if column.kind.numeric:

@@ -68,7 +68,7 @@ def is_code(name: str) -> str:
 
 def value(name: str, kind: str) -> str:
     """Write the value of a cell of a column that `find` found."""
-    return f"CASE WHEN {is_null(name)} THEN NULL ELSE CAST({quoted(name)} AS {kind}) END"
+    return f"CASE WHEN {is_null(name)} THEN NULL ELSE CAST(trim({quoted(name)}) AS {kind}) END"
 
 
 def _uncoded(name: str, kind: str, numbers: Collection[str]) -> str:
@@ -89,8 +89,8 @@ def _number(name: str) -> str:
 
 
 def _time(name: str) -> str:
-    clock = f"regexp_full_match(trim({quoted(name)}), '[0-9]{{1,2}}:[0-9]{{2}}:[0-9]{{2}}(\\.[0-9]+)?')"
-    return f"({clock} AND TRY_CAST({quoted(name)} AS TIME) IS NOT NULL)"
+    clock = f"regexp_full_match(trim({quoted(name)}), '[0-9]{{1,2}}:[0-9]{{2}}(:[0-9]{{2}}(\\.[0-9]+)?)?')"
+    return f"({clock} AND TRY_CAST(trim({quoted(name)}) AS TIME) IS NOT NULL)"
 
 
 def _truth(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from dp_synth_pipeline.model.generation import Generator
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration import cli
+from dp_synth_pipeline.orchestration.assets import one_run_audit
 
 CARDS = (4, 3)
 SPEC = GeneratorSpec(hidden=4, embedding=2)
@@ -26,10 +28,11 @@ def _few_canaries(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(one_run_attack, "attack", lambda *plan, device: honest(*plan, canaries=400, device="cpu"))
 
 
-def released(store: Path) -> Path:
+def released(store: Path, partition: str = "", **facts: float) -> Path:
     """Put a generator in a table's folder that says it was trained by `FACTS`."""
-    folder = store / "releasable/people"
-    artifact.save(folder / "generator", Generator(AutoregressiveNetwork(CARDS, SPEC).eval(), None), SPEC, FACTS)
+    folder = store / "releasable/people" / partition
+    network = Generator(AutoregressiveNetwork(CARDS, SPEC).eval(), None)
+    artifact.save(folder / "generator", network, SPEC, FACTS | facts)
     return folder
 
 
@@ -72,6 +75,31 @@ def test_a_table_without_a_generator_is_told_so(
 ) -> None:
     assert shell(monkeypatch, tmp_path, "audit", "nobody") == 2
     assert "no claim to audit" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_attacked_training_takes_the_learning_rate_that_the_released_one_took(tmp_path: Path, monkeypatch) -> None:
+    took, inner = [], descent.inner_optimizer
+    monkeypatch.setattr(
+        descent, "inner_optimizer", lambda w, spec, r: took.append(spec.learning_rate) or inner(w, spec, r)
+    )
+    one_run_audit.audit(released(tmp_path, learning_rate=0.0123) / "generator", "cpu")
+    assert took == [0.0123]
+
+
+def test_of_a_partitioned_table_the_named_partition_is_audited_or_the_one_released_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = [(f"2026-0{i}-01", released(tmp_path / "store", f"partition=2026-0{i}-01", steps=8 * i)) for i in (3, 1, 2)]
+    for age, (_, folder) in enumerate(reversed(named)):
+        os.utime(folder / "generator", (1e9 - age, 1e9 - age))
+    claimed = {}
+    for key in ("", *(k for k, _ in named)):
+        assert shell(monkeypatch, tmp_path, "audit", "people", "--json", *(["--partition", key] if key else [])) == 0
+        claimed[key] = json.loads(capsys.readouterr().out)["claimed"]
+    assert claimed[""] == claimed["2026-02-01"]
+    assert claimed["2026-01-01"] < claimed["2026-02-01"] < claimed["2026-03-01"]
+    assert all((folder / "one_run_audit.json").exists() for _, folder in named)
+    assert shell(monkeypatch, tmp_path, "audit", "people", "--partition", "2026-09-01") == 2
 
 
 def test_the_job_is_there_only_if_asked_for_and_runs_without_a_charge(bench) -> None:

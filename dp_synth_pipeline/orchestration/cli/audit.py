@@ -8,22 +8,23 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dp_synth_pipeline.orchestration.assets.one_run_audit import FILE, audit
+from dp_synth_pipeline.orchestration.assets.one_run_audit import audit, latest
 from dp_synth_pipeline.orchestration.resources import StoreResource
-from dp_synth_pipeline.tabular import sink
 
 
 def one_run(
     table: Annotated[str, typer.Argument(help="A table whose generator was released.")],
+    partition: Annotated[
+        str,
+        typer.Option("--partition", metavar="KEY", help="Of a partitioned table; without it, the one released last."),
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
 ) -> None:
     """Train once on a made-up table with canaries, guess who was in, and bound epsilon from below. Charges nothing.
 
     Exit code 1 if more is proved than was claimed. Example: dp-synth audit visits
     """
-    folder = StoreResource().get().releasable(table)
-    found = audit(folder / "generator")
-    sink.write_text(json.dumps(found, indent=1), folder / FILE)
+    found = audit(latest(StoreResource().get().releasable(table), partition))
     if as_json:
         typer.echo(json.dumps(found, indent=1))
     else:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import sink, source
@@ -18,6 +19,7 @@ from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 from dp_synth_pipeline.tabular.rules import enforced, holds, parse
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
+from dp_synth_pipeline.tabular.suggest import suggest
 from dp_synth_pipeline.validation import binning, frames
 from dp_synth_pipeline.validation.expectations import suite_for
 from dp_synth_pipeline.validation.run import validate
@@ -83,7 +85,9 @@ def test_times_that_noise_hides_are_spread_over_the_day_and_bounds_hold(tmp_path
     assert failed == {"at__domain", "at__nulls"}
 
 
-@pytest.mark.parametrize(("constant", "good"), [("08:30:00", True), (3600, True), ("25:00:00", False), ("noon", False)])
+@pytest.mark.parametrize(
+    ("constant", "good"), [("08:30:00", True), ("8:30", True), ("25:00:00", False), ("noon", False)]
+)
 def test_a_constant_is_a_time_of_the_day(tmp_path: Path, constant: Any, good: bool) -> None:
     facts = {"nulls": "constant", "constant": constant}
     if not good:
@@ -92,6 +96,33 @@ def test_a_constant_is_a_time_of_the_day(tmp_path: Path, constant: Any, good: bo
         return
     table, found, schema = drawn(taken(tmp_path, facts=facts), quiet(ROWS))
     assert all(r.passed for r in validate(table, suite_for(schema, found, table.num_rows)))
+
+
+@pytest.mark.parametrize("fact", ["lower", "upper", "constant"])
+def test_a_bare_number_is_refused_since_yaml_makes_one_of_a_time_without_quotes(tmp_path: Path, fact: str) -> None:
+    with pytest.raises(
+        InvalidInput, match=f"{fact}: a time of day goes in quotes, as in {fact}: '18:30'; .* found 1110"
+    ):
+        taken(tmp_path, facts={fact: yaml.safe_load("18:30")})
+
+
+@pytest.mark.parametrize("cells", [["10:30", "10:30:15"], ["10:30 ", "9:05"], ["9:05", "10:30", "08:00:00.5"]], ids=str)
+def test_times_beside_a_word_for_null_are_times_in_whatever_formats(tmp_path: Path, cells: list[str]) -> None:
+    (tmp_path / "t.csv").write_text("at\n" + "\n".join([*cells * 40, "NA"]))
+    found = source.snapshot(source.parse(str(tmp_path / "t.csv")), tmp_path / "s" / "s.parquet")
+    assert found.schema["at"].storage == "time64[us]"
+
+
+@pytest.mark.parametrize("cells", [["9:05 AM", "11:20 PM"], ["10:30", "NA"], ["10:30", "9:05:10"]], ids=str)
+def test_what_is_suggested_of_times_reads_them_as_before(tmp_path: Path, cells: list[str]) -> None:
+    (tmp_path / "t.csv").write_text("at,n\n" + "".join(f"{c},{i}\n" for i, c in enumerate(cells * 400)))
+    uri = str(tmp_path / "t.csv")
+    before = source.snapshot(source.parse(uri), tmp_path / "s" / "s.parquet")
+    facts = suggest(before.schema["at"], profile(before, quiet(before.units))["at"], before.units).facts
+    declared = yaml.safe_load(yaml.safe_dump({"at": facts}))
+    again = source.snapshot(source.parse(uri, declared), tmp_path / "s" / "again.parquet", declared=declared)
+    assert facts.keys() >= {"lower", "upper"}
+    assert (again.schema["at"].storage, again.schema["at"].format) == ("time64[us]", before.schema["at"].format)
 
 
 def test_a_csv_target_holds_times_as_a_csv_source_does(tmp_path: Path) -> None:
@@ -107,7 +138,7 @@ def test_rules_compare_times(tmp_path: Path) -> None:
     micros = rng.integers(0, 1440, (3, 400)) * MINUTE
     names = dict(zip(("opens", "closes", "late"), micros, strict=True))
     table = pa.table({n: pa.array(m).cast(pa.time64("us")) for n, m in names.items()})
-    rules = [parse("opens <= closes"), parse("late >= '18:00:00'")]
+    rules = [parse("opens <= closes"), parse("late >= '18:00'")]
     found = pa.concat_tables(enforced(lambda rows: table.take(rng.integers(0, 400, rows)), 300, rules, digits={}))
     assert all(holds(rule, found, {}).all() for rule in rules)
     assert found.schema == table.schema

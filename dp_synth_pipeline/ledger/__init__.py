@@ -13,7 +13,6 @@ events, never data.
 
 from __future__ import annotations
 
-from dp_synth_pipeline.ledger.advice import Forecast, forecast
 from dp_synth_pipeline.ledger.balance import Balance, Verification
 from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
 from dp_synth_pipeline.ledger.ledger import Ledger
@@ -24,11 +23,9 @@ __all__ = [
     "Ask",
     "Balance",
     "Entry",
-    "Forecast",
     "JournalRow",
     "Ledger",
     "Plan",
     "Release",
     "Verification",
-    "forecast",
 ]

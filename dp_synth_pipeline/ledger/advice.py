@@ -1,11 +1,10 @@
-"""What would fit instead: the most steps at this noise, the least noise at these steps, the dates that are reached."""
+"""What would fit instead: the most steps at this noise, the least noise at these steps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger.entry import Account
@@ -13,35 +12,6 @@ from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.privacy.filter import NANO
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """How many of the planned releases fit, and when the first one that does not is due.
-
-    Attributes:
-        fits: how many of the dates are reached.
-        first_refused: the date of the first release that would be refused; None if all fit.
-    """
-
-    fits: int
-    first_refused: datetime | None
-
-
-def forecast(capacity: int, dates: Sequence[datetime]) -> Forecast:
-    """Return how many of the releases due at `dates` fit an account that admits `capacity` more of them.
-
-    Example:
-        >>> days = [datetime(2030, 1, d) for d in (21, 7, 14)]
-        >>> forecast(2, days)
-        Forecast(fits=2, first_refused=datetime.datetime(2030, 1, 21, 0, 0))
-        >>> forecast(3, days).first_refused is None
-        True
-    """
-    if capacity < 0:
-        raise InvalidInput(f"capacity must be at least 0, got {capacity}.")
-    due = sorted(dates)
-    return Forecast(min(capacity, len(due)), due[capacity] if capacity < len(due) else None)
 
 
 def lines(account: Account, cost: int, epsilon: float, delta: float, events: Sequence[Event]) -> list[str]:

@@ -83,11 +83,6 @@ class Foretold:
         return next((due for due, fits in zip(self.dues, self.fits, strict=True) if not fits), None)
 
     @property
-    def largest(self) -> float:
-        """The largest epsilon that any of them asks for; 0 if none is due."""
-        return max((due.ask.epsilon for due in self.dues), default=0.0)
-
-    @property
     def blocks(self) -> Counter[str]:
         """How many of them each block would pay for."""
         return Counter(block for due in self.dues for block in due.ask.blocks)

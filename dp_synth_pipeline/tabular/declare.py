@@ -115,6 +115,10 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
             f"declare another kind, such as category or excluded."
         )
     if facts.get("categories") is not None:
+        if kind.learned and not kind.named:
+            raise InvalidInput(
+                f"column {name!r}: kind {kind} takes no categories; write kind: category or kind: ordinal."
+            )
         facts["categories"] = tuple(str(v).lower() if v is True or v is False else str(v) for v in facts["categories"])
     elif kind is Kind.ORDINAL and not pa.types.is_integer(arrow_type):
         raise InvalidInput(f"column {name!r}: ordinal text needs its order, as in 'categories: [low, middle, high]'.")

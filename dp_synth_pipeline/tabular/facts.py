@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -123,8 +123,3 @@ class TableSchema:
 
 def _metadata(column: Column) -> dict[bytes, bytes] | None:
     return None if column.format is None else {spelling.FORMAT: column.format.encode()}
-
-
-def with_nulls(schema: TableSchema, policy: NullPolicy) -> TableSchema:
-    """Return the schema with one null policy for every column."""
-    return TableSchema(tuple(replace(c, nulls=policy) for c in schema))

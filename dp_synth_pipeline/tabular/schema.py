@@ -9,7 +9,7 @@ The one door to three small rooms: `kinds`, `facts` and `declare`.
 from __future__ import annotations
 
 from dp_synth_pipeline.tabular.declare import build
-from dp_synth_pipeline.tabular.facts import Column, TableSchema, with_nulls
+from dp_synth_pipeline.tabular.facts import Column, TableSchema
 from dp_synth_pipeline.tabular.kinds import Kind, NullPolicy, OtherPolicy, format_storage, kind_of, parse_storage
 
 __all__ = [
@@ -22,5 +22,4 @@ __all__ = [
     "format_storage",
     "kind_of",
     "parse_storage",
-    "with_nulls",
 ]

@@ -17,14 +17,12 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, level
 from dp_synth_pipeline.validation import wording
 from dp_synth_pipeline.validation.card_pages import render_card, render_markdown
-from dp_synth_pipeline.validation.checks import CheckResult
 
 __all__ = [
     "CardFacts",
     "ReleaseCard",
     "content",
     "from_json",
-    "from_results",
     "render_card",
     "render_markdown",
     "to_json",
@@ -84,7 +82,7 @@ class CardFacts:
         reused_from: that release's id.
         public: one dict a column: `name`, `storage`, `kind`, `declared` (a dict of the facts a person declared).
         declared_by: who declared them.
-        checks: one dict a check: `name`, `passed`, `blocking`, `description`; `from_results` makes them.
+        checks: one dict a check: `name`, `passed`, `blocking`, `description`.
         description: what the table is, in a sentence.
         code_version, run_id, source_fingerprint (keyed), ledger_head: where it came from.
         release: the ledger's id of this release, or the id of its record if nothing was charged.
@@ -217,11 +215,6 @@ def _check_public(f: CardFacts) -> None:
         )
     if f.epsilon is not None or f.delta is not None or f.mechanisms or f.reused or f.account:
         raise InvalidInput("a card without a guarantee has no epsilon, delta, account or mechanism; leave them out.")
-
-
-def from_results(results: list[CheckResult]) -> list[dict[str, Any]]:
-    """Return check results in the form a card holds them."""
-    return [{"name": r.name, "passed": r.passed, "blocking": r.blocking, "description": r.description} for r in results]
 
 
 def to_json(card: ReleaseCard) -> str:

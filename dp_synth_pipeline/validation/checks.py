@@ -17,9 +17,6 @@ Kind = Literal["types", "domain", "range", "null_rate", "uniqueness", "row_count
 TYPE, DOMAIN, NULLS = "type", "domain", "nulls"
 """The check of each column: its storage type; its values; its nulls."""
 
-TABLE_CHECKS = ("columns", "row_count")
-"""The checks of the whole table."""
-
 GROUPS = {TYPE: "types", DOMAIN: "domains", NULLS: "nulls"}
 """The check that stands for all columns at once, when column names are not known ahead."""
 

@@ -70,22 +70,6 @@ def suite_json(checks: Sequence[Check], name: str = "synthetic") -> str:
     return json.dumps({"name": name, "expectations": expectations}, indent=2, ensure_ascii=False)
 
 
-def suite_from_json(text: str) -> list[Check]:
-    """Read back the checks that `suite_json` wrote, as a person may have edited them."""
-    return [
-        Check(
-            name=e["meta"]["check"],
-            column=e["meta"]["column"],
-            kind=e["meta"]["kind"],
-            blocking=e["severity"] == "critical",
-            description=e["description"],
-            expectation=e["type"],
-            kwargs=e["kwargs"],
-        )
-        for e in json.loads(text)["expectations"]
-    ]
-
-
 def _columns(names: list[str]) -> Check:
     text = f"The table has these {len(names)} columns, in this order: {', '.join(names)}."
     recipe = ("expect_table_columns_to_match_ordered_list", {"column_list": names})

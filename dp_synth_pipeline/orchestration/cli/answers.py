@@ -72,9 +72,9 @@ def _releases(book: Ledger, account: str, console: Console) -> None:
 
 def history(book: Ledger, account: str | None, console: Console) -> None:
     """Print the journal, oldest first."""
-    table = Table("n", "when", "what", "account", "hash", title="Journal", title_justify="left")
+    table = Table("n", "when", "what", "account", "by", "hash", title="Journal", title_justify="left")
     for row in book.history(account):
-        table.add_row(str(row.seq), row.at[:19], row.action, row.account or "", row.hash[:12])
+        table.add_row(str(row.seq), row.at[:19], row.action, row.account or "", row.who, row.hash[:12])
     console.print(table)
 
 

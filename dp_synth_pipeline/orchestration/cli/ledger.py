@@ -153,7 +153,7 @@ def show(
     account: Annotated[str | None, typer.Argument(help="One account; all of them without it.")] = None,
     ledger: Url = "",
 ) -> None:
-    """Show balances, and for one account every release and what each of its mechanisms cost."""
+    """Show balances, and for one account every release, plan and block, and what is still open; `export` has each charge."""
     answers.show(_book(ledger), account, Console())
 
 

@@ -26,7 +26,9 @@ def synthesize(
     source: Annotated[str, typer.Argument(help="CSV or Parquet file, or duckdb:///file.duckdb?table=schema.table.")],
     out: Annotated[Path, typer.Option(help="Where the synthetic table goes: .parquet or .csv.")],
     epsilon: Annotated[float | None, typer.Option(help="The most that this release may cost.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Default: 1 / N^1.2, at most 1e-5.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Default: 1 / N^1.2, at most the account's, and 1e-5 if it is opened here.")
+    ] = None,
     account: Annotated[str | None, typer.Option(help="The account to charge; default: the file's name.")] = None,
     open_account: Annotated[
         bool,

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-
 import pytest
 
 from dp_synth_pipeline.errors import AccountMismatch, BudgetExceeded, InvalidInput
-from dp_synth_pipeline.ledger import Ledger, forecast
+from dp_synth_pipeline.ledger import Ledger
 from tests.unit.ledger.stores import ask, sealed
 
 
@@ -51,14 +49,3 @@ def test_nothing_is_affordable_where_nothing_is_left(ledger: Ledger) -> None:
             ledger.affordable("f", **wrong)  # type: ignore[arg-type]
     with pytest.raises(AccountMismatch):
         ledger.capacity("f", epsilon=0.1, delta=1e-4)
-
-
-def test_a_forecast_names_the_first_date_that_is_not_reached() -> None:
-    weeks = [datetime(2030, 1, 7) + timedelta(weeks=n) for n in range(12)]
-    assert forecast(9, weeks[::-1]).first_refused == weeks[9]
-    assert (forecast(9, weeks).fits, forecast(40, weeks).fits) == (9, 12)
-    assert forecast(12, weeks).first_refused is None
-    assert forecast(0, weeks).first_refused == weeks[0]
-    assert forecast(3, []).fits == 0
-    with pytest.raises(InvalidInput):
-        forecast(-1, weeks)

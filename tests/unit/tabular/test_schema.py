@@ -72,7 +72,6 @@ def test_the_table_policy_holds_for_columns_that_declare_none() -> None:
     built = schema.build(STORAGE, {"name": {"nulls": "keep"}}, nulls="drop")
     assert built["name"].nulls is NullPolicy.KEEP
     assert built["age"].nulls is NullPolicy.DROP
-    assert {c.nulls for c in schema.with_nulls(built, NullPolicy.MEAN)} == {NullPolicy.MEAN}
 
 
 def test_declared_facts_are_kept_and_named() -> None:
@@ -101,6 +100,10 @@ def test_declared_facts_are_kept_and_named() -> None:
     ("declared", "message"),
     [
         ({"nme": {}}, r"'nme' is not in the source, which has: id, age"),
+        (
+            {"age": {"categories": [1, 2]}},
+            r"'age': kind integer takes no categories; write kind: category or kind: ordinal",
+        ),
         ({"age": {"bins": 3}}, r"column 'age': unknown fact 'bins'; known: .*categories"),
         ({"age": {"kind": "number"}}, r"column 'age': kind: expected one of category, .*, got 'number'"),
         ({"age": {"nulls": "least"}}, r"nulls: expected one of keep, mean, median, mode, drop, constant, got 'least'"),

@@ -16,11 +16,9 @@ from dp_synth_pipeline.validation.card import (
     CardFacts,
     ReleaseCard,
     from_json,
-    from_results,
     render_card,
     to_json,
 )
-from dp_synth_pipeline.validation.checks import CheckResult
 
 EVENTS = (
     DiscreteLaplace(40.0),
@@ -48,7 +46,7 @@ FACTS = CardFacts(
         {"name": "<script>alert(1)</script>", "storage": "int64", "kind": "integer", "declared": {"lower": 0}},
         {"name": "sector", "storage": "string", "kind": "category", "declared": {"categories": ["north", "south"]}},
     ],
-    checks=from_results([CheckResult("row_count", True, True, None, "The table has 20,000 rows.")]),
+    checks=[{"name": "row_count", "passed": True, "blocking": True, "description": "The table has 20,000 rows."}],
     code_version="0.1.0",
     run_id="run-1",
     source_fingerprint="hmac-1",

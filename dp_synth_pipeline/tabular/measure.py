@@ -253,8 +253,11 @@ class _Pass:
         return cut if len(cut) > 1 else np.append(cut, np.nextafter(cut, np.inf))  # one point, or beyond the grid
 
     def _rate(self, noisy_nulls: float, scale: float) -> float:
-        """A null rate that noise does not explain, else 0; at most 0.999 so that something is left to learn."""
-        if noisy_nulls < 3 * scale:
+        """A null rate that noise does not explain, else 0; at most 0.999 so that something is left to learn.
+
+        Where noise would hide as many nulls as there are rows, so large a count is noise.
+        """
+        if min(noisy_nulls, self.total) < 3 * scale:
             return 0.0
         return float(min(noisy_nulls / max(self.total, 1.0), 0.999))
 

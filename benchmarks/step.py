@@ -25,6 +25,7 @@ from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from dp_synth_pipeline.model.clipping import OnePassClipping
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.optimization import Flat, few_threads, inner_optimizer, rekey
+from dp_synth_pipeline.model.plan import RATES
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
 ADULT = (40, 7, 40, 15, 15, 6, 14, 6, 5, 2, 32, 26, 39, 11, 2)
@@ -127,7 +128,7 @@ SLOW = {hooks}
 
 def measure() -> dict[str, list[float]]:
     """Return the seconds of each way's steps, warm-up left out."""
-    spec = GeneratorSpec(hidden=asked.hidden, embedding=asked.embedding)
+    spec = GeneratorSpec(hidden=asked.hidden, embedding=asked.embedding, learning_rate=RATES["adam"])
     state = AutoregressiveNetwork(ADULT, spec).state_dict()
     codes = torch.stack([torch.randint(0, c, (asked.batch,)) for c in ADULT], 1).to(asked.device)
     steps: dict[str, Step] = {}

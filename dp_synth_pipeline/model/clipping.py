@@ -27,6 +27,7 @@ import torch
 from opacus.grad_sample import register_grad_sampler, register_norm_sampler
 from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
 from torch import nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
 from dp_synth_pipeline.errors import TrainingError
@@ -35,10 +36,10 @@ from dp_synth_pipeline.model.network import CausalLinear, ColumnEmbedding, Colum
 Bound = float | Sequence[float]
 Grads = dict[nn.Parameter, torch.Tensor]
 SQUARED_NORMS: dict[type[nn.Module], Callable[..., Grads]] = {}
-"""For each layer type, each unit's squared gradient norm (units,) from (layer, input, output gradient)."""
+"""For each layer type, each unit's squared gradient norm (units,) from (layer, input, output gradient, `Shared`)."""
 
 CLIPPED_SUMS: dict[type[nn.Module], Callable[..., Grads]] = {}
-"""For each layer type, the weighted sum of per-row gradients from (layer, input, output gradient, weights)."""
+"""For each layer type, the weighted sum of per-row gradients from (layer, input, output gradient, weights, `Shared`)."""
 
 
 def _squared_norm(layer_type: type[nn.Module]):
@@ -47,7 +48,7 @@ def _squared_norm(layer_type: type[nn.Module]):
     def register(function: Callable[..., Grads]) -> Callable[..., Grads]:
         @register_norm_sampler(layer_type)
         def norms(layer: nn.Module, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-            return {p: square.clamp(min=0).sqrt() for p, square in function(layer, activations[0], g).items()}
+            return {p: square.clamp(min=0).sqrt() for p, square in function(layer, activations[0], g, Shared()).items()}
 
         SQUARED_NORMS[layer_type] = function
         return function
@@ -61,6 +62,32 @@ def _clipped_sum(layer_type: type[nn.Module]):
         return function
 
     return register
+
+
+class Shared:
+    """What is computed once of a tensor whose first columns several layers read, each another number of them."""
+
+    def __init__(self, seen: Sequence[tuple[nn.Module, torch.Tensor, GradientEdge]] = ()) -> None:
+        read = sorted((a for layer, a, _ in seen if isinstance(layer, CausalLinear)), key=lambda a: a.shape[-2])
+        self._whole = {
+            (a.data_ptr(), a.stride()): a for a in read
+        }  # of those that begin at one place, the one with the most columns
+        self._found: dict[tuple[str, int, int], tuple[torch.Tensor, ...]] = {}
+
+    def squares(self, a: torch.Tensor) -> torch.Tensor:
+        """Return the squared norms (d, rows) of the columns of a (..., d, n)."""
+        return self._take("squares", a, a, lambda whole, _: _squares(rows_last(whole)))
+
+    def weighted(self, a: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """Return the columns of a (..., d, n), each row times its weight (rows,), as (d, n, rows)."""
+        return self._take("weighted", a, weights, lambda whole, by: rows_last(whole) * by)
+
+    def _take(self, what: str, a: torch.Tensor, by: torch.Tensor, make: Callable[..., torch.Tensor]) -> torch.Tensor:
+        whole = self._whole.get((a.data_ptr(), a.stride()), a)
+        key = (what, id(whole), by.data_ptr())  # an empty batch lies nowhere, at 0
+        if key not in self._found:
+            self._found[key] = (make(whole, by), whole, by)  # kept, so that no other tensor comes to lie there
+        return self._found[key][0][: a.shape[-2]]
 
 
 class OnePassClipping:
@@ -80,7 +107,7 @@ class OnePassClipping:
         self.max_grad_norm = max_grad_norm
         self.units, self.unclipped = 0, torch.zeros((), dtype=torch.int64)
         self._parameters = [p for p in module.parameters() if p.requires_grad]
-        self._seen: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
+        self._seen: list[tuple[nn.Module, torch.Tensor, GradientEdge]] = []  # edges, so that outputs need not be kept
         self._hooks: list[RemovableHandle] = []
         for layer in module.modules():
             if not any(p.requires_grad for p in layer.parameters(recurse=False)):
@@ -101,7 +128,7 @@ class OnePassClipping:
         if any(layer is seen for seen, _, _ in self._seen):
             self._seen.clear()
             raise TrainingError("a layer was used twice before `backward`; its gradient norm would be wrong.")
-        self._seen.append((layer, inputs[0].detach(), output))
+        self._seen.append((layer, inputs[0].detach(), get_gradient_edge(output)))
 
     def backward(self, losses: torch.Tensor) -> None:
         """Add the clipped sum for per-unit `losses` (units,), summed over a unit's rows already, to every `p.grad`."""
@@ -110,10 +137,10 @@ class OnePassClipping:
         with torch.no_grad():
             self._add(seen, grads)
 
-    def _add(self, seen: list[tuple[nn.Module, torch.Tensor, torch.Tensor]], grads: tuple[torch.Tensor, ...]) -> None:
-        squares: Grads = {}
+    def _add(self, seen: list[tuple[nn.Module, torch.Tensor, GradientEdge]], grads: tuple[torch.Tensor, ...]) -> None:
+        squares, shared = {}, Shared(seen)
         for (layer, a, _), g in zip(seen, grads, strict=True):
-            squares |= SQUARED_NORMS[type(layer)](layer, a, g)
+            squares |= SQUARED_NORMS[type(layer)](layer, a, g, shared)
         whole = torch.stack(list(squares.values())).sum(0)
         finite = torch.isfinite(whole)
         sound = bool(finite.all())
@@ -122,7 +149,7 @@ class OnePassClipping:
             weights = {p: torch.where(finite, w, torch.zeros_like(w)) for p, w in weights.items()}
         for (layer, a, _), g in zip(seen, grads, strict=True):
             a, g = (a, g) if sound else (torch.nan_to_num(a, 0.0, 0.0, 0.0), torch.nan_to_num(g, 0.0, 0.0, 0.0))
-            for parameter, total in _layer_sums(layer, a, g, weights).items():
+            for parameter, total in _layer_sums(layer, a, g, weights, shared).items():
                 parameter.grad = total if parameter.grad is None else parameter.grad + total
 
     def _weights(self, squares: Grads, whole: torch.Tensor) -> Grads:
@@ -174,12 +201,12 @@ def _factor(squares: torch.Tensor, bound: float) -> torch.Tensor:
     return (bound / (squares.clamp(min=0).sqrt() + 1e-6)).clamp(max=1.0)
 
 
-def _layer_sums(layer: nn.Module, a: torch.Tensor, g: torch.Tensor, weights: Grads) -> Grads:
+def _layer_sums(layer: nn.Module, a: torch.Tensor, g: torch.Tensor, weights: Grads, shared: Shared) -> Grads:
     """Return the weighted sums of one layer's gradients; parameters whose units weigh alike share a computation."""
     found: Grads = {}
     for parameter in layer.parameters(recurse=False):
         if parameter not in found:
-            sums = CLIPPED_SUMS[type(layer)](layer, a, g, weights[parameter])
+            sums = CLIPPED_SUMS[type(layer)](layer, a, g, weights[parameter], shared)
             found |= {p: total for p, total in sums.items() if weights[p] is weights[parameter]}
     return found
 
@@ -210,7 +237,7 @@ def _of_each_row(weights: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
 
 
 @_squared_norm(ColumnEmbedding)
-def _embedding_norm(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor) -> Grads:
+def _embedding_norm(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor, _: Shared) -> Grads:
     if _one_row(g):
         return {layer.weight: _squares(rows_last(g)).sum(0)}
     same = codes[:, :, None, :] == codes[:, None, :, :]
@@ -218,7 +245,9 @@ def _embedding_norm(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor
 
 
 @_clipped_sum(ColumnEmbedding)
-def _embedding_sum(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor, weights: torch.Tensor) -> Grads:
+def _embedding_sum(
+    layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, _: Shared
+) -> Grads:
     weighted = rows_last(g) * _of_each_row(weights, g)  # (D, E, rows)
     index = (codes.flatten(0, -2) + layer.offsets).T.flatten()
     total = torch.zeros_like(layer.weight)
@@ -226,24 +255,24 @@ def _embedding_sum(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor,
 
 
 @_squared_norm(CausalLinear)
-def _causal_norm(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor) -> Grads:
+def _causal_norm(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor, shared: Shared) -> Grads:
     if _one_row(g):
         squares = _squares(rows_last(g))
-        earlier = layer.sees @ _squares(rows_last(a))  # over the columns that each column sees: (d, rows)
+        earlier = layer.sees @ shared.squares(a)  # over the columns that each column sees: (d, rows)
         return {layer.weight: (squares * earlier).sum(0), layer.bias: squares.sum(0)}
     earlier, outer = _gram(a) @ layer.sees.T, _gram(g)
     return {layer.weight: (outer * earlier).sum((1, 2, 3)), layer.bias: outer.sum((1, 2, 3))}
 
 
 @_clipped_sum(CausalLinear)
-def _causal_sum(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor, weights: torch.Tensor) -> Grads:
+def _causal_sum(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, shared: Shared) -> Grads:
     each, flat = _of_each_row(weights, g), rows_last(g).flatten(0, 1)  # (d * H, rows)
-    weight = flat @ (rows_last(a).flatten(0, 1) * each).T
+    weight = flat @ shared.weighted(a, each).flatten(0, 1).T
     return {layer.weight: weight.mul_(layer.mask), layer.bias: flat @ each}
 
 
 @_squared_norm(ColumnHeads)
-def _heads_norm(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor) -> Grads:
+def _heads_norm(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor, _: Shared) -> Grads:
     if _one_row(g):
         squares = _squares(rows_last(g))
         return {layer.weight: (squares * _squares(rows_last(h))).sum(0), layer.bias: squares.sum(0)}
@@ -252,9 +281,12 @@ def _heads_norm(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor) -> Grads:
 
 
 @_clipped_sum(ColumnHeads)
-def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor, weights: torch.Tensor) -> Grads:
-    weighted = rows_last(g) * _of_each_row(weights, g)  # (d, K, rows)
-    return {layer.weight: torch.bmm(weighted, rows_last(h).transpose(1, 2)), layer.bias: weighted.sum(2)}
+def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, _: Shared) -> Grads:
+    each, h, g = _of_each_row(weights, g), rows_last(h), rows_last(g)  # (d, H, rows), (d, K, rows)
+    if h.shape[1] < g.shape[1]:  # the fewer are weighted
+        return {layer.weight: torch.bmm(g, (h * each).transpose(1, 2)), layer.bias: g @ each}
+    weighted = g * each
+    return {layer.weight: torch.bmm(weighted, h.transpose(1, 2)), layer.bias: weighted.sum(2)}
 
 
 # Per-example gradients, used only to check the above against Opacus' own `hooks` mode.

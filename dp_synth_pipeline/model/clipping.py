@@ -69,9 +69,8 @@ class Shared:
 
     def __init__(self, seen: Sequence[tuple[nn.Module, torch.Tensor, GradientEdge]] = ()) -> None:
         read = sorted((a for layer, a, _ in seen if isinstance(layer, CausalLinear)), key=lambda a: a.shape[-2])
-        self._whole = {
-            (a.data_ptr(), a.stride()): a for a in read
-        }  # of those that begin at one place, the one with the most columns
+        # of those that begin at one place, the last: the one with the most columns
+        self._whole = {(a.data_ptr(), a.stride()): a for a in read}
         self._found: dict[tuple[str, int, int], tuple[torch.Tensor, ...]] = {}
 
     def squares(self, a: torch.Tensor) -> torch.Tensor:
@@ -84,7 +83,7 @@ class Shared:
 
     def _take(self, what: str, a: torch.Tensor, by: torch.Tensor, make: Callable[..., torch.Tensor]) -> torch.Tensor:
         whole = self._whole.get((a.data_ptr(), a.stride()), a)
-        key = (what, id(whole), by.data_ptr())  # an empty batch lies nowhere, at 0
+        key = (what, id(whole), by.data_ptr())
         if key not in self._found:
             self._found[key] = (make(whole, by), whole, by)  # kept, so that no other tensor comes to lie there
         return self._found[key][0][: a.shape[-2]]

@@ -118,9 +118,7 @@ def _released(generator: Path) -> tuple[TrainingPlan, GeneratorSpec, list[int]]:
     try:
         described = json.loads((generator / "generator.json").read_text(encoding="utf-8"))
         facts, spec = described["facts"], GeneratorSpec(**described["spec"])
-        spec = spec.with_(
-            learning_rate=facts.get("learning_rate")
-        )  # the made-up table has other units, so another rule
+        spec = spec.with_(learning_rate=facts.get("learning_rate"))  # the rule would give a made-up table another
         plan = TrainingPlan(facts["sample_rate"], facts["steps"], 1.0, facts["noise_multiplier"])
     except (OSError, KeyError, TypeError):
         raise InvalidInput(

@@ -74,7 +74,7 @@ def check_parsed(text: str) -> None:
         if node["class"] not in _ONE_ROW:
             raise _beyond(node["class"].replace("_", " ").lower())
         if node.get("schema") or node.get("catalog"):
-            raise _beyond(f"the function {node['function_name']}")
+            raise _beyond(f"{node.get('function_name', 'a type')} of a schema")
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

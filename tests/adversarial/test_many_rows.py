@@ -27,7 +27,7 @@ from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import profiles, take
 
 PEOPLE, MOST, FLOOD = 30, 4, 1000
-RUNS = 400
+RUNS = 800
 WHO = PrivacyUnit("who", MOST)
 
 

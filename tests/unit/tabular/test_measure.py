@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.tabular import measure
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
@@ -300,6 +301,17 @@ def test_heavy_noise_hides_nulls_and_values_but_still_gives_a_profile(tmp_path: 
     assert found["count"].values == ()
     for column in found.columns:
         assert column.hidden or column.kind is Kind.BOOLEAN
+
+
+def test_more_nulls_than_rows_could_hold_under_such_noise_are_noise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def upward(histograms: list[np.ndarray], *, scale: float, sensitivity: int) -> tuple[list[np.ndarray], None]:
+        return [h + math.ceil(4 * scale) for h in histograms], None
+
+    monkeypatch.setattr(mechanisms, "noisy_histograms", upward)
+    found = profile(take(known(), tmp_path), ProfilePlan(None, 1e5, 1e-9, population=ROWS))
+    assert {column.null_rate for column in found.columns} == {0.0}
 
 
 def loud(rows: int) -> ProfilePlan:

@@ -153,7 +153,8 @@ def test_a_copy_of_the_protected_source_is_refused_as_a_public_start(bench, unit
         "units", epsilon=10.0, delta=1e-4, why="test", **unit and {"unit": "person", "max_rows": 2}
     )
     training = {"start": "public", "public": str(copy), "max_epochs": 1}
-    result = bench.refresh(training=training, account="units", **unit)
+    columns = {} if unit else {"person": {"kind": "excluded"}}  # the unit's column is left out without a word
+    result = bench.refresh(training=training, account="units", columns=columns, **unit)
     assert not result.success
     assert "is what account units protects" in failure(result).user_failure_data.description
 
@@ -168,7 +169,7 @@ def test_all_rows_of_a_public_tables_units_teach(bench, monkeypatch):
     public.to_parquet(bench.folder / "public.parquet")
     bench.ledger.open_account("units", epsilon=10.0, delta=1e-4, why="test", unit="person", max_rows=2)
     training = {"start": "public", "public": str(bench.folder / "public.parquet"), "max_epochs": 1}
-    result = bench.refresh(training=training, account="units", unit={"column": "person", "max_rows": 2})
+    result = bench.refresh(training=training, account="units", columns={}, unit={"column": "person", "max_rows": 2})
     assert result.success, failure(result)
     assert [len(codes) for codes in seen] == [300]
 

@@ -134,7 +134,7 @@ def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
     if suffix in (".parquet", ".pq"):
         return Source(uri, f"read_parquet({named})", found[0], parquet=tuple(found))
     if suffix in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
-        kinds = {n: f.get("kind") for n, f in (declared or {}).items() if f and not spelling.is_clock(f)}
+        kinds = {n: (f or {}).get("kind") for n, f in (declared or {}).items()}
         text, durations, booleans = (
             tuple(n for n, k in kinds.items() if k == kind) for kind in (Kind.CATEGORY, Kind.DURATION, Kind.BOOLEAN)
         )

@@ -90,7 +90,7 @@ class Spelling:
 def declared(columns: Mapping[str, Any]) -> Told:
     """Pick what a table's declared facts say about dates and times; whether it can hold is checked once the file is open."""
     facts = {n: f or {} for n, f in columns.items()}
-    dates = [n for n, f in facts.items() if f.get("kind") in (None, Kind.DATE, Kind.DATETIME) or is_clock(f)]
+    dates = [n for n, f in facts.items() if f.get("kind") in (None, Kind.DATE, Kind.DATETIME) or _is_clock(f)]
     formats = {n: facts[n]["format"] for n in dates if facts[n].get("format") is not None}
     values = (None, *(k for k in Kind if k.numeric), Kind.BOOLEAN)
     return Told(
@@ -101,7 +101,7 @@ def declared(columns: Mapping[str, Any]) -> Told:
     )
 
 
-def is_clock(facts: Mapping[str, Any]) -> bool:
+def _is_clock(facts: Mapping[str, Any]) -> bool:
     """Whether a column's facts declare times of day in a format of their own, and not lengths of time."""
     return facts.get("kind") == Kind.DURATION and facts.get("format") is not None
 

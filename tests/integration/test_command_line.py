@@ -13,7 +13,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.ledger import Ledger, journal
 from dp_synth_pipeline.model import descent, generation, marginals
 from dp_synth_pipeline.orchestration import cli
 from dp_synth_pipeline.orchestration.cli import running
@@ -203,7 +203,7 @@ def test_a_person_opens_asks_forecasts_raises_and_plans(shell):
     assert "together epsilon" in shell("ledger", "plan", "t", "--times", 3, "--why", "x", "--event", step).text
     assert shell("ledger", "plan", "t", "--times", 3, "--why", "x", "--event", "nonsense").code == 2
     history = shell("ledger", "history", "t").text
-    assert all(word in history for word in ("opened", "raised", "planned"))
+    assert all(word in history for word in ("opened", "raised", "planned", journal.who()))
     assert shell("ledger", "open", "t", "--epsilon", 6).code == 2
 
 

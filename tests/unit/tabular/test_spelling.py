@@ -124,11 +124,16 @@ def hours(lengths: pa.ChunkedArray) -> list[time | None]:
     return pa.array(lengths.to_pylist(), pa.int64()).cast(pa.time64("us")).to_pylist()
 
 
+@pytest.mark.parametrize("format", ["%H:%M", "%-I:%M %p"])
+@pytest.mark.parametrize("facts", [{}, {"kind": "duration"}], ids=str)
+def test_times_of_day_are_read_by_a_declared_format(tmp_path: Path, facts: dict, format: str) -> None:
+    taken = snapshot(csv_file(tmp_path, [spelled(m, format) for m in moments()]), {"seen": {**facts, "format": format}})
+    assert (taken.schema["seen"].storage, taken.schema["seen"].format) == ("time64[us]", format)
+
+
 @pytest.mark.parametrize("facts", [{"format": "%H:%M"}, {"kind": "duration", "format": "%H:%M"}], ids=str)
 def test_times_of_day_are_written_in_a_declared_format(tmp_path: Path, facts: dict) -> None:
     path = csv_file(tmp_path, [spelled(m, "%H:%M") for m in moments()])
-    taken = snapshot(path, {"seen": facts})
-    assert (taken.schema["seen"].storage, taken.schema["seen"].format) == ("time64[us]", "%H:%M")
     with pytest.raises(InvalidInput, match="not every cell is written as '%H:%M:%S' says"):
         snapshot(path, {"seen": facts | {"format": "%H:%M:%S"}})
     table = pa.table({"n": range(ROWS), "seen": pa.array([m.time() for m in moments()], pa.time64("us"))})

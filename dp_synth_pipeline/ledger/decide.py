@@ -204,6 +204,13 @@ def settled(
     return ended, [replace(e, state=SETTLED, settled_at=e.settled_at or ended.ended_at) for e in entries]
 
 
+def ended(release: Release, entries: Sequence[Entry]) -> Release:
+    """Return the release as it would end now: settled for what started in it, voided if nothing did."""
+    if not entries:
+        return voided(release, "")
+    return settled(release, entries, None, None)[0]
+
+
 def _final_delta(release: Release, delta: float | None) -> float:
     final = release.delta if delta is None else float(delta)
     check_delta(final)

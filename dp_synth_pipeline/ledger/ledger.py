@@ -170,6 +170,7 @@ class Ledger(Questions, Oversight):
         fingerprint: str | None = None,
         why: str = "",
         who: str = "",
+        ran: Sequence[Event] | None = None,
     ) -> Release:
         """Charge what ran and give back the rest; a second call changes nothing.
 

@@ -145,6 +145,21 @@ class Questions(Book):
             opened, tally = rows.standing(conn, account, request.check_blocks(blocks))
         return costs.affordable(opened, *tally.left(opened), times, delta, own_delta)
 
+    def left_after(self, release_id: str, at_mark: str | None = None) -> float:
+        """Return the largest epsilon of one more release with the delta of this open one, once it is ended; 0.0 for none.
+
+        Args:
+            at_mark: an entry of it that would be settled at its mark first.
+        """
+        with self._store.read() as conn:
+            release, entries = rows.release_and_entries(conn, release_id)
+            account, tally = rows.standing(conn, release.account, release.blocks)
+        ended = [decide.settled_at_mark(release, e) if e.id == at_mark else e for e in entries]
+        closed = decide.ended(release, ended)
+        if release.plan is None:
+            tally = tally.free(release, closed)
+        return costs.epsilon_left(account, *tally.left(account), release.delta, release.own_delta)
+
     def release(self, release_id: str) -> Release:
         """Return a release as it stands."""
         with self._store.read() as conn:

@@ -91,11 +91,7 @@ def kept(folder: Path, release: str) -> list[dict[str, Any]]:
     return found["findings"] if found["release"] == release else []
 
 
-def keep(audit: Audit | None, folder: Path, release: str) -> None:
-    """Write the audit beside the weights, or beside their folder if they failed it: those that are there are others'."""
-    if audit is None:
-        (folder / FILE).unlink(missing_ok=True)
-    elif audit.passed:
-        sink.write_text(audit.to_json(release=release), folder / FILE)
-    else:
-        sink.write_text(audit.to_json(release=release), folder.parent / FAILED_FILE)
+def keep_failed(audit: Audit | None, folder: Path, release: str) -> None:
+    """Write an audit that failed into a table's releasable folder; one that passed lies beside the weights."""
+    if audit is not None and not audit.passed:
+        sink.write_text(audit.to_json(release=release), folder / FAILED_FILE)

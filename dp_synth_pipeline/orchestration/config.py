@@ -268,8 +268,8 @@ class TableSettings(dg.Model, dg.Resolvable):
         """Where the synthetic table goes, beside the Parquet file in the store."""
         return [self.target] if isinstance(self.target, str) else list(self.target or [])
 
-    def code_version(self) -> str:
-        """Hash of everything that changes what a refresh does to private data."""
+    def terms(self) -> dict[str, Any]:
+        """Return all that changes what a refresh does to private data: what a release is charged for, JSON-ready."""
         free = {"description", "group", "owners", "tags", "target", "rows", "schedule", "retention_days", "public"}
         free |= {"compute", "on_new_data", "automation", "fresh_for", "validation"}
         facts = {"version": __version__, **self.model_dump(exclude=free, mode="json")}
@@ -278,7 +278,16 @@ class TableSettings(dg.Model, dg.Resolvable):
         facts["report_epsilon"] = (
             self.validation.report_epsilon
         )  # all else under `validation` looks at what is released
-        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:12]
+        return json.loads(json.dumps(facts, default=str))
+
+    def code_version(self) -> str:
+        """Hash of everything that changes what a refresh does to private data."""
+        return terms_version(self.terms())
+
+
+def terms_version(terms: dict[str, Any]) -> str:
+    """Return the hash by which a release, in the ledger, knows the terms that it was reserved under."""
+    return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def table_name(text: str) -> str:

@@ -76,8 +76,10 @@ def infer(ledger: Ledger, store: Store, settings: TableSettings) -> Inferred:
 
 
 def _read(ledger: Ledger, store: Store, settings: TableSettings, release: Release) -> Snapshot:
+    folder = store.restricted(release.table, release.id)
+    restricted.keep_for(folder, settings.retention_days)
     try:
-        return ingest(settings, store.restricted(release.table, release.id))
+        return ingest(settings, folder)
     except Exception:  # no mechanism has started, so nothing was learnt from what was read
         ledger.void(release.id, "the source could not be ingested")
         raise

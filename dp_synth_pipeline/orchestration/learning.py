@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, Release
 from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, capacity, learning_rate
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
-from dp_synth_pipeline.orchestration import deliveries, planning, progress, unprotected
+from dp_synth_pipeline.orchestration import deliveries, headline, planning, progress, unprotected
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, declared_events, started_events
 from dp_synth_pipeline.orchestration.config import TableSettings
@@ -24,10 +24,11 @@ from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
 from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.privacy.events import SubsampledGaussian
+from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian, from_dict
 from dp_synth_pipeline.tabular import nulls, source
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.validation.charged import ChargedPlan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +50,9 @@ class Learner(ABC):
     codec: TableCodec
     profile: TableProfile
     audit: Audit | None = field(default=None, init=False)  # what training was seen to do; None if it took no noisy step
+    ran: list[Event] = field(
+        default_factory=list, init=False
+    )  # by this very learning, and by trainings that it resumes
 
     @cached_property
     def spec(self) -> GeneratorSpec:
@@ -93,8 +97,20 @@ class Learner(ABC):
         return generation.Generator(proposal, tilt), facts
 
     @abstractmethod
-    def settle(self) -> Release | Unprotected:
-        """Put on record that what was learnt is released."""
+    def begin_figures(self) -> ChargedPlan | None:
+        """Put charged figures of accuracy on record, if they are wanted, before training, which then leaves them room."""
+
+    @abstractmethod
+    def settle(self, ran: Sequence[dict[str, Any]] | None = None) -> Release | Unprotected:
+        """Put on record that what was learnt is released.
+
+        Args:
+            ran: the events that its mechanisms report, by `reported`; None if an older version kept it.
+        """
+
+    def reported(self) -> list[dict[str, Any]]:
+        """Return the events of all that ran for this release, as each mechanism reports them itself."""
+        return [*self.refresh.ran, *(event.to_dict() for event in self.ran)]
 
     @abstractmethod
     def _noise(self) -> float:
@@ -169,10 +185,21 @@ class Learning(Learner):
     def _protected_by(self, digest: str) -> list[str]:
         return self.ledger.same_source(digest)
 
-    def settle(self) -> Release:
+    def begin_figures(self) -> ChargedPlan | None:
+        """Charge them, unless an earlier attempt did."""
+        begun = headline.begin(self.settings, self.ledger, self.release.id, len(self.codec.cardinalities))
+        self.ran += () if begun is None else begun.events
+        return begun
+
+    def settle(self, ran: Sequence[dict[str, Any]] | None = None) -> Release:
         """Charge what ran, and give back the rest."""
-        fingerprint = self.ledger.fingerprint(self.refresh.digest)
-        return self.ledger.settle(self.release.id, delta=self.delta, fingerprint=fingerprint)
+        return self.ledger.settle(
+            self.release.id,
+            delta=self.delta,
+            # A purge forgets the digest; the source is on record since it was read.
+            fingerprint=self.ledger.fingerprint(self.refresh.digest) if self.refresh.digest else None,
+            ran=None if ran is None else [from_dict(event) for event in ran],
+        )
 
     def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
         releases = self.ledger.releases(self.release.account)
@@ -203,13 +230,14 @@ class Learning(Learner):
                 network=network,
                 looks=looks,
                 mark=lambda steps: entry and self.ledger.mark(entry.id, steps - done),
-                mark_look=lambda count: looking and self.ledger.mark(looking.id, count),
+                mark_look=lambda count: self._look(looking, count),
                 progress=progress.with_epsilon(report, epsilon),
                 resume_from=done,
                 checkpoints=completed.with_name("checkpoint"),
                 workers=self.workers,
             )
         self.audit = trained.audit
+        self.ran += () if trained.event is None else (trained.event,)
         if trained.stopped_at is not None:
             why = {"who": f"run {self.release.run_id}", "why": "a charged look at the loss ended training early"}
             for started in (looking, entry):
@@ -223,6 +251,14 @@ class Learning(Learner):
             "max_grad_norm": self.spec.max_grad_norm,
             "learning_rate": learning_rate(plan, self.spec),
         }
+
+    def _look(self, looking: Entry | None, count: int) -> None:
+        """Make it durable that so many looks were taken, the next one included, and report it."""
+        if looking is not None:
+            self.ledger.mark(looking.id, count)
+            (event,) = looking.events
+            assert isinstance(event, SubsampledGaussian)
+            self.ran += [replace(event, steps=1)]
 
     def _started(self, plan: TrainingPlan, done: int) -> Entry | None:
         """Charge the steps that are left; none are if an earlier attempt died between its last step and its end."""
@@ -260,10 +296,12 @@ class Learning(Learner):
             )
         (first,) = (e for e in last.events if isinstance(e, SubsampledGaussian))
         before = sum(e.steps_started for e in ended)
+        self.ran += (event for e in ended for event in e.events)
         steps = before + last.steps_paid
         cut = self.ledger.settle_at_mark(
             last.id, who=f"release {self.release.id}", why="training resumes from its last checkpoint"
         )
+        self.ran += cut.events
         done = before + cut.steps_started
         batch = max(1.0, round(first.sample_rate * self.profile.population))
         return done, TrainingPlan(first.sample_rate, steps, batch, first.noise_multiplier), None
@@ -281,7 +319,10 @@ class PublicLearning(Learner):
     def _protected_by(self, digest: str) -> list[str]:
         return self.book.same_source(digest)
 
-    def settle(self) -> Unprotected:
+    def begin_figures(self) -> None:
+        """There are none: nothing is charged, and the restricted report has them all."""
+
+    def settle(self, ran: Sequence[dict[str, Any]] | None = None) -> Unprotected:
         """Put on record that the generator is released."""
         return self.book.settle(self.refresh.release)
 

@@ -42,3 +42,15 @@ def with_epsilon(report: Callable[..., None], epsilon: Callable[[int], float]) -
         report(done, steps, note)
 
     return told
+
+
+def waiting(context: dg.AssetExecutionContext, stage: str) -> Callable[[str], None]:
+    """Return a callback that says, on the terminal and in the log, what a stage waits for."""
+    shown = REPORTER.get()
+
+    def told(why: str) -> None:
+        context.log.warning(f"{stage} {why}.")
+        if shown is not None:
+            shown(stage, 0, 1, why)
+
+    return told

@@ -69,7 +69,7 @@ def forget(store: Store, ledger: Ledger, table: str, partition: str = "") -> Non
     """
     still_open = {release for release, state in _states(store, ledger) if state not in CLOSED}
     for folder in _release_folders(store, [table]):
-        if folder.name not in still_open and _partition(folder) == partition:
+        if folder.name not in still_open and partition_of(folder) == partition:
             shutil.rmtree(folder, ignore_errors=True)
     for folder in _release_folders(store, tables(store)):
         if folder.name not in still_open and _expired(folder):
@@ -152,7 +152,8 @@ def _last_written(folder: Path) -> float:
     return max(f.stat().st_mtime for f in (folder, *folder.rglob("*")))
 
 
-def _partition(folder: Path) -> str:
+def partition_of(folder: Path) -> str:
+    """Return the partition that a release's restricted folder is of; empty for a table without."""
     try:
         return (folder / PARTITION).read_text(encoding="utf-8")
     except OSError:

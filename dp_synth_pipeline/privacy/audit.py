@@ -116,6 +116,14 @@ class Audit:
         """Names of the findings that did not pass."""
         return [f.name for f in self.findings if not f.passed]
 
+    @classmethod
+    def from_json(cls, text: str) -> Audit:
+        """Read back what `to_json` wrote; a number that was not finite is NaN."""
+        facts = json.loads(text)
+        numbers = ("claimed", "measured", "low", "high")
+        findings = ({**f, **{n: math.nan if f[n] is None else f[n] for n in numbers}} for f in facts["findings"])
+        return cls(facts["steps"], tuple(Finding(**f) for f in findings))
+
     def to_json(self, **about: Any) -> str:
         """Return the audit as JSON text, after what it is about; non-finite numbers become null."""
         facts = {**about, "passed": self.passed, "alpha": ALPHA, **asdict(self)}

@@ -10,7 +10,8 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,12 +25,25 @@ from dp_synth_pipeline.tabular.sql import one_file, quoted, readable
 from dp_synth_pipeline.tabular.warehouse import engines
 from dp_synth_pipeline.tabular.warehouse.address import shown
 
+WAIT_SECONDS = 300.0
+"""How long to wait for a DuckDB file that another process has open."""
 
-def check_writable(target: str, needed: int = 0) -> None:
-    """Refuse a target that cannot be written, before anything is spent on it.
+LOCKED = "Could not set lock"
+"""What DuckDB says of a file that another process has open."""
+
+LOOK_SECONDS = 0.2
+"""How often to look whether it has been closed."""
+
+Told = Callable[[str], None]
+"""Called with what is being waited for."""
+
+
+def check_writable(target: str, needed: int = 0, told: Told = lambda why: None) -> None:
+    """Refuse a target that cannot be written, before anything is spent on it; wait a while for one that is in use.
 
     Args:
         needed: bytes that should be free where the target lies, if that is a file.
+        told: called if there is something to wait for.
 
     Raises:
         InvalidInput: if it cannot be made or written, or its folder has too little free space.
@@ -52,6 +66,9 @@ def check_writable(target: str, needed: int = 0) -> None:
         raise InvalidInput(
             f"{shown(target)} cannot be written: the disk is full. Free some space; what was there is intact."
         )
+    if target.startswith("duckdb://") and path.exists():
+        with _opened(path, told):
+            pass
 
 
 @contextmanager
@@ -92,10 +109,14 @@ def write_text(text: str, path: Path) -> Path:
     return path
 
 
-def publish(parquet: Path, target: str) -> str:
+def publish(parquet: Path, target: str, told: Told = lambda why: None) -> str:
     """Copy a synthetic Parquet file to its target atomically and return where it is, without secrets.
 
+    Two runs never write one target at once: a DuckDB file and a warehouse's table are locked by whoever writes, and that
+    lock dies with its process; other files are replaced by a rename.
+
     Args:
+        told: called if there is something to wait for.
         target: a `.parquet` or `.csv` path, `duckdb:///file.duckdb?table=schema.table`, or what `warehouse.engines` knows.
     """
     warehouse = engines.engine(target)
@@ -103,7 +124,7 @@ def publish(parquet: Path, target: str) -> str:
         warehouse.publish(parquet)
         return warehouse.shown
     if target.startswith("duckdb://"):
-        return _publish_duckdb(parquet, target)
+        return _publish_duckdb(parquet, target, told)
     path = Path(target).expanduser()
     if path.suffix.lower() == ".csv":
         with replacing(path) as partial, _duckdb_errors(path), duckdb.connect() as con:
@@ -128,12 +149,12 @@ def _columns(parquet: Path, listed: Callable[[pa.Schema], str]) -> str:
         ) from None
 
 
-def _publish_duckdb(parquet: Path, uri: str) -> str:
+def _publish_duckdb(parquet: Path, uri: str, told: Told) -> str:
     path, name = duckdb_uri.split(uri)
     path.parent.mkdir(parents=True, exist_ok=True)
     *where, last = name
     table, staging = ".".join(map(quoted, name)), ".".join(map(quoted, (*where, f"__next_{last}")))
-    with _duckdb_errors(path), duckdb.connect(str(path)) as con:
+    with _opened(path, told) as con:
         if where:
             con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(where[-1])}")
         columns = _columns(parquet, readable)
@@ -147,6 +168,26 @@ def _publish_duckdb(parquet: Path, uri: str) -> str:
 
 
 @contextmanager
+def _opened(path: Path, told: Told) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a DuckDB file for writing, which one process at a time can; wait for the one that has it open."""
+    until, said = time.monotonic() + WAIT_SECONDS, False
+    with _duckdb_errors(path):
+        while True:
+            try:
+                con = duckdb.connect(str(path))
+                break
+            except duckdb.IOException as error:
+                if LOCKED not in str(error) or time.monotonic() > until:
+                    raise
+            if not said:
+                told(f"waits for {path.name}, which another program has open")
+            said = True
+            time.sleep(LOOK_SECONDS)
+        with con:
+            yield con
+
+
+@contextmanager
 def _duckdb_errors(path: Path):
     try:
         yield
@@ -155,7 +196,9 @@ def _duckdb_errors(path: Path):
         why = (
             "the disk is full"
             if full
-            else f"DuckDB refused ({type(error).__name__}); is another program writing to it?"
+            else f"another program has had it open for {WAIT_SECONDS:.0f} s; close it there, and run again"
+            if LOCKED in str(error)
+            else f"DuckDB refused ({type(error).__name__}); is it a DuckDB database?"
         )
         raise InvalidInput(f"{path} cannot be written: {why}. What was there is intact.") from None
 

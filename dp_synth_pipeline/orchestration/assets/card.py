@@ -11,13 +11,14 @@ import dagster as dg
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.orchestration import audits, evidence_checks, metadata, reuse, statements, unprotected
-from dp_synth_pipeline.orchestration.assets.handles import Refresh, load
+from dp_synth_pipeline.orchestration.assets.handles import Refresh
 from dp_synth_pipeline.orchestration.assets.link import link
+from dp_synth_pipeline.orchestration.begun import begun
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import limits, part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
-from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected, book_of
+from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
 from dp_synth_pipeline.orchestration.verification import sha256
 from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.validation import card as cards
@@ -41,16 +42,14 @@ def release_card(settings: TableSettings) -> dg.AssetsDefinition:
     )
     def _release_card(published: dict, ledger: LedgerResource, store: StoreResource):
         with reported("release_card"):
-            refresh, shelf = load(published), store.get()
-            book, folder = (
-                book_of(settings, ledger.get(), shelf),
-                shelf.releasable(part(settings, refresh.partitions).folder),
-            )
+            here = begun(settings, published, ledger, store)
+            refresh, book = here.refresh, here.book
+            folder = here.store.releasable(part(here.settings, refresh.partitions).folder)
             if isinstance(book, Book):
                 promise = _public_facts(book.release(refresh.release))
             else:
-                promise = _cost_facts(settings, refresh, book, shelf)
-            card = cards.ReleaseCard(_facts(settings, refresh, folder, promise))
+                promise = _cost_facts(here.settings, refresh, book, here.store)
+            card = cards.ReleaseCard(_facts(here.settings, refresh, folder, promise))
             card = card.sealed(book.fingerprint)
             for kept in (folder / "release_card.json", folder / KEPT / f"{refresh.release}.json"):
                 sink.write_text(cards.to_json(card), kept)

@@ -3,10 +3,11 @@
 import dagster as dg
 
 from dp_synth_pipeline.orchestration import metadata
-from dp_synth_pipeline.orchestration.assets.handles import load
 from dp_synth_pipeline.orchestration.assets.link import link
+from dp_synth_pipeline.orchestration.begun import begun
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.restricted import private
 from dp_synth_pipeline.tabular import nulls
 from dp_synth_pipeline.tabular.profile import TableProfile
@@ -23,9 +24,9 @@ def completed(settings: TableSettings) -> dg.AssetsDefinition:
         kinds={"duckdb", "parquet"},
         after=("profile",),
     )
-    def _completed(profile: dict):
+    def _completed(profile: dict, ledger: LedgerResource, store: StoreResource):
         with reported("completed"):
-            refresh = load(profile)
+            refresh = begun(settings, profile, ledger, store).refresh
             schema = refresh.table_schema()
             known = TableProfile.from_json(refresh.path("profile").read_text())
             path = refresh.path("snapshot").with_name("completed.parquet")

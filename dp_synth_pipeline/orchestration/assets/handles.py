@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ class Refresh:
         files: name to path of what earlier links wrote.
         facts: released numbers that later links report.
         partitions: the partitions that it covers; none for a table without.
+        terms: the settings that it was reserved under; a handle of an older version has none.
+        ran: the privacy events of what ran so far, as each mechanism reports them itself.
     """
 
     release: str
@@ -37,6 +39,8 @@ class Refresh:
     files: dict[str, str] | None = None
     facts: dict[str, Any] | None = None
     partitions: Sequence[str] = ()
+    terms: dict[str, Any] | None = None
+    ran: Sequence[dict[str, Any]] = ()
 
     def path(self, name: str) -> Path:
         """Return the path of a file that an earlier link wrote."""
@@ -46,6 +50,10 @@ class Refresh:
         """Return the handle with more files and facts, as the JSON-ready dict that is stored."""
         paths = (self.files or {}) | {k: str(v) for k, v in (files or {}).items()}
         return asdict(replace(self, files=paths, facts=(self.facts or {}) | facts))
+
+    def having_run(self, events: Iterable[Event]) -> Refresh:
+        """Return the handle after a mechanism that reports these events."""
+        return replace(self, ran=[*self.ran, *(e.to_dict() for e in events)])
 
     def table_schema(self) -> TableSchema:
         """Read the schema back."""

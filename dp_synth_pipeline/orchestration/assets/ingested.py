@@ -9,11 +9,13 @@ from dp_synth_pipeline.ledger import Ledger, Release
 from dp_synth_pipeline.orchestration import holdout, metadata, partitions, planning, progress, unprotected
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, dump_schema
 from dp_synth_pipeline.orchestration.assets.link import link
+from dp_synth_pipeline.orchestration.assets.published import targets_of
 from dp_synth_pipeline.orchestration.automation import refuse_automatic
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.continuity import HEAD, check_continuity
 from dp_synth_pipeline.orchestration.deliveries import claim
 from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.liveness import only_refresh
 from dp_synth_pipeline.orchestration.partitions import Part
 from dp_synth_pipeline.orchestration.preflight import check_backfill
 from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
@@ -40,14 +42,18 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
             book = unprotected.book_of(settings, ledger.get(), shelf)
             check_continuity(context.instance, ledger.get(), settings)
             wanted = partitions.part(settings, partitions.keys_of(context, settings))
-            release = book.begin(context.run_id) if isinstance(book, Book) else reserve(context, book, settings, wanted)
+            for target in targets_of(settings.name, wanted):
+                sink.check_writable(target, told=progress.waiting(context, f"{settings.name}: publishing"))
+            with only_refresh(context.instance, ledger.get(), shelf, settings.name, wanted.label, context.run_id):
+                release = (
+                    book.begin(context.run_id) if isinstance(book, Book) else reserve(context, book, settings, wanted)
+                )
+                folder = claim(shelf, settings.name, release)  # before `try`: a second delivery may not void the first
+                keep_for(folder, settings.retention_days, wanted.label)
             report = progress.reporter(context, f"{settings.name}: reading")
             report(0, 1)
             forget(shelf, ledger.get(), settings.name, wanted.label)
-            folder = claim(shelf, settings.name, release)  # before `try`: a second delivery may not void the first
             try:
-                for target in wanted.targets:
-                    sink.check_writable(target)
                 snapshot = ingest(settings, folder, wanted)
                 book.note_source(release.id, snapshot.digest)
             except Exception:  # no mechanism has started, so nothing was learnt from what was read
@@ -57,7 +63,12 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
             same = {} if isinstance(book, Book) else _also_released(context, settings, book, shelf, snapshot.digest)
             report(1, 1)
         handle = Refresh(
-            release.id, dump_schema(snapshot.schema), snapshot.digest, snapshot.units, partitions=wanted.keys
+            release.id,
+            dump_schema(snapshot.schema),
+            snapshot.digest,
+            snapshot.units,
+            partitions=wanted.keys,
+            terms=settings.terms(),
         )
         return dg.MaterializeResult(
             value=handle.with_({"snapshot": snapshot.path}),
@@ -126,11 +137,10 @@ def last_events(ledger: Ledger, settings: TableSettings) -> list[Event]:
 
 def ingest(settings: TableSettings, folder: Path, wanted: Part | None = None) -> source.Snapshot:
     """Copy the source, or only the rows of a part of it, into a restricted folder, where nobody else can read it."""
-    label, where = ("", settings.filter) if wanted is None else (wanted.label, wanted.where)
+    where = settings.filter if wanted is None else wanted.where
     from dp_synth_pipeline.validation.figures import check_declared
 
     with private():
-        keep_for(folder, settings.retention_days, label)
         snapshot = source.snapshot(
             source.parse(settings.source, settings.columns, where),
             folder / "snapshot.parquet",

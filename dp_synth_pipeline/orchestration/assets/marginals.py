@@ -6,8 +6,9 @@ from dp_synth_pipeline.ledger import Ledger, Release
 from dp_synth_pipeline.model.plan import MarginalsPlan
 from dp_synth_pipeline.orchestration import headline, metadata, planning, progress, unprotected
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
-from dp_synth_pipeline.orchestration.assets.handles import declared_events, load, started_events
+from dp_synth_pipeline.orchestration.assets.handles import declared_events, started_events
 from dp_synth_pipeline.orchestration.assets.link import link
+from dp_synth_pipeline.orchestration.begun import begun
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import part
@@ -33,26 +34,26 @@ def marginals(settings: TableSettings) -> dg.AssetsDefinition:
         from dp_synth_pipeline.model import marginals as noisy
 
         with reported("marginals"):
-            refresh = load(completed)
-            book = unprotected.book_of(settings, ledger.get(), store.get())
-            release = book.release(refresh.release)
+            here = begun(settings, completed, ledger, store)
+            refresh, book, release = here.refresh, here.book, here.release
             profile = TableProfile.from_json(refresh.path("profile").read_text())
             codec = TableCodec(refresh.table_schema(), profile)
             report = progress.reporter(context, f"{settings.name}: marginals")
             report(0, 1)
             if isinstance(book, Ledger):
-                plan = _plan(settings, book, refresh.release, codec, profile)
+                plan = _plan(here.settings, book, refresh.release, codec, profile)
             else:
                 plan = unprotected.marginals_plan(book.release(refresh.release), len(codec.cardinalities))
             if plan is None or plan.chosen == 0:  # one column only, or a declared plan without marginals
                 return dg.MaterializeResult(value=completed, metadata={"visibility": metadata.RELEASABLE, "pairs": 0})
             if isinstance(book, Ledger):
                 book.start(release.id, "marginals", [plan.event])
+                refresh = refresh.having_run([plan.event])
             codes, _ = encoded(refresh.path("completed"), codec)
             measured = noisy.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=profile.rows)
             if isinstance(release, Unprotected):
                 measured = unprotected.sampled(measured)
-            path = store.get().releasable(part(settings, refresh.partitions).folder) / "marginals.safetensors"
+            path = here.store.releasable(part(here.settings, refresh.partitions).folder) / "marginals.safetensors"
             artifact.save_marginals(path, measured)
             report(1, 1)
         return dg.MaterializeResult(

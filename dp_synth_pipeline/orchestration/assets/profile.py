@@ -7,14 +7,15 @@ import dagster as dg
 
 from dp_synth_pipeline.ledger import Ledger, Release
 from dp_synth_pipeline.orchestration import metadata, planning, progress, reuse, unprotected
-from dp_synth_pipeline.orchestration.assets.handles import Refresh, declared_events, load
+from dp_synth_pipeline.orchestration.assets.handles import Refresh, declared_events
 from dp_synth_pipeline.orchestration.assets.link import link
+from dp_synth_pipeline.orchestration.begun import begun
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.restricted import private
-from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
+from dp_synth_pipeline.orchestration.unprotected import Unprotected
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Threshold
 from dp_synth_pipeline.tabular import measure
 from dp_synth_pipeline.tabular.profile import TableProfile
@@ -33,17 +34,17 @@ def profile(settings: TableSettings) -> dg.AssetsDefinition:
     )
     def _profile(context: dg.AssetExecutionContext, ingested: dict, ledger: LedgerResource, store: StoreResource):
         with reported("profile"):
-            refresh, shelf = load(ingested), store.get()
-            book = unprotected.book_of(settings, ledger.get(), shelf)
-            if isinstance(book, Book):
-                release = book.release(refresh.release)
-                result, told = _counted(settings, refresh, release), {"profile_release": release.id}
+            here = begun(settings, ingested, ledger, store)
+            refresh, release = here.refresh, here.release
+            if isinstance(release, Unprotected):
+                result, told = _counted(here.settings, refresh, release), {"profile_release": release.id}
             else:
-                release = book.release(refresh.release)
-                folder = shelf.releasable(part(settings, refresh.partitions).folder)
-                result, told = _charged(context, settings, refresh, book, folder)
+                folder = here.store.releasable(part(here.settings, refresh.partitions).folder)
+                result, told = _charged(context, here.settings, refresh, ledger.get(), folder)
+                if told["profile_release"] == release.id:
+                    refresh = refresh.having_run(result.events)
             # This run's own copy, since another run may replace the cached one before this one is done.
-            own = shelf.restricted(settings.name, release.id) / reuse.PROFILE
+            own = here.store.restricted(settings.name, release.id) / reuse.PROFILE
             with private():
                 own.write_text(result.to_json(), encoding="utf-8")
         return dg.MaterializeResult(

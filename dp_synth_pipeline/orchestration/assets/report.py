@@ -9,12 +9,13 @@ from dp_synth_pipeline.ledger import Release
 from dp_synth_pipeline.orchestration import evidence_checks, metadata
 from dp_synth_pipeline.orchestration.assets.handles import load
 from dp_synth_pipeline.orchestration.assets.link import link
+from dp_synth_pipeline.orchestration.begun import begun
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.restricted import drop
-from dp_synth_pipeline.orchestration.unprotected import Unprotected, book_of
+from dp_synth_pipeline.orchestration.unprotected import Unprotected
 from dp_synth_pipeline.tabular import sink
 
 
@@ -41,8 +42,8 @@ def quality_report(settings: TableSettings) -> dg.AssetsDefinition:
         from dp_synth_pipeline.validation import figures, frames, report
 
         with reported("quality_report"):
-            refresh, schema = load(synthetic), load(synthetic).table_schema()
-            release = book_of(settings, ledger.get(), store.get()).release(refresh.release)
+            here = begun(settings, synthetic, ledger, store)
+            refresh, release, schema = here.refresh, here.release, here.refresh.table_schema()
             names = [c.name for c in schema.learned]
             rows = load(completed).path("completed")
             if not rows.exists():
@@ -54,10 +55,10 @@ def quality_report(settings: TableSettings) -> dg.AssetsDefinition:
             drawn = frames.read_frame(refresh.path("synthetic"), names)
             asked = settings.validation
             found = figures.measure(real, drawn, schema, predict=asked.predict, sensitive=asked.sensitive)
-            evidence = holdout.gather(settings, refresh, load(completed))
+            evidence = holdout.gather(here.settings, refresh, load(completed))
             meta = report.ReportMeta(
                 table=settings.name,
-                unit=settings.privacy_unit.column or "row",
+                unit=here.settings.privacy_unit.column or "row",
                 **_promise(release),
                 run_id=context.run_id,
                 code_version=release.code_version,

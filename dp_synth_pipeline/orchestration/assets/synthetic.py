@@ -1,17 +1,20 @@
 """`synthetic`: rows drawn from released weights: post-processing, free, as many as asked."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
 
-from dp_synth_pipeline.orchestration import metadata, progress, unprotected
-from dp_synth_pipeline.orchestration.assets.handles import load, load_schema
+from dp_synth_pipeline.orchestration import metadata, progress
+from dp_synth_pipeline.orchestration.assets.handles import load_schema
 from dp_synth_pipeline.orchestration.assets.link import link
+from dp_synth_pipeline.orchestration.begun import begun
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
+from dp_synth_pipeline.orchestration.verification import sha256
 from dp_synth_pipeline.tabular import rules, sink
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
@@ -33,8 +36,8 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
         from dp_synth_pipeline.model import artifact, generation
 
         with reported("synthetic"):
-            refresh = load(generator)
-            release = unprotected.book_of(settings, ledger.get(), store.get()).release(refresh.release)
+            here = begun(settings, generator, ledger, store)
+            refresh = here.refresh
             learnt, facts = artifact.load(refresh.path("generator"))
             schema = load_schema(facts["schema"])
             profile = TableProfile.from_json(refresh.path("profile").read_text())
@@ -44,14 +47,15 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
             def draw(rows: int) -> Iterator[pa.RecordBatch]:
                 return codec.decode_stream(generation.draw(learnt, rows, forbidden=codec.forbidden))
 
-            kept = _ruled(draw, wanted, settings, codec, profile)
+            kept = _ruled(draw, wanted, here.settings, codec, profile)
             report = progress.reporter(context, f"{settings.name}: generation")
-            path = store.get().releasable(part(settings, refresh.partitions).folder) / "synthetic.parquet"
+            path = here.store.releasable(part(here.settings, refresh.partitions).folder) / "synthetic.parquet"
             rows = sink.write_parquet(_counted(kept, wanted, report), schema.arrow_schema(), path)
+            seal = here.book.fingerprint(sealed(refresh.release, path))
         return dg.MaterializeResult(
-            value=refresh.with_({"synthetic": path}, synthetic_rows=rows, asked_rows=wanted),
+            value=refresh.with_({"synthetic": path}, synthetic_rows=rows, asked_rows=wanted, seal=seal),
             metadata={
-                **metadata.cost(release),
+                **metadata.cost(here.release),
                 "visibility": metadata.RELEASABLE,
                 "dagster/row_count": rows,
                 "dagster/column_schema": metadata.column_schema(schema),
@@ -61,6 +65,14 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
         )
 
     return _synthetic
+
+
+def sealed(release: str, rows: Path) -> str:
+    """Return what the ledger's key seals of drawn rows: which release they were drawn from, and the file's own digest.
+
+    Whoever cannot read the key cannot make any other file, such as the snapshot of the real rows, pass for them.
+    """
+    return f"drawn under {release}: {sha256(rows)}"
 
 
 def _ruled(

@@ -52,7 +52,7 @@ def backfill(
         outcome = running.refresh(definitions, table, console, show=console.is_terminal, partitions=group)
         name = partitions.folded_label(group)
         if outcome.exit_code:
-            console.print(f"{name}: {outcome.message}", highlight=False, soft_wrap=True)
+            console.print(f"{name}: {outcome.message}", highlight=False, soft_wrap=True, markup=False)
             raise typer.Exit(outcome.exit_code)
         console.print(f"{name}: published.", highlight=False)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 
 from dp_synth_pipeline.demo import NAMES
@@ -40,7 +41,7 @@ def demo(
             title, told = "refused by the ledger" if outcome.exit_code == 3 else "not released", outcome.message
             if outcome.exit_code == running.STOPPED:
                 told += f" What started stays charged; dp-synth ledger show {name} says how to end it."
-            console.print(Panel(told, title=f"{name}: {title}", border_style="red", title_align="left"))
+            console.print(Panel(escape(told), title=f"{name}: {title}", border_style="red", title_align="left"))
             code = code or outcome.exit_code
             if outcome.exit_code == running.STOPPED:
                 break  # whoever presses Ctrl-C wants no other table's budget spent

@@ -7,7 +7,7 @@ import json
 import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Ledger, Release
+from dp_synth_pipeline.ledger import Entry, Ledger, Release
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.resources import Store
 
@@ -17,8 +17,8 @@ MADE = {"row count": "profile", "profile": "profile", "marginals": "marginals"}
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""
 
 
-def begun(ledger: Ledger, store: Store, settings: TableSettings) -> Release:
-    """Return the newest release of a table if it is still open, or is paid for and was not published yet.
+def begun(ledger: Ledger, settings: TableSettings) -> Release:
+    """Return the newest release of a table if it is still open, or is paid for.
 
     Raises:
         InvalidInput: if there is none.
@@ -26,10 +26,8 @@ def begun(ledger: Ledger, store: Store, settings: TableSettings) -> Release:
     account, _ = settings.charge
     known = ledger.releases(account) if account in {a.name for a in ledger.accounts()} else []
     found = [r for r in known if r.table == settings.name and (r.state in OPEN or r.released)]
-    if not found or _made_by(store, dg.AssetKey([settings.name, "published"])) == found[-1].id:
-        raise InvalidInput(
-            f"--resume: account {account} has no release of table {settings.name} to go on with. Run without --resume."
-        )
+    if not found:
+        raise _nothing_left(account, settings.name)
     return found[-1]
 
 
@@ -37,17 +35,25 @@ def unfinished(definitions: dg.Definitions, store: Store, release: Release) -> l
     """Return the assets of a table that a release has not made yet, and its rows: no rows are published unchecked.
 
     Raises:
-        InvalidInput: if it has made none, so that there is nothing to go on from.
+        InvalidInput: if it has made all of them, or none, so that there is nothing to go on from.
     """
     keys = definitions.resolve_job_def(f"{release.table}_refresh").asset_layer.selected_asset_keys
     left = [key for key in keys if _made_by(store, key) != release.id]
+    if not left:
+        raise _nothing_left(release.account, release.table)
     if len(left) == len(keys):
         raise InvalidInput(
-            f"--resume: the interrupted run had read nothing yet. Give its reservation back: dp-synth ledger void "
-            f"{release.id[:12]} --why REASON, and run again without --resume."
+            f"--resume: the interrupted run had not finished reading, and nothing was learnt. Give its reservation back: "
+            f"dp-synth ledger void {release.id[:12]} --why REASON. Then run again without --resume."
         )
     rows, published = (dg.AssetKey([release.table, name]) for name in ("synthetic", "published"))
     return [*left, rows] if published in left and rows not in left else left
+
+
+def _nothing_left(account: str, table: str) -> InvalidInput:
+    return InvalidInput(
+        f"--resume: account {account} has no release of table {table} to go on with. Run without --resume."
+    )
 
 
 def left_open(ledger: Ledger, store: Store, run: str) -> list[str]:
@@ -61,29 +67,47 @@ def left_open(ledger: Ledger, store: Store, run: str) -> list[str]:
                 f"Release {release.id[:12]} of account {release.account} is paid for, and what it learnt is kept: the same "
                 f"command with --resume draws rows from it at no charge."
             )
-        if release.state not in OPEN:
-            continue
-        started = [e for e in ledger.entries(release_id=release.id) if e.state == "started"]
-        lost = [e.mechanism for e in started if _is_lost(store, release, e.mechanism)]
-        if lost:
-            told.append(
-                f"Release {release.id[:12]} of account {release.account} cannot be gone on with: it was interrupted while "
-                f"{lost[0]!r} looked at the data, and one charge buys one look. What started stays charged. End it, and get "
-                f"back the rest: dp-synth ledger settle {release.id[:12]} --why REASON. Then run again without --resume, "
-                f"which is a new charge."
-            )
-            continue
-        marked = [e.id for e in started if e.steps_started > 0]
-        if marked:
-            end = f"settle {marked[-1]} --at-mark"
-        else:
-            end = f"settle {release.id[:12]}" if started else f"void {release.id[:12]}"
-        told.append(
-            f"Release {release.id[:12]} of account {release.account} is still open: what started in it stays charged, the "
-            f"rest reserved. Go on with it by the same command and --resume; or end it, and get back what did not start: "
-            f"dp-synth ledger {end} --why REASON."
-        )
+        elif release.state in OPEN:
+            told.append(_how_to_go_on(ledger, store, release))
     return told
+
+
+def _how_to_go_on(ledger: Ledger, store: Store, release: Release) -> str:
+    """Say what an open release holds, and the commands that go on with it or end it, and what is left after the latter."""
+    started = [e for e in ledger.entries(release_id=release.id) if e.state == "started"]
+    lost = [e.mechanism for e in started if _is_lost(store, release, e.mechanism)]
+    stepped = [] if lost else [e for e in started if e.steps_paid]
+    if stepped:
+        end = f"settle {stepped[-1].id} --at-mark"
+    else:
+        end = f"settle {release.id[:12]}" if started else f"void {release.id[:12]}"
+    which = f"Release {release.id[:12]} of account {release.account}"
+    end = f"dp-synth ledger {end} --why REASON. {_left_then(ledger, release, stepped[-1:])}"
+    if lost:
+        return (
+            f"{which} cannot be gone on with: it was interrupted while {lost[0]!r} looked at the data, and one charge buys "
+            f"one look. What started stays charged. End it, and get back the rest: {end}"
+        )
+    return (
+        f"{which} is still open: what started in it stays charged, the rest reserved. Go on with it by the same command and "
+        f"--resume; or end it, and get back what did not start: {end}"
+    )
+
+
+def _left_then(ledger: Ledger, release: Release, at_mark: list[Entry]) -> str:
+    """Say what the account could still pay for once the release is ended so."""
+    left = ledger.left_after(release.id, at_mark[-1].id if at_mark else None)
+    if left >= release.epsilon * (1 - 1e-9):
+        return "Then the account can pay for another such release: run again without --resume, which is a new charge."
+    if left > 0:
+        return (
+            f"Then the account can pay for one more release of epsilon {left:.4g} at most: run again without --resume and "
+            f"with --epsilon {left:.4g} or less, which is a new charge."
+        )
+    return (
+        f"Then the account can pay for no other release; a person may raise it: dp-synth ledger raise {release.account} "
+        f"--epsilon E --delta D --why REASON."
+    )
 
 
 def _is_lost(store: Store, release: Release, mechanism: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import yaml
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     PARTITION_NAME_TAG,
 )
+from filelock import FileLock
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -28,8 +32,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from dp_synth_pipeline.errors import AuditFailed
-from dp_synth_pipeline.orchestration import progress
+from dp_synth_pipeline.errors import AuditFailed, InvalidInput
+from dp_synth_pipeline.orchestration import liveness, progress
 
 
 @dataclass
@@ -67,6 +71,10 @@ DIRECT = {
 """What steps print goes to the terminal as it is. By default, two processes for each step copy it there, and Ctrl-C makes
 each of them print a traceback."""
 
+POOLS = {"granularity": "run"}
+"""A run of the command line takes no slot of Dagster's pools: nothing there would tell a person that it waits for one, nor
+end the wait on Ctrl-C, and a run that was killed would keep its slot for ever."""
+
 
 @contextmanager
 def instance() -> Iterator[dg.DagsterInstance]:
@@ -79,16 +87,31 @@ def instance() -> Iterator[dg.DagsterInstance]:
         with dg.DagsterInstance.ephemeral() as memory:
             yield memory
         return
-    settings: Any = dict(DIRECT)
-    if not (Path(home) / "dagster.yaml").exists():
-        settings["telemetry"] = {"enabled": False}
-    made = (
-        dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=settings))
-        if Path(home).is_dir()
-        else dg.DagsterInstance.get()  # says what is wrong with it
-    )
-    with made as found:
+    if not Path(home).is_dir():
+        raise InvalidInput(f"DAGSTER_HOME is {home}, and there is no such folder; make it, or unset DAGSTER_HOME.")
+    with FileLock(Path(home) / ".opening.lock"):  # two that make Dagster's tables at once would each find half of them
+        found = dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=_overrides(Path(home))))
+        liveness.bury(found)
+        found.event_log_storage.get_pool_limits()
+        found.schedule_storage  # noqa: B018
+    with found:
         yield found
+
+
+def _overrides(home: Path) -> dict[str, Any]:
+    """Return what a run of the command line has otherwise than dagster.yaml says."""
+    try:
+        said = yaml.safe_load((home / "dagster.yaml").read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        return {**DIRECT, "telemetry": {"enabled": False}}
+    except yaml.YAMLError:
+        raise InvalidInput(f"{home / 'dagster.yaml'} is not YAML; mend it, and run again.") from None
+    if "concurrency" not in said:
+        return DIRECT
+    return {
+        **DIRECT,
+        "concurrency": {**said["concurrency"], "pools": {**said["concurrency"].get("pools", {}), **POOLS}},
+    }
 
 
 def refresh(
@@ -99,25 +122,37 @@ def refresh(
     show: bool = True,
     partitions: Sequence[str] = (),
     only: Sequence[dg.AssetKey] | None = None,
+    continues: str | None = None,
 ) -> Outcome:
     """Materialize one table's whole graph and say how it went; expected failures are told, not raised.
 
     Args:
         partitions: one partition, or some that adjoin one another, in one run.
         only: these assets, the others being made already; None for all.
+        continues: the run that began the release which this run goes on with.
+
+    Raises:
+        ReleaseStateError: if that run is still under way.
     """
     for chatty in ("dagster", "sqlalchemy.pool"):  # the latter tells of connections that Ctrl-C cut short
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
     job = definitions.resolve_job_def(f"{table}_refresh")
-    with instance() as where, _progress(console, show) as report:
+    run_id = str(uuid.uuid4())
+    with (
+        liveness.alive(continues),
+        liveness.alive(run_id) as tag,
+        instance() as where,
+        _progress(console, show) as report,
+    ):
         token = progress.REPORTER.set(report)
         try:
             result = job.execute_in_process(
                 instance=where,
                 raise_on_error=False,
                 run_config=QUIET,
-                tags=partition_tags(partitions),
+                tags=partition_tags(partitions) | tag,
                 asset_selection=only,
+                run_id=run_id,
             )
         finally:
             progress.REPORTER.reset(token)
@@ -147,7 +182,7 @@ def _progress(console: Console, show: bool) -> Iterator[progress.Reporter]:
 
         def report(stage: str, done: int, total: int, note: str = "") -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total, note="")
+                tasks[stage] = bars.add_task(escape(stage), total=total, note="")
             bars.update(tasks[stage], completed=done, total=total, note=note)
 
         yield report

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, journal
@@ -89,17 +90,19 @@ def synthesize(
     book = Ledger.open(url)
     definitions, left, begun = build_defs([settings], ledger=url), None, None
     if resume:
-        begun = resuming.begun(book, StoreResource().get(), settings)
+        begun = resuming.begun(book, settings)
         left = resuming.unfinished(definitions, StoreResource().get(), begun)
     elif open_account:
         open_once(book, settings, "synthesize", console)
-    outcome = running.refresh(definitions, settings.name, console, show=not json, only=left)
+    outcome = running.refresh(
+        definitions, settings.name, console, show=not json, only=left, continues=begun.run_id if begun else None
+    )
     if begun is not None:
         outcome.run_id = begun.run_id or outcome.run_id
     if outcome.exit_code:
-        console.print(f"[bold red]Not released[/]: {outcome.message}", highlight=False, soft_wrap=True)
+        console.print(f"[bold red]Not released[/]: {escape(outcome.message)}", highlight=False, soft_wrap=True)
         for line in resuming.left_open(book, StoreResource().get(), outcome.run_id):
-            console.print(line, highlight=False, soft_wrap=True)
+            console.print(line, highlight=False, soft_wrap=True, markup=False)
         raise typer.Exit(outcome.exit_code)
     summary = summarise(book, StoreResource().get(), settings.name, outcome)
     if json:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import numpy as np
@@ -13,6 +16,7 @@ import pandas as pd
 import pytest
 
 from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import cli
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.config import TableSettings
 
@@ -93,3 +97,38 @@ def steps(result: dg.ExecuteInProcessResult, outcome: str) -> set[str]:
 def failure(result: dg.ExecuteInProcessResult):
     """The first failed step's failure data."""
     return next(e.step_failure_data for e in result.all_events if e.event_type_value == "STEP_FAILURE")
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, capsys):
+    """Runs `dp-synth` in a folder and home of its own; gives exit code, output and error text."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.delenv("DP_SYNTH_LEDGER", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["dp-synth", *map(str, args)])
+        try:
+            code = cli.main() or 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return SimpleNamespace(code=code, out=said.out, err=said.err, text=" ".join((said.out + said.err).split()))
+
+    run.folder = tmp_path
+    run.ledger = lambda: Ledger.open(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}")
+    return run
+
+
+def interrupt(patch, of, name, when=lambda *asked: True):
+    """Press Ctrl-C when a function is called with certain arguments."""
+    honest = getattr(of, name)
+
+    def interrupted(*asked, **named):
+        if when(*asked):
+            signal.raise_signal(signal.SIGINT)
+        return honest(*asked, **named)
+
+    patch.setattr(of, name, interrupted)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -13,40 +12,16 @@ import duckdb
 import pandas as pd
 import pytest
 
-from dp_synth_pipeline.ledger import Ledger, journal
+from dp_synth_pipeline.ledger import journal
 from dp_synth_pipeline.model import descent, generation, marginals
-from dp_synth_pipeline.orchestration import cli
 from dp_synth_pipeline.orchestration.cli import running
 from dp_synth_pipeline.orchestration.resources import LedgerResource
 from dp_synth_pipeline.tabular import measure
 from dp_synth_pipeline.validation import run
-from tests.integration.conftest import people
+from tests.integration.conftest import interrupt, people
 
 ROW = "30,a,0.5"
 GOOD = [f"{20 + i % 50},{'abc'[i % 3]},{(i * 37 % 100) / 100:.2f}" for i in range(300)]
-
-
-@pytest.fixture
-def shell(tmp_path, monkeypatch, capsys):
-    """Runs `dp-synth` in a folder and home of its own; gives exit code, output and error text."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    monkeypatch.delenv("DP_SYNTH_LEDGER", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["dp-synth", *map(str, args)])
-        try:
-            code = cli.main() or 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return SimpleNamespace(code=code, out=said.out, err=said.err, text=" ".join((said.out + said.err).split()))
-
-    run.folder = tmp_path
-    run.ledger = lambda: Ledger.open(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}")
-    return run
 
 
 def write(path, *lines):
@@ -237,18 +212,6 @@ def test_a_release_that_died_before_its_training_is_settled_by_its_id(shell):
     assert shell("ledger", "verify").code == 0
     assert 0 < shell.ledger().balance("t").cost_spent < release.reserved_cost
     assert shell("ledger", "settle", "nothing", "--why", "x").code == 2
-
-
-def interrupt(patch, of, name, when=lambda *asked: True):
-    """Press Ctrl-C when a function is called with certain arguments."""
-    honest = getattr(of, name)
-
-    def interrupted(*asked, **named):
-        if when(*asked):
-            signal.raise_signal(signal.SIGINT)
-        return honest(*asked, **named)
-
-    patch.setattr(of, name, interrupted)
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -83,11 +83,10 @@ def test_a_tag_that_cannot_be_read_is_refused_with_what_was_expected():
             resolve({}, {COMPUTE: tag}, DEFAULT)
 
 
-def test_a_stage_with_gpus_is_in_the_gpu_pool_and_publishing_stays_in_the_writers():
+def test_only_a_stage_with_gpus_is_in_a_pool_since_a_killed_run_would_keep_its_slot():
     found = steps(build_defs([settings(compute={"training": {"gpus": 1}, "checks": {"cpus": 2}})]))
     assert {name: step.op.pool for name, step in found.items() if step.op.pool} == {
         "visits__generator": "gpu",
-        "visits__published": "warehouse_writer",
     }
     tagged = {name for name, step in found.items() if COMPUTE in step.op.tags}
     assert tagged == {"visits__generator", "visits__quality_report", "visits__checks"}

@@ -234,3 +234,55 @@ def test_durations_come_out_as_intervals_wherever_they_are_published(tmp_path: P
         sink.publish(tmp_path / "s.parquet", f"duckdb:///{tmp_path / 'w.duckdb'}?table=main.t")
         with duckdb.connect(str(tmp_path / "w.duckdb"), read_only=True) as con:
             assert con.execute("SELECT typeof(took), epoch(took) FROM t").fetchall()[0] == ("INTERVAL", 90.0)
+
+
+OPEN = "import sys, duckdb; con = duckdb.connect(sys.argv[1]); print('open', flush=True); input()"
+
+
+@pytest.fixture
+def busy(tmp_path: Path):
+    """A DuckDB file that another process has open; yields its path and that process."""
+    path = tmp_path / "busy.duckdb"
+    command = [sys.executable, "-c", OPEN, str(path)]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "open\n"
+    yield path, other
+    other.kill()
+    other.wait()
+
+
+def test_a_duckdb_file_that_another_process_has_open_is_waited_for_and_said(tmp_path: Path, busy) -> None:
+    path, other = busy
+    pq.write_table(NEW, tmp_path / "s.parquet")
+    said: list[str] = []
+
+    def told(why: str) -> None:
+        said.append(why)
+        other.kill()  # a lock of the operating system dies with its process, however it ends
+
+    sink.publish(tmp_path / "s.parquet", f"duckdb:///{path}?table=t", told)
+    assert said == ["waits for busy.duckdb, which another program has open"]
+    assert read_duckdb(path) == [(7, "a"), (8, None)]
+
+
+def test_waiting_for_a_duckdb_file_has_a_limit_and_a_next_step(tmp_path: Path, busy, monkeypatch) -> None:
+    path, _ = busy
+    pq.write_table(NEW, tmp_path / "s.parquet")
+    monkeypatch.setattr(sink, "WAIT_SECONDS", 0.3)
+    for wait in (
+        lambda: sink.publish(tmp_path / "s.parquet", f"duckdb:///{path}?table=t"),
+        lambda: sink.check_writable(f"duckdb:///{path}?table=t"),
+    ):
+        with pytest.raises(
+            InvalidInput, match="another program has had it open for 0 s; close it there, and run again"
+        ):
+            wait()
+
+
+def test_a_duckdb_target_that_is_no_database_is_noticed_before_anything_is_spent(tmp_path: Path) -> None:
+    path = tmp_path / "d.duckdb"
+    path.write_bytes(b"no database" * 999)
+    with pytest.raises(InvalidInput, match="is it a DuckDB database"):
+        sink.check_writable(f"duckdb:///{path}?table=t")
+    assert path.read_bytes() == b"no database" * 999

@@ -1,0 +1,140 @@
+"""What a release was charged for is frozen when it is reserved: no later step measures under other terms."""
+
+import json
+
+import dagster as dg
+import pytest
+
+from dp_synth_pipeline.privacy.events import DiscreteGaussian
+from tests.integration.conftest import Bench
+
+REST = ("profile", "completed", "marginals", "generator", "synthetic", "published", "quality_report", "release_card")
+UNIT = {"column": "person", "max_rows": 2}
+
+
+def step(bench: Bench, *names: str, **changes) -> tuple[bool, str]:
+    """Materialize some assets of the table, under settings of the moment; return how it went, and why not."""
+    job = bench.definitions(**changes).resolve_job_def("people_refresh")
+    result = job.execute_in_process(
+        instance=bench.instance,
+        raise_on_error=False,
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        asset_selection=[dg.AssetKey(["people", name]) for name in names],
+    )
+    failed = [e.step_failure_data.user_failure_data for e in result.all_events if e.event_type_value == "STEP_FAILURE"]
+    return result.success, next((f.description or "" for f in failed if f is not None), "")
+
+
+@pytest.fixture
+def persons(bench: Bench) -> Bench:
+    """A bench whose account protects persons of two rows each."""
+    bench.ledger.open_account("persons", epsilon=10.0, delta=1e-4, unit="person", max_rows=2, why="test")
+    return bench
+
+
+def of_persons(**changes) -> dict:
+    return {"account": "persons", "columns": {}, "unit": UNIT, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"unit": {"column": "person", "max_rows": 1}}, "unit.max_rows"),
+        ({"unit": "row"}, "unit"),
+        ({"epsilon": 5.0}, "epsilon"),
+        ({"account": "people"}, "account"),
+        ({"delta": 1e-6}, "delta"),
+        ({"filter": "age > 30"}, "filter"),
+        ({"population": 300}, "population"),
+        ({"plan": "weekly"}, "plan"),
+        ({"nulls": "drop"}, "nulls"),
+        ({"training": {"max_epochs": 3}}, "training.max_epochs"),
+        ({"validation": {"report_epsilon": 0.1}}, "report_epsilon"),
+    ],
+)
+def test_a_charged_setting_that_changes_between_two_steps_is_refused_by_its_name(persons, changes, named):
+    assert step(persons, "ingested", **of_persons())[0]
+    went_well, why = step(persons, "profile", **of_persons(**changes))
+    assert not went_well
+    assert why.startswith(f"{named} changed since release")
+    assert "dp-synth ledger void" in why
+    assert not persons.ledger.entries(), "nothing was measured, so nothing is charged"
+
+
+def test_a_release_goes_on_once_its_terms_are_back_and_its_noise_is_that_of_its_unit(persons):
+    assert step(persons, "ingested", **of_persons())[0]
+    assert not step(persons, "profile", **of_persons(unit={"column": "person", "max_rows": 1}))[0]
+    assert step(persons, *REST, **of_persons())[0]
+    (release,) = persons.ledger.releases("persons")
+    histograms = [
+        e for x in persons.ledger.entries(release_id=release.id) for e in x.events if isinstance(e, DiscreteGaussian)
+    ]
+    assert release.state == "settled"
+    assert {e.sensitivity for e in histograms} == {2}
+    persons.ledger.verify()
+
+
+def test_what_costs_nothing_may_change_between_two_steps(bench, tmp_path):
+    assert step(bench, "ingested")[0]
+    free = {"rows": 50, "target": str(tmp_path / "o.parquet"), "description": "Visits.", "retention_days": 3}
+    assert step(bench, *REST, **free) == (True, "")
+
+
+def test_rows_drawn_after_the_settings_changed_are_told_under_the_terms_of_their_release(persons):
+    assert step(persons, "ingested", *REST, **of_persons(filter="age > 20"))[0]
+    later = of_persons(unit={"column": "person", "max_rows": 1}, filter="age > 50", population=99, epsilon=1.0)
+    assert step(persons, "synthetic", "published", "release_card", **later) == (True, "")
+    card = json.loads((persons.store / "releasable" / "people" / "release_card.json").read_text())
+    facts = card.get("facts", card)
+    assert facts["unit_max_rows"] == 2
+    assert any("age > 20" in limit for limit in facts["limits"])
+    assert any("beyond 2" in limit for limit in facts["limits"])
+    assert not any("99" in limit for limit in facts["limits"])
+
+
+def handle(bench: Bench, name: str):
+    return bench.store / "restricted" / "people" / f"{name}.json"
+
+
+def test_terms_that_were_edited_beside_the_rows_are_refused(bench):
+    assert step(bench, "ingested")[0]
+    kept = json.loads(handle(bench, "ingested").read_text())
+    kept["terms"]["unit"] = {"column": "person", "max_rows": 1}
+    handle(bench, "ingested").write_text(json.dumps(kept))
+    went_well, why = step(bench, "profile", unit={"column": "person", "max_rows": 1})
+    assert not went_well
+    assert "changed by hand" in why
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_release_that_the_version_before_began_goes_on_under_the_same_settings_only(bench, changed):
+    assert step(bench, "ingested")[0]
+    kept = json.loads(handle(bench, "ingested").read_text())
+    for new in ("terms", "ran"):
+        del kept[new]
+    handle(bench, "ingested").write_text(json.dumps(kept))
+    went_well, why = step(bench, "profile", **({"epsilon": 3.0} if changed else {}))
+    assert went_well is not changed
+    assert ("a setting changed" in why) is changed
+
+
+def test_a_handle_that_points_at_the_real_rows_publishes_nothing(bench, tmp_path):
+    target = tmp_path / "o.parquet"
+    assert step(bench, "ingested", *REST, target=str(target))[0]
+    drawn = target.read_bytes()
+    kept = json.loads(handle(bench, "synthetic").read_text())
+    kept["files"]["synthetic"] = kept["files"]["snapshot"]
+    handle(bench, "synthetic").write_text(json.dumps(kept))
+    went_well, why = step(bench, "published", target=str(target))
+    assert not went_well
+    assert "is not the one that was drawn under this release" in why
+    assert target.read_bytes() == drawn
+
+
+def test_drawn_rows_that_somebody_changed_are_not_published(bench, tmp_path):
+    target = tmp_path / "o.parquet"
+    assert step(bench, "ingested", *REST[:5], target=str(target))[0]
+    drawn = bench.store / "releasable" / "people" / "synthetic.parquet"
+    drawn.write_bytes(drawn.read_bytes() + b" ")
+    assert not step(bench, "published", target=str(target))[0]
+    assert not target.exists()

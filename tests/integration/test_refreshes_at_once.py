@@ -36,7 +36,7 @@ def living(path):
 
 @pytest.fixture
 def table(shell):
-    people(300).drop(columns="person").to_parquet(shell.folder / "t.parquet")
+    people(600).drop(columns="person").to_parquet(shell.folder / "t.parquet")
     return shell
 
 

@@ -73,7 +73,7 @@ def test_a_canary_cell_alone_gets_the_noise_that_was_planned() -> None:
 
 
 def fewer(chosen: int, pairs: int, quiet: float = 2.0) -> MarginalsPlan:
-    return MarginalsPlan(1.0, quiet, chosen, pairs, score_scale=1.0)
+    return MarginalsPlan(1.0, quiet, chosen, pairs, score_scale=1.0, scored=pairs)
 
 
 @pytest.mark.parametrize("chosen", [3, 4, 5])

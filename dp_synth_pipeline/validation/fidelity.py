@@ -142,13 +142,14 @@ class Fidelity:
     def telling(self, declared: Collection[str] = ()) -> tuple[str, ...]:
         """Return the names of the columns whose pairs are worth a square, in table order: all, up to `MOST_COLUMNS`.
 
-        Of more: those declared, then those of the worst pairs, then the worst columns.
+        Of more: those declared, then the worst columns up to half of `MOST_COLUMNS`, then those of the worst pairs.
         """
         names = [c.name for c in self.columns]
         if len(names) <= MOST_COLUMNS:
             return tuple(names)
-        paired = [name for p in self.worst_pairs for name in (p.left, p.right)]
-        wanted = dict.fromkeys([n for n in names if n in declared] + paired + [c.name for c in self.ranked])
+        worst, paired = [c.name for c in self.ranked], [n for p in self.worst_pairs for n in (p.left, p.right)]
+        first = [n for n in names if n in declared] + worst[: MOST_COLUMNS // 2]
+        wanted = dict.fromkeys(first + paired + worst)
         kept = set(list(wanted)[:MOST_COLUMNS])
         return tuple(n for n in names if n in kept)
 

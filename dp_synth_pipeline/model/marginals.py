@@ -8,8 +8,9 @@ Privacy").
 
 When the noise on all pairs would drown them, a part of the total first scores each pair by how far it lies from
 independence, and the pairs that stand out share the rest; of very many columns, only as many pairs are scored as the noise
-of so many scores lets one tell apart, those of columns that stand near each other in the table. Triples are scored by how far they lie from what the noisy pairs
-let one expect, and the plan says how many are measured (the idea of AIM: McKenna et al. 2022).
+of so many scores lets one tell apart, those of columns that stand near each other in the table. Triples are scored by how
+far they lie from what the noisy pairs let one expect, and the plan says how many are measured (the idea of AIM: McKenna et
+al. 2022).
 """
 
 from __future__ import annotations

@@ -225,9 +225,9 @@ def wanted_triples(population: int, noise_multiplier: float, spec: GeneratorSpec
 
 LEAST_HIDDEN, MOST_HIDDEN = 16, 64
 
-MOST_WEIGHTS = 1 << 23
-"""Weights between columns, of which each pair has hidden units times embedding: what a step can follow in a fraction of a
-second. They are reached by 180 columns with the most hidden units, and by 360 with the least."""
+MOST_WEIGHTS = 6_000_000
+"""Weights between columns, of which each pair has hidden units times embedding: what teaching and training can follow in
+minutes. They are reached by 150 columns with the most hidden units, and by 300 with the least."""
 
 
 def capacity(population: int, noise_multiplier: float, columns: int, embedding: int = GeneratorSpec.embedding) -> int:
@@ -236,14 +236,14 @@ def capacity(population: int, noise_multiplier: float, columns: int, embedding: 
     Args:
         population: released or declared number of units.
         noise_multiplier: of one Gaussian mechanism that costs as much as the whole release; 0 without privacy.
-        columns: how many columns are learned; many leave less than `LEAST_HIDDEN` to each, so that wide tables take no hours.
+        columns: how many are learned; many leave less than `LEAST_HIDDEN` to each, so that wide tables take no hours.
         embedding: numbers that describe one earlier value.
 
     Example:
         >>> capacity(43958, 1.69, 15), capacity(43958, 0.37, 15), capacity(1_000_000, 1.69, 15), capacity(2_000, 0.0, 15)
         (16, 32, 64, 64)
         >>> capacity(200, 4.0, 300), capacity(200, 4.0, 1000)
-        (16, 2)
+        (16, 1)
     """
     wanted = MOST_HIDDEN
     if noise_multiplier > 0:

@@ -118,7 +118,9 @@ def test_of_very_many_columns_only_the_pairs_that_were_planned_are_scored(monkey
     assert (plan.pairs, plan.scored, plan.chosen) == (math.comb(110, 2), math.comb(100, 2), 99)
     seen: list[int] = []
     honest = marginals.scores
-    monkeypatch.setattr(marginals, "scores", lambda c, layout, e: seen.append(len(layout.cliques)) or honest(c, layout, e))
+    monkeypatch.setattr(
+        marginals, "scores", lambda c, layout, e: seen.append(len(layout.cliques)) or honest(c, layout, e)
+    )
     found = marginals.measure(held, cards, even(cards), plan, rows=60)
     assert seen == [plan.scored], "each score's noise was planned for so many"
     assert len(found.layout.cliques) == plan.chosen

@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from dp_synth_pipeline.model.plan import SCORE_UNIT, MarginalsPlan, candidates, nearest_pairs, paired, score_sensitivity
+from dp_synth_pipeline.model.pairs import nearest_pairs, paired
+from dp_synth_pipeline.model.plan import SCORE_UNIT, MarginalsPlan, candidates, score_sensitivity
 from dp_synth_pipeline.privacy import mechanisms
 
 ROWS = 1 << 17

@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dp_synth_pipeline.model.pairs import ORDINARY, paired
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method
 from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
 
@@ -26,9 +26,6 @@ NOISE_LIMIT = 0.3
 
 MOST_MEASURED = 20_000
 """Pairs that are measured at most, all of those of 200 columns: what a fit can follow in minutes."""
-
-ORDINARY = 100
-"""Columns up to which every pair is scored, and as many are measured as join all columns, whatever the noise."""
 
 
 def score_sensitivity(max_rows: int) -> int:
@@ -251,27 +248,6 @@ def capacity(population: int, noise_multiplier: float, columns: int, embedding: 
         wanted = int(min(max(8 * round(ideal / 8), LEAST_HIDDEN), MOST_HIDDEN))
     pairs = max(columns * (columns - 1) // 2, 1)
     return max(1, min(wanted, MOST_WEIGHTS // (pairs * embedding)))
-
-
-def paired(cardinalities: Sequence[int]) -> list[int]:
-    """Return the columns that may be measured in pairs: all, up to `ORDINARY`; of more, those that have several codes.
-
-    A wide table's columns share one budget, so that of many no value can be named; what is always the same tells nothing.
-    """
-    wide = len(cardinalities) > ORDINARY
-    return [i for i, codes in enumerate(cardinalities) if codes > 1 or not wide]
-
-
-def nearest_pairs(columns: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Return at most `most` pairs of these ascending columns, ascending: those that stand nearest to each other.
-
-    Example:
-        >>> nearest_pairs([0, 1, 2, 4], 5)
-        [(0, 1), (0, 2), (1, 2), (1, 4), (2, 4)]
-    """
-    count = len(columns)
-    every = ((columns[i], columns[i + apart]) for apart in range(1, count) for i in range(count - apart))
-    return sorted(itertools.islice(every, most))
 
 
 def worth_scoring(columns: int, rows: int, noise_multiplier: float, max_rows: int = 1) -> int:

@@ -9,7 +9,8 @@ import pytest
 
 from dp_synth_pipeline.model import marginals
 from dp_synth_pipeline.model.marginals import Layout
-from dp_synth_pipeline.model.plan import MarginalsPlan, nearest_pairs, plan_marginals
+from dp_synth_pipeline.model.pairs import nearest_pairs
+from dp_synth_pipeline.model.plan import MarginalsPlan, plan_marginals
 
 CARDS = (3, 2, 4, 5)
 

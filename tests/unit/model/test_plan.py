@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import itertools
 import math
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_synth_pipeline.model import plan
+from dp_synth_pipeline.model.pairs import ORDINARY
 from dp_synth_pipeline.model.plan import LEAST_HIDDEN, MOST_HIDDEN, TrainingPlan, capacity, learning_rate
 from dp_synth_pipeline.model.spec import GeneratorSpec
 
@@ -36,10 +36,10 @@ def test_without_privacy_it_is_as_large_as_it_gets() -> None:
     assert capacity(100, 0.0, 15) == MOST_HIDDEN
 
 
-ORDINARY = st.lists(st.integers(1, 60), min_size=2, max_size=plan.ORDINARY).map(tuple)
+CARDS = st.lists(st.integers(1, 60), min_size=2, max_size=ORDINARY).map(tuple)
 
 
-@given(ORDINARY, UNITS, NOISE, st.integers(1, 9))
+@given(CARDS, UNITS, NOISE, st.integers(1, 9))
 def test_up_to_a_hundred_columns_all_pairs_are_scored_and_all_columns_joined(
     cards: tuple[int, ...], rows: int, noise: float, max_rows: int
 ) -> None:
@@ -66,7 +66,7 @@ def test_the_plan_for_a_table_like_the_adult_census_is_what_it_always_was(
 
 @given(UNITS, NOISE)
 def test_an_ordinary_table_s_network_is_as_large_as_its_noise_allows(units: int, noise: float) -> None:
-    assert len({capacity(units, noise, columns) for columns in (1, 2, 15, plan.ORDINARY)}) == 1
+    assert len({capacity(units, noise, columns) for columns in (1, 2, 15, ORDINARY)}) == 1
 
 
 @given(UNITS, NOISE, st.integers(2, 3000))
@@ -91,19 +91,8 @@ def test_of_many_columns_only_as_many_pairs_are_scored_as_their_noise_lets_one_t
     assert loudest.score_scale <= 5_000 * 1.001
 
 
-def test_columns_that_stand_near_each_other_are_paired_first_and_every_pair_comes_once() -> None:
-    every = plan.nearest_pairs(range(9), 99)
-    assert every == list(itertools.combinations(range(9), 2))
-    few = plan.nearest_pairs(range(9), 12)
-    assert few == sorted(few)
-    assert set(few) == {(i, i + 1) for i in range(8)} | {(i, i + 2) for i in range(4)}
-
-
-def test_of_many_columns_those_of_one_code_are_in_no_pair_and_of_few_they_are() -> None:
-    cards = (1, 3) * 80
-    assert plan.paired(cards) == list(range(1, 160, 2))
-    assert plan.paired(cards[: plan.ORDINARY]) == list(range(plan.ORDINARY))
-    made = plan.plan_marginals(cards, 200, 50.0)
+def test_pairs_of_columns_of_one_code_are_not_planned_in_a_wide_table() -> None:
+    made = plan.plan_marginals((1, 3) * 80, 200, 50.0)
     assert made.pairs == math.comb(80, 2)
     assert plan.plan_marginals((1,) * 200, 200, 5.0).chosen == 0
     assert plan.plan_marginals((*[1] * 200, 2, 2), 200, 5.0).chosen == 1

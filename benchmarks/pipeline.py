@@ -139,7 +139,8 @@ def run(
     if public is not None:
         known = _encoded(public, taken.schema, profile, codec, folder)
     if spec.hidden is None:
-        spec = spec.with_(hidden=capacity(population, calibration.gaussian_noise(budget.epsilon, DELTA)))
+        noise, columns = calibration.gaussian_noise(budget.epsilon, DELTA), len(codec.cardinalities)
+        spec = spec.with_(hidden=capacity(population, noise, columns, spec.embedding))
     measured = _measure(made, codes, codec, spec, budget, profile)
     proposal = _learn(made, codes, codec, spec, budget, population, measured, previous, known)
     tilt = None

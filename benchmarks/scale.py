@@ -7,6 +7,10 @@ the columns are numbers, half categories, all dependent. Lines that are in OUT/s
 `--limit MIB` fails if any step holds more at once: 10 million rows x 20 columns are to fit within 4 GiB:
 
     python benchmarks/scale.py --point 10000000 20 20 --epochs 1 --limit 4096
+
+A thousand columns are to end within five minutes:
+
+    python benchmarks/scale.py --point 200 1000 6 --epochs 15 --epsilon 1
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from dp_synth_pipeline.model import loglinear, mixture
 from dp_synth_pipeline.model.marginals import Marginals
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.optimization import Flat, few_threads
+from dp_synth_pipeline.model.pairs import ORDINARY
 from dp_synth_pipeline.model.spec import GeneratorSpec, Start
 
 STEPS, BATCH, RATE = 300, 1024, 0.01
@@ -23,7 +24,8 @@ MIXED, CLEAR = 0.5, 1000
 where there is more noise, which a mixture follows further than the chain does. The rest is the chain's."""
 
 LEAST_BATCH, LARGE = 256, 1 << 21
-"""Fewer rows teach a network of more than `LARGE` weights, so that wide tables are not taught longer than trained."""
+"""Fewer rows teach a network of more than `LARGE` weights, so that wide tables are not taught longer than trained; the fewest
+one of twice as many, and of more columns than an ordinary table has."""
 
 
 def begin(
@@ -91,7 +93,7 @@ def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *
     flat = Flat(network)
     optimizer = torch.optim.Adam(flat.parameters(), lr=RATE)
     device = flat.vector.device
-    batch = int(np.clip(BATCH * LARGE // flat.vector.numel(), LEAST_BATCH, BATCH))
+    batch = rows_taught(flat.vector.numel(), len(network.cardinalities))
     with few_threads():
         for step in range(steps):
             for group in optimizer.param_groups:
@@ -100,6 +102,18 @@ def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *
             flat.gather()
             optimizer.step()
     flat.release()
+
+
+def rows_taught(weights: int, columns: int) -> int:
+    """Return how many rows each step of teaching takes.
+
+    Example:
+        >>> rows_taught(900_000, 100), rows_taught(5_000_000, 100), rows_taught(5_000_000, 1000)
+        (1024, 429, 256)
+    """
+    if columns > ORDINARY and weights > 2 * LARGE:
+        return LEAST_BATCH
+    return int(np.clip(BATCH * LARGE // weights, LEAST_BATCH, BATCH))
 
 
 @torch.no_grad()

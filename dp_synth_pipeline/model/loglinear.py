@@ -72,6 +72,8 @@ def draw(measured: Marginals, shares: Sequence[np.ndarray], *, rows: int = ROWS,
     drawn = np.zeros((len(shares), rows), dtype=np.int64)
     with few_threads():
         for column, share in enumerate(known.shares):
+            if len(share) == 1:  # there is nothing to draw
+                continue
             terms = sorted(known.terms(column), key=lambda t: -t.evidence)[:MOST]
             base = torch.from_numpy(np.log(np.maximum(share, 1e-4))).float()
             alone = base.expand(rows, -1)

@@ -7,8 +7,10 @@ each was chosen after the ones before it: Smith & Thakurta 2022, "Fully Adaptive
 Privacy").
 
 When the noise on all pairs would drown them, a part of the total first scores each pair by how far it lies from
-independence, and the pairs that stand out share the rest. Triples are scored by how far they lie from what the noisy pairs
-let one expect, and the plan says how many are measured (the idea of AIM: McKenna et al. 2022).
+independence, and the pairs that stand out share the rest; of very many columns, only as many pairs are scored as the noise
+of so many scores lets one tell apart, those of columns that stand near each other in the table. Triples are scored by how
+far they lie from what the noisy pairs let one expect, and the plan says how many are measured (the idea of AIM: McKenna et
+al. 2022).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from dp_synth_pipeline.model.pairs import nearest_pairs, paired
 from dp_synth_pipeline.model.plan import SCORE_UNIT, MarginalsPlan, candidates, score_sensitivity
 from dp_synth_pipeline.privacy import mechanisms
 
@@ -132,8 +135,8 @@ def measure(
         rows: released number of rows.
     """
     cards = tuple(cardinalities)
-    pairs = all_pairs(len(cards))
-    if plan.chosen < len(pairs):
+    pairs = nearest_pairs(paired(cards), plan.scored or plan.pairs)
+    if plan.chosen < plan.pairs:
         pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, rows=rows)
     measured = _noisy(codes, Layout(cards, tuple(pairs)), plan, rows)
     if plan.triples == 0:
@@ -175,7 +178,7 @@ def choose(
 ) -> list[Clique]:
     """Return the `plan.chosen` pairs that gain most from being measured, by noisy scores against independence.
 
-    Every column is in a pair, if there are enough: first a spanning tree of the highest scores, then the rest in order.
+    Every column is in a pair, if as many are chosen: first a spanning tree of the highest scores, then the rest in order.
     """
 
     def apart(pair: Clique) -> np.ndarray:
@@ -184,7 +187,8 @@ def choose(
     gain = _gains(codes, layout, apart, plan, plan.score_scale)
     order = [layout.cliques[p] for p in np.argsort(-gain)]
     tree = _spanning(order, len(layout.cardinalities))[: plan.chosen]
-    rest = [pair for pair in order if pair not in set(tree)]
+    joining = set(tree)
+    rest = [pair for pair in order if pair not in joining]
     return sorted(tree + rest[: plan.chosen - len(tree)])
 
 

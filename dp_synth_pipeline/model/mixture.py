@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dp_synth_pipeline.model.marginals import Clique, Marginals
+from dp_synth_pipeline.model.marginals import Clique, Layout, Marginals
 from dp_synth_pipeline.model.optimization import few_threads
 
 COMPONENTS = 300
@@ -36,10 +36,18 @@ class Mixture(nn.Module):
         self.weight = nn.Parameter(torch.zeros(components))
 
     @torch.no_grad()
-    def start_from(self, shares: Sequence[np.ndarray]) -> None:
+    def start_from(self, shares: Sequence[np.ndarray], spread: float = 0.7) -> None:
         """Start every component near the released 1-way shares, each a little off in its own direction."""
         base = torch.cat([torch.as_tensor(s, dtype=torch.float32).clamp(min=1e-4).log() for s in shares])
-        self.logits.copy_(base + 0.7 * torch.randn_like(self.logits))
+        self.logits.copy_(base + spread * torch.randn_like(self.logits))
+
+    @torch.no_grad()
+    def take(self, part: Mixture, columns: Sequence[int]) -> None:
+        """Take over a mixture of some of the columns; the others keep what they have."""
+        self.weight.copy_(part.weight)
+        mine = self.split(self.logits)
+        for column, found in zip(columns, part.split(part.logits), strict=True):
+            mine[column].copy_(found)
 
     def shares(self) -> torch.Tensor:
         """Return theta (components, codes in all): each column's block sums to 1 in every component."""
@@ -57,8 +65,10 @@ class Mixture(nn.Module):
         chance.seed()
         theta, weight = self.shares().double(), self.weight.softmax(0).double()
         part = torch.multinomial(weight, rows, replacement=True, generator=chance) if rows else weight[:0].long()
-        drawn = torch.empty(rows, len(self.cardinalities), dtype=torch.int64, device=device)
+        drawn = torch.zeros(rows, len(self.cardinalities), dtype=torch.int64, device=device)
         for i, (a, b) in enumerate(pairwise(self.offsets)):
+            if b == a + 1:  # there is nothing to draw
+                continue
             cumulative = theta[:, a:b].cumsum(1)[part]
             u = torch.rand(rows, 1, dtype=torch.float64, device=device, generator=chance)
             u *= cumulative[:, -1:]  # less than the last, so that a code of probability 0 is never drawn
@@ -77,8 +87,17 @@ def fit(
     """Return the mixture whose marginals are nearest to the measured ones, by squared error.
 
     Every cell carries the same noise, so squared error is the likelihood. Memory and time grow with the codes in all
-    (squared up to `DENSE` of them; with measured cells beyond), not with rows.
+    (squared up to `DENSE` of them; with measured cells beyond), not with rows. Columns of which nothing was measured have
+    their released shares, whatever the others have.
     """
+    cards, measured_columns = measured.layout.cardinalities, sorted(set().union(*measured.layout.cliques))
+    if 0 < len(measured_columns) < len(cards):
+        part = _only(measured, measured_columns)
+        known = [shares[c] for c in measured_columns]
+        whole = Mixture(cards, components).to(device)
+        whole.start_from(shares, spread=0.0)
+        whole.take(fit(part, known, components=components, steps=steps, device=device), measured_columns)
+        return whole
     mixture = Mixture(measured.layout.cardinalities, components).to(device)
     mixture.start_from(shares)
     pairs = (_Dense if _is_dense(measured) else _Sparse)(measured, mixture)
@@ -94,6 +113,14 @@ def fit(
             optimizer.step()
     optimizer.zero_grad()
     return mixture
+
+
+def _only(measured: Marginals, columns: Sequence[int]) -> Marginals:
+    """Return the same marginals of a table that has these columns alone, which are all that were measured."""
+    at = {column: i for i, column in enumerate(columns)}
+    cliques = tuple(tuple(at[c] for c in clique) for clique in measured.layout.cliques)
+    layout = Layout(tuple(measured.layout.cardinalities[c] for c in columns), cliques)
+    return Marginals(layout, measured.counts, measured.scale, measured.rows)
 
 
 def _is_dense(measured: Marginals) -> bool:

@@ -7,6 +7,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
+from dp_synth_pipeline.model.pairs import ORDINARY, paired
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method
 from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
 
@@ -22,6 +23,9 @@ under exp(-2 pi^2 scale^2), Canonne, Kamath & Steinke 2020); under it, it costs 
 
 NOISE_LIMIT = 0.3
 """Mean distance that noise alone may put between a measured pair and the truth before fewer pairs are measured."""
+
+MOST_MEASURED = 20_000
+"""Pairs that are measured at most, all of those of 200 columns: what a fit can follow in minutes."""
 
 
 def score_sensitivity(max_rows: int) -> int:
@@ -84,8 +88,9 @@ class MarginalsPlan:
         noise_multiplier: of one Gaussian mechanism that costs as much as the whole step.
         scale: standard deviation of the noise of each cell, in rows.
         chosen: how many pairs of columns are measured.
-        pairs: how many there are.
+        pairs: how many there are, of the columns that `paired` names.
         score_scale: standard deviation of the noise of each pair's score, in rows; 0 when all pairs are measured.
+        scored: how many pairs are scored, those of `nearest_pairs`; 0 when all are measured.
         max_rows: rows per unit.
         triples: how many triples of columns are measured, with the same noise per cell as pairs.
         triple_score_scale: standard deviation of the noise of each candidate triple's score, in rows.
@@ -99,6 +104,7 @@ class MarginalsPlan:
     max_rows: int = 1
     triples: int = 0
     triple_score_scale: float = 0.0
+    scored: int = 0
 
     @property
     def event(self) -> Gaussian:
@@ -199,7 +205,7 @@ def candidates(cardinalities: tuple[int, ...]) -> list[tuple[int, ...]]:
     def cells(triple: tuple[int, ...]) -> int:
         return math.prod(cardinalities[c] for c in triple)
 
-    fitting = (t for t in itertools.combinations(range(len(cardinalities)), 3) if cells(t) <= TRIPLE_CELLS)
+    fitting = (t for t in itertools.combinations(paired(cardinalities), 3) if cells(t) <= TRIPLE_CELLS)
     return sorted(heapq.nsmallest(CANDIDATES, fitting, key=cells))
 
 
@@ -216,22 +222,43 @@ def wanted_triples(population: int, noise_multiplier: float, spec: GeneratorSpec
 
 LEAST_HIDDEN, MOST_HIDDEN = 16, 64
 
+MOST_WEIGHTS = 6_000_000
+"""Weights between columns, of which each pair has hidden units times embedding: what teaching and training can follow in
+minutes. They are reached by 150 columns with the most hidden units, and by 300 with the least."""
 
-def capacity(population: int, noise_multiplier: float) -> int:
+
+def capacity(population: int, noise_multiplier: float, columns: int, embedding: int = GeneratorSpec.embedding) -> int:
     """Return how many hidden units a column gets: few where noise would drown more, from public facts alone.
 
     Args:
         population: released or declared number of units.
         noise_multiplier: of one Gaussian mechanism that costs as much as the whole release; 0 without privacy.
+        columns: how many are learned; many leave less than `LEAST_HIDDEN` to each, so that wide tables take no hours.
+        embedding: numbers that describe one earlier value.
 
     Example:
-        >>> capacity(43958, 1.69), capacity(43958, 0.37), capacity(1_000_000, 1.69), capacity(2_000, 0.0)
+        >>> capacity(43958, 1.69, 15), capacity(43958, 0.37, 15), capacity(1_000_000, 1.69, 15), capacity(2_000, 0.0, 15)
         (16, 32, 64, 64)
+        >>> capacity(200, 4.0, 300), capacity(200, 4.0, 1000)
+        (16, 1)
     """
-    if noise_multiplier <= 0:
-        return MOST_HIDDEN
-    wanted = LEAST_HIDDEN * math.sqrt(population / noise_multiplier / SIGNAL)
-    return int(min(max(8 * round(wanted / 8), LEAST_HIDDEN), MOST_HIDDEN))
+    wanted = MOST_HIDDEN
+    if noise_multiplier > 0:
+        ideal = LEAST_HIDDEN * math.sqrt(population / noise_multiplier / SIGNAL)
+        wanted = int(min(max(8 * round(ideal / 8), LEAST_HIDDEN), MOST_HIDDEN))
+    pairs = max(columns * (columns - 1) // 2, 1)
+    return max(1, min(wanted, MOST_WEIGHTS // (pairs * embedding)))
+
+
+def worth_scoring(columns: int, rows: int, noise_multiplier: float, max_rows: int = 1) -> int:
+    """Return how many pairs are scored: all up to `ORDINARY` columns; of more, as many as their noise lets one tell apart.
+
+    The more are scored, the more noise each score has. No score is higher than twice the rows, so that with noise of as
+    many rows as there are it would be chance that chooses.
+    """
+    deviation = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows)  # of a score that takes all
+    told = SCORE_SHARE * (rows / deviation) ** 2
+    return int(min(max(told, math.comb(ORDINARY, 2), columns - 1), math.comb(columns, 2)))
 
 
 def plan_marginals(
@@ -248,15 +275,15 @@ def plan_marginals(
         max_rows: rows per unit.
         triples: how many triples are wanted, at most.
     """
-    columns = len(cardinalities)
-    pairs = columns * (columns - 1) // 2
+    kept = [cardinalities[i] for i in paired(cardinalities)]
+    columns, pairs = len(kept), math.comb(len(kept), 2)
     if pairs == 0:
         return MarginalsPlan(noise_multiplier, 0.0, 0, 0, max_rows=max_rows)
-    total, one = sum(cardinalities), noise_multiplier * max_rows
-    cells = (total**2 - sum(c * c for c in cardinalities)) / 2 / pairs
+    total, one = sum(kept), noise_multiplier * max_rows
+    cells = (total**2 - sum(c * c for c in kept)) / 2 / pairs
     drowned = math.sqrt(2 / math.pi) * one * math.sqrt(pairs) * cells / (2 * rows)
-    fewer = max(columns - 1, math.floor(pairs * min(1.0, NOISE_LIMIT / drowned) ** 2))
-    if fewer >= pairs:
+    fewer = max(min(columns, ORDINARY) - 1, math.floor(pairs * min(1.0, NOISE_LIMIT / drowned) ** 2))
+    if pairs <= min(fewer, MOST_MEASURED):
         asked = len(candidates(cardinalities)) if triples else 0
         wanted = min(triples, asked)
         left = 1 - SCORE_SHARE if wanted else 1.0
@@ -271,6 +298,8 @@ def plan_marginals(
             triples=wanted,
             triple_score_scale=score if wanted else 0.0,
         )
+    scored = worth_scoring(columns, rows, noise_multiplier, max_rows)
+    fewer = min(fewer, scored, MOST_MEASURED)
     scale = max(one * math.sqrt(fewer / (1 - SCORE_SHARE)), LEAST_SCALE)
-    score = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * math.sqrt(pairs / SCORE_SHARE)
-    return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows)
+    score = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * math.sqrt(scored / SCORE_SHARE)
+    return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows, scored=scored)

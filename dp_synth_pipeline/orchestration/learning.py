@@ -58,7 +58,10 @@ class Learner(ABC):
     def spec(self) -> GeneratorSpec:
         """The network and optimiser settings; a network that nobody sized is sized by the noise and the released count."""
         asked = self.settings.training.spec()
-        return asked if asked.hidden else asked.with_(hidden=capacity(self.profile.population, self._noise()))
+        if asked.hidden:
+            return asked
+        columns = len(self.codec.cardinalities)
+        return asked.with_(hidden=capacity(self.profile.population, self._noise(), columns, asked.embedding))
 
     @property
     def workers(self) -> int:

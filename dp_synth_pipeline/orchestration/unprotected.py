@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +18,8 @@ from typing import NoReturn
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, journal
 from dp_synth_pipeline.model.marginals import Marginals
-from dp_synth_pipeline.model.plan import MarginalsPlan, TrainingPlan, plan_training
+from dp_synth_pipeline.model.pairs import paired
+from dp_synth_pipeline.model.plan import MOST_MEASURED, MarginalsPlan, TrainingPlan, plan_training
 from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration.config import SUFFIX, TableSettings
 from dp_synth_pipeline.orchestration.resources import Store
@@ -187,11 +188,13 @@ def profile_plan(release: Unprotected, unit: PrivacyUnit, population: int | None
     return ProfilePlan(1 / NO_NOISE if population is None else None, NO_NOISE, 1e-9, unit, population)
 
 
-def marginals_plan(release: Unprotected, columns: int) -> MarginalsPlan:
-    """Return marginals that count every pair of columns exactly."""
+def marginals_plan(release: Unprotected, cardinalities: Sequence[int]) -> MarginalsPlan:
+    """Return marginals that count every pair of columns exactly; of very many, those that depend most."""
     _require(release)
-    pairs = columns * (columns - 1) // 2
-    return MarginalsPlan(NO_NOISE, NO_NOISE, pairs, pairs)
+    pairs = math.comb(len(paired(cardinalities)), 2)
+    if pairs <= MOST_MEASURED:
+        return MarginalsPlan(NO_NOISE, NO_NOISE, pairs, pairs)
+    return MarginalsPlan(NO_NOISE, NO_NOISE, MOST_MEASURED, pairs, score_scale=NO_NOISE, scored=pairs)
 
 
 def sampled(counted: Marginals) -> Marginals:

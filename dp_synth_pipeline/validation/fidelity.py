@@ -7,7 +7,7 @@ people without access to the source can read.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
@@ -21,6 +21,10 @@ from dp_synth_pipeline.validation.binning import Cells, code
 
 MOST_ROWS = 100_000
 MOST_PAIRS = 200
+
+MOST_COLUMNS = 100
+"""Columns that squares of all pairs show: half a million pairs would take longer than the release, and nobody sees them."""
+
 DENSE_CELLS = 4_000_000
 """A joint table of more cells than this is counted by its occupied cells alone."""
 
@@ -134,6 +138,20 @@ class Fidelity:
     def worst_pairs(self) -> tuple[PairFidelity, ...]:
         """The pairs, worst first."""
         return tuple(sorted(self.pairs, key=_badness, reverse=True))
+
+    def telling(self, declared: Collection[str] = ()) -> tuple[str, ...]:
+        """Return the names of the columns whose pairs are worth a square, in table order: all, up to `MOST_COLUMNS`.
+
+        Of more: those declared, then the worst columns up to half of `MOST_COLUMNS`, then those of the worst pairs.
+        """
+        names = [c.name for c in self.columns]
+        if len(names) <= MOST_COLUMNS:
+            return tuple(names)
+        worst, paired = [c.name for c in self.ranked], [n for p in self.worst_pairs for n in (p.left, p.right)]
+        first = [n for n in names if n in declared] + worst[: MOST_COLUMNS // 2]
+        wanted = dict.fromkeys(first + paired + worst)
+        kept = set(list(wanted)[:MOST_COLUMNS])
+        return tuple(n for n in names if n in kept)
 
     @property
     def verdict(self) -> str:

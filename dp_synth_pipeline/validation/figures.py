@@ -30,7 +30,7 @@ class Figures:
     Attributes:
         fidelity: distances of columns and pairs, which rank them.
         accuracy: of one, two and three columns.
-        relations: of all pairs.
+        relations: of all pairs of the columns that `Fidelity.telling` names.
         prediction: of the declared column, by models of real and of synthetic rows.
         told_apart: whether a model tells synthetic from real rows.
         rare, nulls: rare values, and patterns of nulls.
@@ -89,10 +89,11 @@ def measure(
     real, synthetic = (_sample(t, rng, MOST_ROWS) for t in (real, synthetic))
     told_apart = learners.tell_apart(learners.features(real, synthetic, schema), rng)
     prediction = None if predict is None else learners.predict(real, synthetic, schema, predict, rng)
+    declared = [*sensitive, *([] if predict is None else [predict])]
     return Figures(
         fidelity=found,
         accuracy=reached,
-        relations=relations(real, synthetic, schema),
+        relations=relations(real, synthetic, schema, found.telling(declared)),
         prediction=prediction,
         told_apart=told_apart,
         rare=patterns.rare_values(real, synthetic, schema),

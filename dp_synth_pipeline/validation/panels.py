@@ -75,12 +75,20 @@ class Matrix:
     cells: list[list[float | None]]
 
 
-def matrix(fidelity: Fidelity, figure: str, diagonal: float | None = None) -> Matrix:
-    """Return one figure of every pair (`distance`, `relation_real` or `relation_synthetic`) as a square."""
-    names = [c.name for c in fidelity.columns]
+def matrix(
+    fidelity: Fidelity, figure: str, diagonal: float | None = None, names: Sequence[str] | None = None
+) -> Matrix:
+    """Return one figure of every pair (`distance`, `relation_real` or `relation_synthetic`) as a square.
+
+    Args:
+        names: the columns of the square; all without.
+    """
+    names = [c.name for c in fidelity.columns] if names is None else list(names)
     at = {n: i for i, n in enumerate(names)}
     cells: list[list[float | None]] = [[diagonal if i == j else None for j in at.values()] for i in at.values()]
     for pair in fidelity.pairs:
+        if pair.left not in at or pair.right not in at:
+            continue
         i, j = at[pair.left], at[pair.right]
         cells[i][j] = cells[j][i] = round(getattr(pair, figure), 4)
     return Matrix(names, cells)

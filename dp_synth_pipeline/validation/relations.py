@@ -5,6 +5,7 @@ Restricted: computed from real rows without noise.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,9 +57,15 @@ class Relations:
         return float(np.mean(found)) if found else None
 
 
-def relations(real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema) -> Relations:
-    """Return the relations of all pairs of learned columns in both tables."""
-    columns = schema.learned
+def relations(
+    real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema, names: Collection[str] | None = None
+) -> Relations:
+    """Return the relations of all pairs of learned columns in both tables.
+
+    Args:
+        names: the columns to look at; all without.
+    """
+    columns = [c for c in schema.learned if names is None or c.name in names]
     measures = [["" if a is b else _measure(a, b) for b in columns] for a in columns]
     values = {c.name: _common(c, pd.Series(real[c.name])) for c in columns}
     squares = []

@@ -112,15 +112,15 @@ def _charts(figures: Figures, real: pd.DataFrame, synthetic: pd.DataFrame, schem
     names = [escape(n) for n in related.names]
     return {
         "panels": [{**p, "name": escape(p["name"]), "labels": [escape(v) for v in p["labels"]]} for p in panels],
-        "distance": _square(figures.fidelity, "distance"),
+        "distance": _square(figures.fidelity, "distance", related.names),
         "relation_real": {"names": names, "cells": related.real},
         "relation_synthetic": {"names": names, "cells": related.synthetic},
         "relation_difference": {"names": names, "cells": related.difference},
     }
 
 
-def _square(fidelity: Fidelity, figure: str) -> dict[str, Any]:
-    square = matrix(fidelity, figure)
+def _square(fidelity: Fidelity, figure: str, names: Sequence[str]) -> dict[str, Any]:
+    square = matrix(fidelity, figure, names=names)
     return {"names": [escape(n) for n in square.names], "cells": square.cells}
 
 

@@ -316,7 +316,8 @@ def test_a_profile_is_caught_that_fills_nulls_with_the_true_mean(tmp_path: Path,
     pair = neighbours(CASES["mean"], tmp_path)
 
     def averaged(taken: Snapshot) -> None:
-        ((total, rows),) = Counts(taken.path)._sql("SELECT sum(x), count(x) FROM snapshot")
+        counts = Counts(taken.path)
+        ((total, rows),) = counts._sql(f"SELECT sum(x), count(x) FROM {counts.source}")
         monkeypatch.setattr(ColumnProfile, "mean", property(lambda self: float(total) / rows))
 
     with pytest.raises(Distinguished):

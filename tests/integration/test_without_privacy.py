@@ -229,7 +229,7 @@ def _never(*args, **kwargs):
     "plan",
     [
         lambda release: unprotected.profile_plan(release, PrivacyUnit(), None),
-        lambda release: unprotected.marginals_plan(release, 3),
+        lambda release: unprotected.marginals_plan(release, (2, 2, 2)),
         lambda release: unprotected.training_plan(release, 100, None),
     ],
 )

@@ -19,7 +19,7 @@ CARDS = st.lists(st.integers(1, 60), min_size=2, max_size=8).map(tuple)
 def cost(cards: tuple[int, ...], rows: int, made: plan.MarginalsPlan) -> tuple[float, float]:
     """Return the squared ratios of sensitivity to noise of all that is measured, added up, and what they may be."""
     spent: list[float] = []
-    steps = [("scores", made.pairs)] if made.chosen < made.pairs else []
+    steps = [("scores", made.scored)] if made.chosen < made.pairs else []
     steps += [("cells", made.chosen)]
     steps += [("scores", len(plan.candidates(cards))), ("cells", made.triples)] if made.triples else []
 

@@ -43,7 +43,7 @@ def marginals(settings: TableSettings) -> dg.AssetsDefinition:
             if isinstance(book, Ledger):
                 plan = _plan(here.settings, book, refresh.release, codec, profile)
             else:
-                plan = unprotected.marginals_plan(book.release(refresh.release), len(codec.cardinalities))
+                plan = unprotected.marginals_plan(book.release(refresh.release), codec.cardinalities)
             if plan is None or plan.chosen == 0:  # one column only, or a declared plan without marginals
                 return dg.MaterializeResult(value=completed, metadata={"visibility": metadata.RELEASABLE, "pairs": 0})
             if isinstance(book, Ledger):

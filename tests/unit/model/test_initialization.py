@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
 import torch
@@ -156,3 +158,19 @@ def test_a_redraw_keeps_each_layers_mean_and_deviation_and_nothing_else() -> Non
         assert float(now.mean()) == pytest.approx(float(used.mean()), abs=6.5 * float(used.std()) / n**0.5)
         assert float(now.std()) == pytest.approx(float(used.std()), rel=6.5 / (2 * n) ** 0.5)
         assert not p[old == 0].any(), "what no output depends on stays 0"
+
+
+@pytest.mark.parametrize("columns", [2, 15, 100])
+@pytest.mark.parametrize("weights", [10**4, 2 * 10**6, 3 * 10**6, 10**7])
+def test_an_ordinary_table_s_network_is_taught_as_many_rows_as_its_size_asks_for(
+    monkeypatch: pytest.MonkeyPatch, columns: int, weights: int
+) -> None:
+    monkeypatch.setattr(initialization, "BATCH", 1024)
+    asked = initialization.BATCH * initialization.LARGE // weights
+    assert initialization.rows_taught(weights, columns) == min(max(asked, 256), 1024)
+    assert initialization.rows_taught(weights, 1000) <= initialization.rows_taught(weights, columns)
+
+
+def test_the_example_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(initialization, "BATCH", 1024)
+    assert doctest.testmod(initialization).failed == 0

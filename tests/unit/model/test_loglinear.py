@@ -60,6 +60,15 @@ def test_draws_have_the_measured_pairs() -> None:
     assert max(distances(found, held, layout)) < 0.03
 
 
+def test_nothing_is_fitted_to_a_column_of_one_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, cards, fitted = tied(4000)[:, :3], (6, 1, 5), []
+    held[:, 1] = 0
+    honest = loglinear._logits
+    monkeypatch.setattr(loglinear, "_logits", lambda *a: fitted.append(len(a[0])) or honest(*a))
+    assert not drawn(held, cards)[:, 1].any()
+    assert fitted == [5]
+
+
 def test_what_was_not_measured_is_not_made_up() -> None:
     """The third column is the parity of two fair ones, so each pair is independent; nobody measured all three."""
     held = np.random.default_rng().integers(0, 2, (ROWS, 3))

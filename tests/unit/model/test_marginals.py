@@ -9,6 +9,7 @@ import pytest
 
 from dp_synth_pipeline.model import marginals
 from dp_synth_pipeline.model.marginals import Layout
+from dp_synth_pipeline.model.pairs import nearest_pairs
 from dp_synth_pipeline.model.plan import MarginalsPlan, plan_marginals
 
 CARDS = (3, 2, 4, 5)
@@ -73,7 +74,7 @@ def test_a_canary_cell_alone_gets_the_noise_that_was_planned() -> None:
 
 
 def fewer(chosen: int, pairs: int, quiet: float = 2.0) -> MarginalsPlan:
-    return MarginalsPlan(1.0, quiet, chosen, pairs, score_scale=1.0)
+    return MarginalsPlan(1.0, quiet, chosen, pairs, score_scale=1.0, scored=pairs)
 
 
 @pytest.mark.parametrize("chosen", [3, 4, 5])
@@ -110,6 +111,21 @@ def test_wide_pairs_whose_noise_would_drown_them_are_not_chosen_for_the_noise() 
         chosen = marginals.choose(held, layout, shares, fewer(3, 6, 20.0), rows=2000)
         assert (2, 3) in chosen
         assert (0, 1) not in chosen
+
+
+def test_of_very_many_columns_only_the_pairs_that_were_planned_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = (*[1] * 60, *[2] * 110)
+    held, plan = codes(60, cards), plan_marginals(cards, 60, 20.0)
+    assert (plan.pairs, plan.scored, plan.chosen) == (math.comb(110, 2), math.comb(100, 2), 99)
+    seen: list[int] = []
+    honest = marginals.scores
+    monkeypatch.setattr(
+        marginals, "scores", lambda c, layout, e: seen.append(len(layout.cliques)) or honest(c, layout, e)
+    )
+    found = marginals.measure(held, cards, even(cards), plan, rows=60)
+    assert seen == [plan.scored], "each score's noise was planned for so many"
+    assert len(found.layout.cliques) == plan.chosen
+    assert set(found.layout.cliques) <= set(nearest_pairs(range(60, 170), plan.scored))
 
 
 def parity(rows: int) -> np.ndarray:

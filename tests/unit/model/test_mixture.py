@@ -96,6 +96,23 @@ def test_triples_pull_the_fit_to_what_pairs_cannot_tell() -> None:
     assert found[1] > 0.9
 
 
+def test_columns_of_which_nothing_was_measured_have_their_shares_whatever_the_others_have() -> None:
+    truth, pairs = known(), ((0, 3),)
+    shares = one_way(truth)
+    found = fit(measured(truth, pairs), shares, components=30, steps=400)
+    assert distance(true(found, pairs), true(truth, pairs), 1) < 0.005
+    for column in (1, 2):
+        theta = found.split(found.shares().detach())[column].numpy()
+        assert np.allclose(theta, shares[column], atol=1e-6), "in every component"
+
+
+def test_a_column_of_one_code_is_drawn_as_that_code() -> None:
+    made = Mixture((1, 3, 1), 4)
+    drawn = made.draw(500).numpy()
+    assert not drawn[:, [0, 2]].any()
+    assert set(drawn[:, 1]) == {0, 1, 2}
+
+
 def test_draws_follow_the_mixture() -> None:
     made = known()
     drawn = made.draw(60_000).numpy()

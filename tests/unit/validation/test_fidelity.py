@@ -121,3 +121,26 @@ def test_a_column_of_nulls_alone_is_compared_without_an_exception(column: str) -
     real = good().to_pandas()
     real[column] = None
     assert compare(real, good().to_pandas(), schema()).distance1 > 0
+
+
+def wide(columns: int, wrong: int, rows: int = 60) -> module.Fidelity:
+    """Compare two tables of so many columns, of which the last few are wrong in every row."""
+    rng = np.random.default_rng(3)
+    held = {f"c{i:03d}": rng.choice(["p", "q"], rows) for i in range(columns)}
+    drawn = {n: np.full(rows, "s") if i >= columns - wrong else v for i, (n, v) in enumerate(held.items())}
+    return compare(pd.DataFrame(held), pd.DataFrame(drawn), build(dict.fromkeys(held, pa.string())))
+
+
+def test_all_columns_of_an_ordinary_table_are_telling_in_their_order() -> None:
+    found = wide(module.MOST_COLUMNS, 3)
+    assert found.telling(["c050"]) == tuple(c.name for c in found.columns)
+
+
+def test_of_very_many_columns_those_declared_and_the_worst_are_telling() -> None:
+    found = wide(3 * module.MOST_COLUMNS, 5)
+    names = found.telling(["c007"])
+    assert len(names) == module.MOST_COLUMNS
+    assert list(names) == sorted(names), "in table order"
+    paired = {n for p in found.worst_pairs[:5] for n in (p.left, p.right)}
+    wrong = {f"c{i}" for i in range(295, 300)}
+    assert {"c007"} | wrong | paired <= set(names)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.tabular.schema import Kind, build
+from dp_synth_pipeline.validation import fidelity
 from dp_synth_pipeline.validation.checks import CheckResult
 from dp_synth_pipeline.validation.figures import measure
 from dp_synth_pipeline.validation.panels import panel
@@ -136,3 +137,15 @@ def test_a_long_tail_is_gathered_in_an_end_bar() -> None:
     assert one.kind is Kind.DECIMAL
     assert len(bars.labels) < 40
     assert bars.labels[-1].endswith("and over")
+
+
+def test_the_squares_of_a_very_wide_table_show_some_columns_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    html = page(good().to_pandas(), good(1).to_pandas(), schema())
+    assert "The squares show" not in html
+    monkeypatch.setattr(fidelity, "MOST_COLUMNS", 4)
+    html = page(good().to_pandas(), good(1).to_pandas(), schema())
+    assert "The squares show 4 of 9 columns" in html
+    found = charts(html)
+    for square in ("distance", "relation_real", "relation_synthetic", "relation_difference"):
+        assert len(found[square]["names"]) == len(found[square]["cells"]) == 4
+    assert len(found["panels"]) == 9, "every column has its own chart"

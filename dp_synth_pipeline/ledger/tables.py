@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """What a ledger must be at; an older one is upgraded by the scripts in `migrations` when it is opened."""
 
 metadata = sa.MetaData()
@@ -18,8 +18,10 @@ store = sa.Table(
     sa.Column("head", sa.String(64), nullable=False),
     sa.Column("key_id", sa.String(64), nullable=False),
     sa.Column("key", sa.String(64)),
+    sa.Column("checkpoint", sa.Text),
 )
-"""One row: the chain's head, which every decision locks first, and the key where no file can hold it."""
+"""One row: the chain's head, which every decision locks first; and on a server, where no file beside the ledger can hold
+them, its key and its last checkpoint."""
 
 journal = sa.Table(
     "dp_journal",

@@ -28,9 +28,9 @@ def first_version(url: str) -> None:
     with store._writer.begin() as conn:
         migrations.upgrade(conn, 0, 1)
         key = keys.new_key()
-        kept = key.hex() if store.path is None else None
-        if store.path is not None:
-            keys.write_key(store.path.with_name(f"{store.path.name}.key"), key)
+        kept = key.hex() if store.place.path is None else None
+        if store.place.path is not None:
+            store.place.beside(".key").write_text(key.hex())
         row = {"id": 1, "schema_version": 1, "length": 0, "head": journal.GENESIS}
         conn.execute(sa.insert(tables.store).values(**row, key_id=keys.key_id(key), key=kept))
 
@@ -89,14 +89,15 @@ def downgrade(ledger: Ledger) -> None:
         )
         previous = journal.link(draft)
         bodies.append({**draft.to_record(), "hash": previous})
-    with ledger._store.write() as conn:
+    ledger._store.memory.file.path.unlink()
+    with ledger._store.locked() as conn:
         conn.execute(sa.delete(tables.journal))
         conn.execute(sa.insert(tables.journal), bodies)
         conn.execute(sa.update(tables.store).values(head=previous, schema_version=1))
         conn.execute(sa.text("DROP TABLE dp_plan"))
         conn.execute(sa.text("DROP TABLE dp_block"))
         conn.execute(sa.text("DROP INDEX dp_release_source"))
-        for table, columns in NEW.items():
+        for table, columns in {**NEW, "dp_store": ["checkpoint"]}.items():
             for column in columns:
                 conn.execute(sa.text(f'ALTER TABLE {table} DROP COLUMN "{column}"'))
 

@@ -1,6 +1,6 @@
 """What is remembered of a ledger outside of what a decision reads: its key, and its last checkpoint.
 
-SQLite: two files beside the ledger, without which nothing is decided. PostgreSQL: two columns in the store itself, which
+SQLite: two files beside the ledger, without which nothing is decided. PostgreSQL: two rows in the store itself, which
 show an edit; and one file for each ledger at this user's home, which shows that the server was restored. A home that has
 no such file, or cannot hold one, goes without.
 """
@@ -58,8 +58,10 @@ class Memory:
 
     def last(self, conn: sa.Connection) -> Checkpoint | None:
         """Return the last checkpoint, or None if there is none; raise LedgerCorrupted for one that is not genuine."""
-        state = conn.execute(sa.select(STATE.length, STATE.checkpoint)).one()
-        text = state.checkpoint if self._on_server else self.file.read(state.length)
+        if self._on_server:
+            text = conn.execute(sa.select(tables.checkpoint.c.text)).scalar()
+        else:
+            text = self.file.read(conn.execute(sa.select(STATE.length)).scalar_one())
         return None if text is None else self._unsealed(text, self._where)
 
     def any(self, conn: sa.Connection) -> Checkpoint | None:
@@ -75,7 +77,8 @@ class Memory:
         if not self._on_server:
             self.file.draft(text, made.length)
             return
-        conn.execute(sa.update(tables.store).values(checkpoint=text))
+        if not conn.execute(sa.update(tables.checkpoint).values(text=text)).rowcount:
+            conn.execute(sa.insert(tables.checkpoint).values(id=1, text=text))
         with suppress(OSError):
             self.file.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.file.draft(text, made.length)

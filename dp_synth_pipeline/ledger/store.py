@@ -32,9 +32,6 @@ CREATION_LOCK = 0x6470_7379
 READABLE = 2
 """The oldest version whose tables can be read as they are, where they cannot be upgraded."""
 
-FIRST = (STATE.id, STATE.schema_version, STATE.length, STATE.head, STATE.key_id, STATE.key)
-"""The columns of every version."""
-
 
 class Store:
     """An open ledger store: reads see one consistent state, writes are decided one at a time and then durable."""
@@ -175,7 +172,7 @@ class Store:
         with self.read() as conn:
             if not sa.inspect(conn).has_table(tables.store.name):
                 return None
-            row = conn.execute(sa.select(*FIRST)).mappings().one_or_none()
+            row = conn.execute(sa.select(tables.store)).mappings().one_or_none()
             return dict(row) if row else None
 
     def _created(self, create: bool) -> dict[str, Any]:

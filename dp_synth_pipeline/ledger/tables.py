@@ -18,10 +18,16 @@ store = sa.Table(
     sa.Column("head", sa.String(64), nullable=False),
     sa.Column("key_id", sa.String(64), nullable=False),
     sa.Column("key", sa.String(64)),
-    sa.Column("checkpoint", sa.Text),
 )
-"""One row: the chain's head, which every decision locks first; and on a server, where no file beside the ledger can hold
-them, its key and its last checkpoint."""
+"""One row: the chain's head, which every decision locks first, and the key where no file can hold it."""
+
+checkpoint = sa.Table(
+    "dp_checkpoint",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("text", sa.Text, nullable=False),
+)
+"""One row: the last checkpoint, where no file beside the ledger can hold it."""
 
 journal = sa.Table(
     "dp_journal",

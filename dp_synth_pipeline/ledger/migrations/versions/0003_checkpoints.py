@@ -11,4 +11,8 @@ down_revision = "0002"
 
 def upgrade() -> None:
     """Add the place of the checkpoint on a server; beside a SQLite ledger it is a file."""
-    op.add_column("dp_store", sa.Column("checkpoint", sa.Text))
+    op.create_table(
+        "dp_checkpoint",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("text", sa.Text, nullable=False),
+    )

@@ -20,8 +20,10 @@ class InvalidInput(DpSynthError, ValueError):
 class UnknownAccount(DpSynthError, LookupError):
     """The named privacy account does not exist in this ledger."""
 
-    def __init__(self, account: str, known: tuple[str, ...] = ()) -> None:
-        have = f"This ledger has: {', '.join(known)}." if known else "This ledger has no account yet."
+    def __init__(self, account: str, known: tuple[str, ...] = (), place: str = "") -> None:
+        self.account, self.known = account, known
+        ledger = f"The ledger {place}" if place else "This ledger"
+        have = f"{ledger} has: {', '.join(known)}." if known else f"{ledger} has no account yet."
         super().__init__(
             f"There is no privacy account {account!r}. {have} "
             f"Open one on purpose: dp-synth ledger open {account} --epsilon E --delta D."
@@ -42,6 +44,15 @@ class LedgerCorrupted(DpSynthError):
     """The ledger's chain, balances or costs do not agree with its entries; runs must stop."""
 
     exit_code = 4
+
+
+class LedgerUnavailable(DpSynthError):
+    """The ledger cannot be reached, read or written now; nothing says that it is damaged, and runs must wait."""
+
+    exit_code = 4
+
+    def __init__(self, place: str, what: str, action: str) -> None:
+        super().__init__(f"The ledger {place} {what}. {action}")
 
 
 class ReleaseStateError(DpSynthError):

@@ -15,7 +15,12 @@ class Book:
         self._key = key
 
     def __repr__(self) -> str:
-        return f"Ledger({self._store.engine.url.render_as_string(hide_password=True)!r})"
+        return f"Ledger({self.place!r})"
+
+    @property
+    def place(self) -> str:
+        """Where the ledger lies: its path, or its URL without password and parameters."""
+        return str(self._store.place)
 
     def _snapshot(self, release_id: str) -> tuple[Release, list[Entry]]:
         with self._store.read() as conn:

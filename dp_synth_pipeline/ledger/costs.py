@@ -137,6 +137,8 @@ def reservation(account: Account, epsilon: float, delta: float, own_delta: float
 
 def price(release: Release, events: Sequence[Event]) -> tuple[int, int]:
     """Return the (cost, delta) units of one mechanism: its Renyi divergence, or under Rule P its own epsilon."""
+    if not events:  # settled at mark 0
+        return 0, 0
     own = share_units(accountant.own_delta(events, release.relation), ATTO)
     if release.order is None:
         alone = together(release, events)
@@ -148,6 +150,8 @@ def price(release: Release, events: Sequence[Event]) -> tuple[int, int]:
 def together(release: Release, events: Sequence[Event], delta: float | None = None) -> float:
     """Return the epsilon of events of one release at its delta, or at another."""
     at = release.delta if delta is None else delta
+    if not events:
+        return 0.0
     return accountant.epsilon(events, at, release.relation, fixed=release.plan is not None)
 
 
@@ -157,8 +161,8 @@ def all_events(entries: Iterable[Entry]) -> tuple[Event, ...]:
 
 
 def charge(release: Release, entries: Sequence[Entry], final_epsilon: float, final_delta: float) -> tuple[int, int]:
-    """Return the (cost, delta) units that a release is charged for what ran; nothing if its plan was charged."""
-    if release.plan is not None:
+    """Return the (cost, delta) units that a release is charged for what ran; nothing if its plan was, or nothing ran."""
+    if release.plan is not None or not all_events(entries):
         return 0, 0
     if release.order is None:
         return share_units(final_epsilon, NANO), share_units(final_delta, ATTO)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -133,22 +135,47 @@ def check_mark(entry: Entry, steps: int) -> None:
 
 
 def settled_at_mark(release: Release, found: Entry) -> Entry:
-    """Return the entry charged for its steps up to the durable mark only; unchanged if it was settled so before."""
+    """Return the entry charged for its steps up to the durable mark only; unchanged if it was settled so before.
+
+    A mark is durable before its steps run: at mark 0 none did, so what consists of steps alone has no event left.
+    """
     if release.state not in (STARTED, SETTLED):
         raise refusal.wrong_state(release, "settle an entry of it")
-    if found.state == SETTLED and found.steps_started == found.steps_paid > 0:
+    if found.state == SETTLED and found.steps_started == found.steps_paid and (found.steps_paid or not found.events):
         return found
     stepped = [e for e in found.events if isinstance(e, SubsampledGaussian)]
-    if found.state != STARTED or len(stepped) != 1 or found.steps_started < 1:
+    rest = [e for e in found.events if not isinstance(e, SubsampledGaussian)]
+    if found.state != STARTED or len(stepped) != 1 or (rest and not found.steps_started):
         raise ReleaseStateError(
             f"mechanism {found.mechanism!r} of release {found.release_id} cannot be settled at a mark: expected a "
-            f"started mechanism with steps and a durable mark, got one that is {found.state} with its mark at "
-            f"{found.steps_started}. Settle the release: what cannot be told apart is charged in full."
+            f"started mechanism with steps, and with a durable mark if it runs anything else, got one that is "
+            f"{found.state} with its mark at {found.steps_started}. Settle the release: what cannot be told apart is "
+            f"charged in full."
         )
-    ran = replace(stepped[0], steps=found.steps_started)
-    events = tuple(ran if e is stepped[0] else e for e in found.events)
+    ran = [replace(stepped[0], steps=found.steps_started)] if found.steps_started else []
+    events = tuple(kept for e in found.events for kept in (ran if e is stepped[0] else [e]))
     cost, delta = costs.price(release, events)
     return replace(found, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())
+
+
+def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event]) -> None:
+    """Raise ReleaseStateError unless the events that ran are those that were started, each as often."""
+    charged, seen = Counter(_texts(costs.all_events(entries))), Counter(_texts(ran))
+    if charged == seen:
+        return
+    missing, more = charged - seen, seen - charged
+    names = [e.mechanism for e in entries if any(t in missing for t in _texts(e.events))]
+    told = f"charged and not run: {', '.join(missing.elements()) or 'nothing'}"
+    told += f" (of {', '.join(names)})" if names else ""
+    raise ReleaseStateError(
+        f"what ran in release {release.id} is not what was charged for it. {told}; run and not charged: "
+        f"{', '.join(more.elements()) or 'nothing'}. Nothing of it may be released: end it with dp-synth ledger settle "
+        f"{release.id} --why REASON, and find the cause before another run."
+    )
+
+
+def _texts(events: Sequence[Event]) -> list[str]:
+    return [json.dumps(e.to_dict(), sort_keys=True) for e in events]
 
 
 def noted(release: Release, fingerprint: str) -> Release:

@@ -82,11 +82,15 @@ def append(
     conn.execute(sa.update(tables.store).values(length=row["seq"], head=row["hash"]))
 
 
-def rows(conn: sa.Connection, account: str | None = None) -> list[JournalRow]:
-    """Return the chain, or the rows of one account, oldest first."""
-    query = sa.select(tables.journal).order_by(tables.journal.c.seq)
+def rows(
+    conn: sa.Connection, account: str | None = None, *, after: int | None = None, most: int | None = None
+) -> list[JournalRow]:
+    """Return the chain, oldest first: all of it, or one account's rows, or those after a row, or at most so many."""
+    query = sa.select(tables.journal).order_by(tables.journal.c.seq).limit(most)
     if account is not None:
         query = query.where(tables.journal.c.account == account)
+    if after is not None:
+        query = query.where(tables.journal.c.seq > after)
     return [JournalRow.from_record(dict(r)) for r in conn.execute(query).mappings()]
 
 

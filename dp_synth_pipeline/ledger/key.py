@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from pathlib import Path
 
@@ -33,38 +32,20 @@ def fingerprint(key: bytes, digest: str | bytes) -> str:
     return hmac.new(key, content, hashlib.sha256).hexdigest()
 
 
-def write_key(path: Path, key: bytes) -> None:
-    """Put the key on disk, readable by its owner alone, whole or not at all."""
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.write(handle, key.hex().encode())
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    os.replace(draft, path)
-    if os.name == "posix":  # elsewhere a directory cannot be opened, nor need it be synced
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def read_key(path: Path) -> bytes:
-    """Return the key on disk.
+def read_key(path: Path, text: str | None) -> bytes:
+    """Return the key that the file `path` holds as `text`; None: there is no such file.
 
     Raises:
         LedgerCorrupted: if it is missing or is not a key.
     """
-    try:
-        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
-    except FileNotFoundError:
+    if text is None:
         raise LedgerCorrupted(
             f"the ledger's key {path} is missing. Restore it from the backup that holds the ledger: fingerprints made "
             f"with another key could never be compared."
-        ) from None
-    except (ValueError, UnicodeDecodeError):
+        )
+    try:
+        key = bytes.fromhex(text.strip())
+    except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
         raise LedgerCorrupted(f"expected {KEY_BYTES} bytes in hexadecimal in {path}. Restore the key from a backup.")

@@ -34,15 +34,19 @@ class Ledger(Questions, Oversight):
     """
 
     @classmethod
-    def open(cls, url: str) -> Ledger:
-        """Open the ledger at `url`, creating it if it is missing: sqlite:///PATH, a bare path, or postgresql+psycopg://….
+    def open(cls, url: str, *, create: bool = True) -> Ledger:
+        """Open the ledger at `url`: sqlite:///PATH, a bare path, or postgresql+psycopg://….
+
+        Args:
+            create: create it if it is missing. A question about the past should not make an empty ledger.
 
         Raises:
-            InvalidInput: if `url` names no store that can be used.
-            LedgerCorrupted: if the ledger was deleted and its key was not, or the key is gone or another one.
+            InvalidInput: if `url` names no store that can be used, or there is no ledger and none is to be created.
+            LedgerCorrupted: if the ledger was deleted or emptied and its key was not, or the key is gone or another one.
+            LedgerUnavailable: if the store cannot be reached or read.
         """
-        store = Store.open(url)
-        return cls(store, store.key())
+        store = Store.open(url, create=create)
+        return cls(store, store.key(create=create))
 
     def reserve(
         self,
@@ -168,6 +172,7 @@ class Ledger(Questions, Oversight):
         *,
         delta: float | None = None,
         fingerprint: str | None = None,
+        ran: Sequence[Event] | None = None,
         why: str = "",
         who: str = "",
         ran: Sequence[Event] | None = None,
@@ -178,15 +183,18 @@ class Ledger(Questions, Oversight):
             delta: the release's final delta, at most the one reserved. It must have been fixed before the mechanisms
                 other than the row count ran; one that is picked afterwards would void the guarantee.
             fingerprint: keyed fingerprint of the source, from `Ledger.fingerprint`.
+            ran: the events that ran, by whoever ran them; they must be those that were started, each as often.
             why, who: for one that ends with nothing released: the reason and who says so, for the record.
 
         Raises:
-            ReleaseStateError: if nothing was started, or it was voided or settled otherwise.
+            ReleaseStateError: if nothing was started, it was voided or settled otherwise, or something else ran.
             InvalidInput: if `delta` exceeds what was reserved, or is so small that epsilon would.
         """
         while True:
             before = self._snapshot(release_id)
             release, entries = before
+            if ran is not None:
+                decide.check_ran(release, entries, ran)
             settled, done = decide.settled(release, entries, delta, fingerprint, why)
             if settled == release:
                 return release
@@ -223,7 +231,10 @@ class Ledger(Questions, Oversight):
             known = rows.release_by_key(conn, ask.key)
             if known is not None:
                 return request.same(known, ask)
+            priced = account
             account, tally = rows.standing(conn, account.name, ask.blocks)
+            if account.opened_at != priced.opened_at:
+                raise refusal.opened_anew(account)
             if ask.plan is not None:
                 plan = rows.plan(conn, ask.plan)
                 if plan.used >= plan.times:

@@ -36,6 +36,7 @@ class Oversight(Book):
         relation: str = ADD_REMOVE,
         blocks: Iterable[str] = (),
         unit_in_one_block: bool = False,
+        anew: bool = False,
     ) -> Account:
         """Open an account whose limit nothing but `raise_account` changes.
 
@@ -48,9 +49,10 @@ class Oversight(Book):
             relation: 'add-remove' or 'replace-one': what it is that two neighbouring tables differ in.
             blocks: disjoint parts of the table that releases may be charged to one by one.
             unit_in_one_block: a person's word that no privacy unit has rows in two blocks; blocks are unsound without.
+            anew: replace the terms of an account of that name, on record, if nothing was ever charged to it or is held.
 
         Raises:
-            InvalidInput: if the account exists, or a number cannot be used.
+            InvalidInput: if the account exists and may not be opened anew, or a number cannot be used.
         """
         named = request.check_blocks(blocks)
         if named and not unit_in_one_block:
@@ -71,12 +73,13 @@ class Oversight(Book):
             unit_in_one_block=unit_in_one_block,
         )
         with self._store.write() as conn:
-            if any(a.name == name for a, _ in rows.accounts(conn)):
+            exists = any(a.name == name for a, _ in rows.accounts(conn))
+            if exists and not (anew and rows.untouched(conn, name)):
                 raise InvalidInput(
                     f"account {name!r} exists and its limit is fixed. Use it as it is (dp-synth ledger show {name}), "
                     f"or open one under another name for other data."
                 )
-            rows.add_account(conn, opened)
+            (rows.put_account if exists else rows.add_account)(conn, opened)
             if named:
                 rows.add_blocks(conn, name, named)
             journal.append(conn, "opened", opened, blocks=named)
@@ -164,14 +167,28 @@ class Oversight(Book):
                 journal.append(conn, "planned", account, plan=made, note=note)
             return made
 
+    def adopt(self, *, why: str, who: str) -> None:
+        """Accept the ledger as it is in place of the one that was left last.
+
+        For whoever restored a backup on purpose. What was spent after it is not known to it, and must be charged again.
+
+        Raises:
+            LedgerCorrupted: if it does not verify; nothing makes that right.
+            InvalidInput: if the reason or the name is missing.
+        """
+        note = _note(why, who)
+        with self._store.adoption() as (conn, last):
+            given_up = {"length": last.length, "head": last.head} if last else None
+            journal.append(conn, "adopted", "", note={**note, "instead_of": given_up})
+
     def settle_at_mark(self, entry_id: str, *, why: str, who: str) -> Entry:
         """Charge a crashed mechanism only for its steps up to the durable mark; `settle` then gives back the rest.
 
-        Steps are marked before they run, so none past the mark did. From here on the mechanism may mark and run no
-        further; a resumed one is started under another name, and pays for what it replays.
+        Steps are marked before they run, so none past the mark did, and none at all without one. From here on the
+        mechanism may mark and run no further; a resumed one is started under another name, and pays for what it replays.
 
         Raises:
-            ReleaseStateError: if the entry has no mark, is settled otherwise, or runs something besides its steps.
+            ReleaseStateError: if the entry is settled otherwise, or runs something besides its steps and has no mark.
             InvalidInput: if there is no such entry, or the reason or the name is missing.
         """
         note = _note(why, who)

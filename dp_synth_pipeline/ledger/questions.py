@@ -14,7 +14,6 @@ from dp_synth_pipeline.ledger.balance import Balance, Verification
 from dp_synth_pipeline.ledger.book import Book
 from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
 from dp_synth_pipeline.ledger.preflight import Ask
-from dp_synth_pipeline.ledger.verify import verify
 from dp_synth_pipeline.privacy.events import Event
 
 
@@ -30,6 +29,11 @@ class Questions(Book):
         """Return all accounts, by name."""
         with self._store.read() as conn:
             return [a for a, _ in rows.accounts(conn)]
+
+    def untouched(self, name: str) -> bool:
+        """Say whether nothing was ever charged to an account or is held, so that it may be opened anew."""
+        with self._store.read() as conn:
+            return rows.untouched(conn, name)
 
     def balance(self, name: str, block: str | None = None) -> Balance:
         """Return what an account has spent, holds and has left: for a release over one block, or over all rows.
@@ -188,10 +192,12 @@ class Questions(Book):
     def verify(self, *, since: str | None = None) -> Verification:
         """Recompute the chain, every cost and every balance, or raise LedgerCorrupted naming the first bad record.
 
+        The ledger must also be the one, grown, that its last checkpoint tells of.
+
         Args:
             since: a head that was seen earlier; a ledger that does not hold it was rolled back or replaced.
         """
-        return verify(self._store, since)
+        return self._store.verify(since)
 
     def fingerprint(self, digest: str | bytes) -> str:
         """Return the keyed fingerprint of a content digest: comparable within this ledger, meaningless outside."""

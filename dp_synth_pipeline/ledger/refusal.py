@@ -130,6 +130,13 @@ def mismatch(account: Account, unit: str, max_rows: int, delta: float) -> Accoun
     return None
 
 
+def opened_anew(account: Account) -> AccountMismatch:
+    """Return the refusal of a release that was priced for terms which the account had until a moment ago."""
+    return AccountMismatch(
+        f"account {account.name!r} was opened anew, with other terms, while this release was priced. Ask again. {UNTOUCHED}"
+    )
+
+
 def wrong_state(release: Release, wanted: str) -> ReleaseStateError:
     """Return the refusal of a step that the release's state does not allow."""
     begin_again = "Materialize again from `ingested`: a new release is a new charge."

@@ -6,7 +6,7 @@ The last state of a record is compared with its table in `verify`; here it is th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from dp_synth_pipeline.ledger.entry import (
@@ -32,18 +32,37 @@ RELEASE_MAY = {
     "why",
 }  # fmt: skip
 ENTRY_MAY = {"state", "steps_started", "settled_at"}
-AT_MARK = "settled at mark"
+AT_MARK, OPENED, ADOPTED = "settled at mark", "opened", "adopted"
 
 
-def defaults(record: Account | Release | Entry | Plan) -> dict[str, Any]:
+def defaults(record: Account | Release | Entry | Plan | type[Account]) -> dict[str, Any]:
     """Return what the fields of a record are in rows of the journal that were written before the fields existed."""
     bare = {f.name: f.default for f in fields(record) if f.default is not MISSING}
     return {**bare, "blocks": "[]"} if isinstance(record, Release) else bare
 
 
-def check(chain: Sequence[JournalRow], bad: Bad) -> dict[str, dict[str, Any]]:
-    """Return the accounts as they were opened; call `bad` on the first row that no ledger would write."""
-    opened: dict[str, dict[str, Any]] = {}
+@dataclass(frozen=True)
+class Terms:
+    """The terms of the accounts as the journal tells them.
+
+    Attributes:
+        opened: each account as it was opened, the last time.
+        under: by release, its account when it was reserved. Those that were voided may have had other terms.
+    """
+
+    opened: dict[str, dict[str, Any]] = field(default_factory=dict)
+    under: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def account(record: dict[str, Any]) -> Account:
+    """Return an account as a row of the journal tells it, also one that was written before a field existed."""
+    return Account.from_record({**defaults(Account), **record})
+
+
+def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
+    """Return the terms that the journal tells; call `bad` on the first row that no ledger would write."""
+    terms = Terms()
+    split: set[str] = set()
     accounts: dict[str, dict[str, Any]] = {}
     releases: dict[str, dict[str, Any]] = {}
     entries: dict[str, dict[str, Any]] = {}
@@ -51,22 +70,32 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> dict[str, dict[str, Any]]:
     for row in chain:
         facts, where = row.facts, f"journal row {row.seq}"
         if new := facts["account"]:
-            opened.setdefault(new["name"], new)
-            _account(row, accounts.get(new["name"]), new, facts.get("note"), bad)
-            accounts[new["name"]] = new
+            name = new["name"]
+            if name in accounts and row.action == OPENED:
+                held = any(r["account"] == name and r["state"] != VOIDED for r in releases.values())
+                if held or name in split or any(p["account"] == name for p in plans.values()):
+                    bad(where, "an account that is opened anew while nothing is charged to it or held", "one in use")
+            else:
+                _account(row, accounts.get(name), new, facts.get("note"), bad)
+            terms.opened[name] = new if row.action == OPENED else terms.opened[name]
+            accounts[name] = new
+        split |= {row.account} if facts.get("blocks") else set()
         if release := facts["release"]:
             old: dict[str, Any] = releases.get(release["id"]) or release
             if release["state"] not in NEXT.get(old["state"], ()) or not _same(old, release, RELEASE_MAY):
                 bad(where, f"a step that a release takes from {old['state']}", f"another, to {release['state']}")
+            terms.under.setdefault(release["id"], accounts[release["account"]])
             releases[release["id"]] = release
         if plan := facts.get("plan"):
             if not (_same(plans.get(plan["id"]) or plan, plan, {"used"}) and 0 <= plan["used"] <= plan["times"]):
                 bad(where, "a plan as it was declared", "another")
             plans[plan["id"]] = plan
+        if row.action == ADOPTED:
+            _signed(row, facts.get("note"), bad)
         for entry in facts["entries"]:
             _entry(row, entries.get(entry["id"]), entry, bad)
             entries[entry["id"]] = entry
-    return opened
+    return terms
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], may_differ: set[str]) -> bool:
@@ -76,13 +105,17 @@ def _same(old: dict[str, Any], new: dict[str, Any], may_differ: set[str]) -> boo
 def _account(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], note: Any, bad: Bad) -> None:
     where = f"journal row {row.seq}"
     if old is None:
-        if row.action != "opened":
+        if row.action != OPENED:
             bad(where, "an account that was opened before", f"one that was {row.action}")
         return
     if row.action != "raised" or not _same(old, new, RAISED) or any(new[k] < old[k] for k in RAISED):
         bad(where, "an account whose limits rise, and nothing else", "another change")
+    _signed(row, note, bad)
+
+
+def _signed(row: JournalRow, note: Any, bad: Bad) -> None:
     if not (note and note.get("why") and note.get("who")):
-        bad(where, "a reason and a name", "none")
+        bad(f"journal row {row.seq}", "a reason and a name", "none")
 
 
 def _entry(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], bad: Bad) -> None:
@@ -107,4 +140,6 @@ def _cut(old: dict[str, Any], new: dict[str, Any]) -> bool:
         [(e.noise_multiplier, e.sample_rate) for e in events if isinstance(e, SubsampledGaussian)]
         for events in (before, after)
     ]
-    return steps == old["steps_started"] > 0 and rest == kept and shapes[0] == shapes[1]
+    if not old["steps_started"]:
+        return not after and len(before) == len(shapes[0]) == 1  # nothing but steps, of which none ran
+    return steps == old["steps_started"] and rest == kept and shapes[0] == shapes[1]

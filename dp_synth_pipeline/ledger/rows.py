@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted, UnknownAccount
 from dp_synth_pipeline.ledger import tables
-from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
+from dp_synth_pipeline.ledger.entry import VOIDED, Account, Entry, Plan, Release
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,19 @@ def add_account(conn: sa.Connection, opened: Account) -> None:
 
 
 def put_account(conn: sa.Connection, changed: Account) -> None:
-    """Write an account whose limit was raised."""
+    """Write an account whose limit was raised, or that was opened anew."""
     conn.execute(sa.update(tables.account).where(tables.account.c.name == changed.name).values(changed.to_record()))
+
+
+def untouched(conn: sa.Connection, name: str) -> bool:
+    """Say whether nothing was ever charged to an account or is held: no plan, no block, all its releases voided."""
+    found = (tables.release.c.account == name) & (tables.release.c.state != VOIDED)
+    in_use = (
+        sa.select(tables.release.c.id).where(found),
+        sa.select(tables.plan.c.id).where(tables.plan.c.account == name),
+        sa.select(tables.block.c.name).where(tables.block.c.account == name),
+    )
+    return account(conn, name)[1] == Tally() and all(conn.execute(q.limit(1)).first() is None for q in in_use)
 
 
 def add_blocks(conn: sa.Connection, account: str, names: Iterable[str]) -> None:
@@ -90,6 +101,11 @@ def blocks(conn: sa.Connection, account: str, names: Sequence[str] | None = None
     if names is not None:
         query = query.where(tables.block.c.name.in_(names))
     return {r["name"]: _tally(r) for r in conn.execute(query).mappings()}
+
+
+def all_blocks(conn: sa.Connection) -> dict[tuple[str, str], Tally]:
+    """Return what releases over blocks took of each block of every account."""
+    return {(r["account"], r["name"]): _tally(r) for r in conn.execute(sa.select(tables.block)).mappings()}
 
 
 def standing(conn: sa.Connection, name: str, named: Sequence[str] = ()) -> tuple[Account, Tally]:

@@ -1,249 +1,256 @@
-"""Where a ledger lives, and how one decision is one durable write that no other decision can interleave with.
+"""How one decision is one durable write that no other decision can interleave with, on the ledger that was left last.
 
 SQLite: BEGIN IMMEDIATE takes the write lock before the balance is read; the write-ahead log is synced at every commit.
 PostgreSQL: the chain's head is read FOR UPDATE first, by every decision, since the chain orders them all anyway.
-Threads never share a connection and a forked process never uses one it inherited. SQLite's are not pooled.
+Under that lock, before anything else, the ledger is compared with its last checkpoint; the next one is kept with it.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
-import time
-import weakref
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
-from dp_synth_pipeline.errors import DpSynthError, InvalidInput, LedgerCorrupted, UnexpectedFailure
+from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted, LedgerUnavailable
+from dp_synth_pipeline.ledger import engines, journal, migrations, tables, trouble, turns
 from dp_synth_pipeline.ledger import key as keys
-from dp_synth_pipeline.ledger import migrations, tables, turns
-from dp_synth_pipeline.ledger.journal import GENESIS
-
-WAIT_SECONDS = 60
-"""How long a decision waits for the one before it."""
+from dp_synth_pipeline.ledger.balance import Verification
+from dp_synth_pipeline.ledger.checkpoint import Checkpoint, differs
+from dp_synth_pipeline.ledger.engines import WAIT_SECONDS
+from dp_synth_pipeline.ledger.kept import Kept
+from dp_synth_pipeline.ledger.memory import SINCE_VERSION, STATE, Memory, check
+from dp_synth_pipeline.ledger.place import Place, parse
+from dp_synth_pipeline.ledger.verify import verify
 
 CREATION_LOCK = 0x6470_7379
 """PostgreSQL advisory lock that creates a ledger once."""
 
-
-_POOLED: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
-"""Engines of this process that keep connections."""
+READABLE = 2
+"""The oldest version whose tables can be read as they are, where they cannot be upgraded."""
 
 
 class Store:
     """An open ledger store: reads see one consistent state, writes are decided one at a time and then durable."""
 
-    def __init__(self, engine: sa.Engine, path: Path | None) -> None:
+    def __init__(self, engine: sa.Engine, place: Place, *, read_only: bool = False) -> None:
         self.engine = engine
-        self.path = path
+        self.place = place
+        self.read_only = read_only
         self._writer = engine.execution_options(dp_write=True)
-        snapshot: dict[str, Any] = {} if path else {"isolation_level": "REPEATABLE READ"}
+        snapshot: dict[str, Any] = {} if place.path else {"isolation_level": "REPEATABLE READ"}
         self._reader = engine.execution_options(**snapshot)
 
     @classmethod
-    def open(cls, url: str) -> Store:
-        """Open the store at `url`, creating it if it is missing.
+    def open(cls, url: str, *, create: bool = True) -> Store:
+        """Open the store at `url`, creating its file if it is missing.
 
         Raises:
-            InvalidInput: if `url` names no store that can be used.
+            InvalidInput: if `url` names no store that can be used, or one that is missing and not to be created.
             LedgerCorrupted: if a SQLite ledger is gone while its key is still there.
+            LedgerUnavailable: if it cannot be reached or read.
         """
-        parsed = _parse(url)
-        if parsed.get_backend_name() == "sqlite":
-            path = Path(str(parsed.database)).expanduser().absolute()
-            _create_file(path)
-            return cls(_sqlite(path), path)
-        try:
-            return cls(_postgresql(parsed), None)
-        except ImportError:
-            raise InvalidInput("a ledger on PostgreSQL needs a driver: pip install 'psycopg[binary]'.") from None
+        place = parse(str(url))
+        with trouble.named(place):
+            if place.path is not None:
+                _make_file(place, create)
+            engine, read_only = engines.connect(place)
+        return cls(engine, place, read_only=read_only)
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
-        """Hold the ledger's one write lock; commit durably on the way out, or leave no trace."""
-        with _named_errors(), self._turn(), self._writer.begin() as conn:
-            if self.path is None:
+        """Hold the ledger's one write lock; commit durably on the way out, or leave no trace.
+
+        Raises:
+            LedgerCorrupted: if the ledger is not the one, grown, that was left by the decision before.
+            LedgerUnavailable: if it cannot be reached or written.
+        """
+        with self._decision(self.memory.checked) as conn:
+            yield conn
+
+    @contextmanager
+    def adoption(self) -> Iterator[tuple[sa.Connection, Checkpoint | None]]:
+        """Hold the write lock of a ledger that agrees with itself, if not with its last checkpoint; begin a new one."""
+        last: list[Checkpoint | None] = []
+
+        def accept(conn: sa.Connection) -> None:
+            last.append(self.memory.any(conn))
+            verify(conn)
+
+        with self._decision(accept) as conn:
+            yield conn, last[0]
+
+    @contextmanager
+    def locked(self) -> Iterator[sa.Connection]:
+        """Hold the write lock alone: nothing is compared, and nothing remembered."""
+        if self.read_only:
+            raise LedgerUnavailable(str(self.place), *trouble.READ_ONLY)
+        with trouble.named(self.place), self._writer.begin() as conn:
+            if self.place.path is None:
                 # A server may be set to lose the last commits in a crash; a lost charge would be overspent.
                 conn.execute(sa.text("SET LOCAL synchronous_commit = on"))
                 conn.execute(sa.text(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'"))
                 conn.execute(sa.text(f"SET LOCAL idle_in_transaction_session_timeout = '{WAIT_SECONDS}s'"))
-                conn.execute(sa.select(tables.store.c.id).with_for_update())
+                conn.execute(sa.select(STATE.id).with_for_update())
             yield conn
 
+    @contextmanager
+    def _decision(self, begin: Callable[[sa.Connection], Checkpoint | None]) -> Iterator[sa.Connection]:
+        """Hold the write lock, and keep the checkpoint that `begin` returns, carried on; the first one if it is None."""
+        with trouble.named(self.place), self._turn():
+            with self.locked() as conn:
+                last = begin(conn)
+                yield conn
+                since = last or Checkpoint()
+                made = since.carried_on(journal.rows(conn, after=since.length))
+                if made != last:
+                    self.memory.draft(conn, made)
+            if made != last:
+                self.memory.put(made.length, durably=last is None)
+
     def _turn(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.path is None else turns.taken(self.path, WAIT_SECONDS)
+        return nullcontext() if self.place.path is None else turns.taken(self.place.path, WAIT_SECONDS)
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """See one consistent state of the ledger, without holding up those who write."""
-        with _named_errors(), self._reader.begin() as conn:
+        with trouble.named(self.place), self._reader.begin() as conn:
             yield conn
 
-    def key(self) -> bytes:
-        """Return the ledger's key, creating ledger and key if this is the first time.
+    def verify(self, since: str | None = None) -> Verification:
+        """Recompute all that can be recomputed, and compare the last checkpoint; raise LedgerCorrupted if it differs."""
+        row = self._first()
+        has_memory = row is not None and row["schema_version"] >= SINCE_VERSION
+        with self.read() as conn:  # before what it is compared with, which others may carry on meanwhile
+            known = self.memory.known(conn) if has_memory else []
+        with self.read() as conn:
+            found = verify(conn, since)
+            if known:
+                check(conn, known)
+        return found
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The ledger's key and last checkpoint.
 
         Raises:
             LedgerCorrupted: if the key is missing or is not the one that the ledger was created with.
-            InvalidInput: if the ledger was written by another version.
         """
-        row = self._head() or self._create()
-        if row["schema_version"] < tables.SCHEMA_VERSION:
-            row = self._upgraded()
-        if row["schema_version"] != tables.SCHEMA_VERSION:
+        row = self._first()
+        assert row is not None
+        if self.place.path is None:
+            key = bytes.fromhex(row["key"])
+        else:
+            file = Kept(self.place.beside(".key"))
+            with trouble.named(self.place):
+                key = keys.read_key(file.path, file.read(0))
+        if keys.key_id(key) != row["key_id"]:
+            raise LedgerCorrupted("the ledger's key is not the one it was created with. Restore the key from a backup.")
+        return Memory(self.place, key)
+
+    def key(self, *, create: bool = True) -> bytes:
+        """Return the ledger's key, creating ledger and key if this is the first time.
+
+        Raises:
+            LedgerCorrupted: if the ledger or its key is missing, or the key is not the one it was created with.
+            InvalidInput: if the ledger was written by another version, or there is none and none is to be created.
+        """
+        row = self._first() or self._created(create)
+        if row["schema_version"] < tables.SCHEMA_VERSION and not (self.read_only and row["schema_version"] >= READABLE):
+            self._upgrade()
+        elif row["schema_version"] > tables.SCHEMA_VERSION:
             raise InvalidInput(
                 f"expected a ledger of version {tables.SCHEMA_VERSION} or older, got {row['schema_version']}: a newer "
                 f"release of this package wrote it. Install that release, or a later one."
             )
-        key = bytes.fromhex(row["key"]) if self.path is None else keys.read_key(_key_path(self.path))
-        if keys.key_id(key) != row["key_id"]:
-            raise LedgerCorrupted("the ledger's key is not the one it was created with. Restore the key from a backup.")
-        return key
+        return self.memory.key
 
-    def _head(self) -> dict[str, Any] | None:
+    def _first(self) -> dict[str, Any] | None:
         with self.read() as conn:
             if not sa.inspect(conn).has_table(tables.store.name):
                 return None
             row = conn.execute(sa.select(tables.store)).mappings().one_or_none()
             return dict(row) if row else None
 
-    def _create(self) -> dict[str, Any]:
-        with _named_errors(), self._writer.begin() as conn:
-            if self.path is None:
+    def _created(self, create: bool) -> dict[str, Any]:
+        if not create:
+            raise _missing(self.place)
+        with trouble.named(self.place), self._writer.begin() as conn:
+            if self.place.path is None:
                 conn.execute(sa.text(f"SELECT pg_advisory_xact_lock({CREATION_LOCK})"))
             tables.metadata.create_all(conn)
             # Whoever waited for the lock finds the ledger that the other one made.
-            if conn.execute(sa.select(tables.store.c.id)).first() is None:
-                key = self._first_key()
-                first: dict[str, Any] = {"id": 1, "schema_version": tables.SCHEMA_VERSION, "length": 0, "head": GENESIS}
-                first |= {"key_id": keys.key_id(key), "key": key.hex() if self.path is None else None}
-                conn.execute(sa.insert(tables.store).values(first))
-        row = self._head()
+            made = conn.execute(sa.select(STATE.id)).first() is None
+            if made:
+                self._begin(conn)
+        if made and self.place.path is not None:
+            Kept(self.place.beside(".key")).put(0)
+            self.memory.put(0, durably=True)
+        row = self._first()
         assert row is not None
         return row
 
-    def _upgraded(self) -> dict[str, Any]:
-        with self.write() as conn:
-            version = conn.execute(sa.select(tables.store.c.schema_version)).scalar_one()
-            if version < tables.SCHEMA_VERSION:  # whoever waited for the lock finds it done
-                migrations.upgrade(conn, version, tables.SCHEMA_VERSION)
-                conn.execute(sa.update(tables.store).values(schema_version=tables.SCHEMA_VERSION))
-            return dict(conn.execute(sa.select(tables.store)).mappings().one())
+    def _begin(self, conn: sa.Connection) -> None:
+        # Only now, under the lock: key and head are put in place once their ledger was committed.
+        if self.place.path is not None and (left := _left_over(self.place)):
+            raise _gone(self.place, left)
+        key = keys.new_key()
+        first = {"id": 1, "schema_version": tables.SCHEMA_VERSION, "length": 0, "head": journal.GENESIS}
+        on_server = {"key": key.hex()} if self.place.path is None else {}
+        conn.execute(sa.insert(tables.store).values(**first, **on_server, key_id=keys.key_id(key)))
+        if self.place.path is not None:
+            Kept(self.place.beside(".key")).draft(key.hex(), 0)
+        Memory(self.place, key).draft(conn, Checkpoint())
 
-    def _first_key(self) -> bytes:
-        if self.path is None:
-            return keys.new_key()
-        path = _key_path(self.path)
-        if not path.exists():  # a key without a ledger is left by a crash at this very point
-            keys.write_key(path, keys.new_key())
-        return keys.read_key(path)
+    def _upgrade(self) -> None:
+        memory = self.memory
 
+        def begin(conn: sa.Connection) -> Checkpoint | None:
+            version = conn.execute(sa.select(STATE.schema_version)).scalar_one()
+            if version == tables.SCHEMA_VERSION:  # whoever waited for the lock finds it done
+                return memory.checked(conn)
+            if version < SINCE_VERSION and memory.exists():
+                differs(f"it is of version {version}, and a later one was kept here")
+            migrations.upgrade(conn, version, tables.SCHEMA_VERSION)
+            conn.execute(sa.update(tables.store).values(schema_version=tables.SCHEMA_VERSION))
+            if version >= SINCE_VERSION:
+                return memory.checked(conn)
+            verify(conn)
+            return None
 
-def _parse(url: str) -> sa.URL:
-    text = str(url)
-    if not text:
-        raise InvalidInput("the ledger needs a place: a file path, sqlite:///PATH, or postgresql+psycopg://….")
-    try:
-        parsed = sa.make_url(text) if "://" in text else sa.URL.create("sqlite", database=text)
-    except SQLAlchemyError:
-        raise InvalidInput(
-            "the ledger's URL cannot be read; expected sqlite:///PATH or postgresql+psycopg://…."
-        ) from None
-    backend = parsed.get_backend_name()
-    if backend not in ("sqlite", "postgresql"):
-        raise InvalidInput(
-            f"a ledger lives in SQLite or PostgreSQL, got {backend!r}. DuckDB in particular locks out a second process."
-        )
-    if backend == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise InvalidInput("a ledger in memory forgets what was spent; give it a file: sqlite:///PATH.")
-    return parsed
+        with self._decision(begin):
+            pass
 
 
-def _key_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.key")
-
-
-def _create_file(path: Path) -> None:
-    # The key is looked for first: it is made after the file, so a key that is there before the file was lost its file.
-    orphaned = _key_path(path).exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
+def _make_file(place: Place, create: bool) -> None:
+    assert place.path is not None
+    # Key and head are looked for first: they are made after the file, so if they are there before it, it was lost.
+    lost = _left_over(place)
+    if place.path.exists():
         return
-    if orphaned:
-        path.unlink()
-        raise LedgerCorrupted(
-            f"the ledger {path} is gone, but its key is still there: it was deleted or moved, and what was spent is "
-            f"not known. Restore it from a backup. Only if it was never used, delete {_key_path(path).name} as well."
-        )
+    if lost:
+        raise _gone(place, lost)
+    if not create:
+        raise _missing(place)
+    place.path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # somebody else was faster
+        os.close(os.open(place.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def _sqlite(path: Path) -> sa.Engine:
-    url = sa.URL.create("sqlite", database=str(path))
-    engine = sa.create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT_SECONDS})
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: sqlite3.Connection, _: object) -> None:
-        connection.isolation_level = None  # the driver must not begin transactions of its own, which start too late
-        connection.execute("PRAGMA foreign_keys=ON")
-        _write_ahead(connection)
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA fullfsync=ON")  # on macOS, fsync alone leaves a charge in the disk's cache
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: sa.Connection) -> None:
-        write = connection.get_execution_options().get("dp_write", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-    return engine
+def _left_over(place: Place) -> list[str]:
+    return [p.name for p in (place.beside(".key"), place.beside(".head")) if p.exists()]
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch a new file to write-ahead logging; SQLite itself does not wait for a process doing the same."""
-    for _ in range(WAIT_SECONDS * 20):
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                raise
-            time.sleep(0.05)
+def _gone(place: Place, left: list[str]) -> LedgerCorrupted:
+    names, are = " and ".join(left), "is" if len(left) == 1 else "are"
+    return LedgerCorrupted(
+        f"the ledger {place} is gone, but its {names} {are} still there: it was deleted or moved, or emptied, and what was "
+        f"spent is not known. Restore it from a backup. Only if it was never used, delete {names} as well."
+    )
 
 
-def _postgresql(url: sa.URL) -> sa.Engine:
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
-    try:
-        engine = sa.create_engine(
-            url, pool_size=1, max_overflow=8, pool_pre_ping=True, pool_recycle=300, isolation_level="READ COMMITTED"
-        )
-    except NoSuchModuleError:
-        raise InvalidInput(f"unknown driver {url.drivername!r}; expected postgresql+psycopg.") from None
-    _POOLED.add(engine)
-    return engine
-
-
-def _forget_parents_connections() -> None:
-    """Start a forked child with pools of its own: it must neither talk on its parent's connections nor close them."""
-    for engine in list(_POOLED):
-        engine.dispose(close=False)
-
-
-os.register_at_fork(after_in_child=_forget_parents_connections)
-
-
-@contextmanager
-def _named_errors() -> Iterator[None]:
-    try:
-        yield
-    except DpSynthError:
-        raise
-    except DBAPIError as error:
-        raise UnexpectedFailure("The ledger's store", error.orig or error) from error
+def _missing(place: Place) -> InvalidInput:
+    return InvalidInput(f"there is no ledger at {place}; name it with --ledger, or set DP_SYNTH_LEDGER.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """What a ledger must be at; an older one is upgraded by the scripts in `migrations` when it is opened."""
 
 metadata = sa.MetaData()
@@ -20,6 +20,14 @@ store = sa.Table(
     sa.Column("key", sa.String(64)),
 )
 """One row: the chain's head, which every decision locks first, and the key where no file can hold it."""
+
+checkpoint = sa.Table(
+    "dp_checkpoint",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("text", sa.Text, nullable=False),
+)
+"""One row: the last checkpoint, where no file beside the ledger can hold it."""
 
 journal = sa.Table(
     "dp_journal",

@@ -23,27 +23,25 @@ from dp_synth_pipeline.ledger.entry import (
     Release,
 )
 from dp_synth_pipeline.ledger.rows import Tally
-from dp_synth_pipeline.ledger.store import Store
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
 UNITS, RELATIVE = 2, 1e-9
 """How far a recomputed cost may lie from the stored one: the last digits of a float differ between machines."""
 
 
-def verify(store: Store, since: str | None = None) -> Verification:
+def verify(conn: sa.Connection, since: str | None = None) -> Verification:
     """Recompute everything that can be recomputed, or raise LedgerCorrupted naming the first bad record."""
-    with store.read() as conn:
-        state = conn.execute(sa.select(tables.store)).mappings().one()
-        chain = journal.rows(conn)
-        accounts = rows.accounts(conn)
-        blocks = {a.name: rows.blocks(conn, a.name) for a, _ in accounts}
-        releases = {r.id: r for r in rows.releases(conn)}
-        entries, plans = _readable(lambda: rows.entries(conn)), _readable(lambda: rows.plans(conn))
+    state = conn.execute(sa.select(tables.store.c.length, tables.store.c.head)).mappings().one()
+    chain = journal.rows(conn)
+    accounts = rows.accounts(conn)
+    blocks = {a.name: rows.blocks(conn, a.name) for a, _ in accounts}
+    releases = {r.id: r for r in rows.releases(conn)}
+    entries, plans = _readable(lambda: rows.entries(conn)), _readable(lambda: rows.plans(conn))
     _check_chain(chain, state["length"], state["head"])
     if since is not None and since != journal.GENESIS and all(row.hash != since for row in chain):
         _bad("the chain", "the head that was seen earlier", "a chain without it: rolled back, or another ledger")
     told = journal.latest(chain)
-    opened = replay.check(chain, _bad)
+    terms = replay.check(chain, _bad)
     everything = {"account": [a for a, _ in accounts], "release": list(releases.values()), "entry": entries}
     _check_records(told, {**everything, "plan": plans})
     if told.blocks != {(account, block) for account, found in blocks.items() for block in found}:
@@ -52,12 +50,12 @@ def verify(store: Store, since: str | None = None) -> Verification:
     for entry in entries:
         _check_entry(entry, releases[entry.release_id])
         started.setdefault(entry.release_id, []).append(entry)
-    by_account, by_plan = {a.name: a for a, _ in accounts}, {p.id: p for p in plans}
+    by_plan = {p.id: p for p in plans}
     for release in releases.values():
         plan = by_plan[release.plan] if release.plan else None
-        _check_release(release, by_account[release.account], started.get(release.id, []), plan)
+        _check_release(release, replay.account(terms.under[release.id]), started.get(release.id, []), plan)
     for account, tally in accounts:
-        _check_account(account, opened[account.name])
+        _check_account(account, terms.opened[account.name])
         own = [r for r in releases.values() if r.account == account.name]
         declared_here = [p for p in plans if p.account == account.name]
         for plan in declared_here:

@@ -12,7 +12,7 @@ import dagster as dg
 from dagster._core.execution.context.compute import current_execution_context
 from dagster._core.storage.tags import MAX_RETRIES_TAG
 
-from dp_synth_pipeline.errors import DpSynthError, UnexpectedFailure
+from dp_synth_pipeline.errors import DpSynthError, LedgerUnavailable, UnexpectedFailure
 
 CUT_SHORT = "Query interrupted"
 """What DuckDB makes of Ctrl-C while it works: a RuntimeError of this text, whatever the signal's handler raised."""
@@ -23,7 +23,11 @@ def withheld(stage: str) -> Iterator[None]:
     """Let our own errors pass, whose texts are written to be shown; withhold the text of everybody else's."""
     try:
         yield
-    except (DpSynthError, dg.Failure, KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
+    except DpSynthError as error:
+        if error.__cause__ is not None and os.environ.get("DP_SYNTH_DEBUG"):
+            _show_on_terminal()  # what our own text stands for
+        raise
+    except (dg.Failure, KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         raise
     except Exception as error:
         if isinstance(error, RuntimeError) and str(error) == CUT_SHORT:
@@ -52,10 +56,8 @@ def reported(stage: str) -> Iterator[None]:
     except KeyboardInterrupt:
         raise dg.DagsterExecutionInterruptedError from None
     except DpSynthError as error:
-        if not isinstance(
-            error, UnexpectedFailure
-        ):  # a lost connection may work the next time, for those who set retries
-            _never_again()
+        if not isinstance(error, UnexpectedFailure | LedgerUnavailable):
+            _never_again()  # but a lost connection may work the next time, for those who set retries
         raise _failure(error) from None
 
 

@@ -6,22 +6,13 @@ from pathlib import Path
 
 import dagster as dg
 
+from dp_synth_pipeline.home import home
 from dp_synth_pipeline.ledger import Ledger
-
-
-def home() -> Path:
-    """The folder for ledger, store and warehouse: DP_SYNTH_HOME, else DAGSTER_HOME, else the user's data folder."""
-    named = os.environ.get("DP_SYNTH_HOME") or os.environ.get("DAGSTER_HOME")
-    if named:
-        return Path(named).expanduser().resolve()
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("dp_synth"))
 
 
 def ledger_url() -> str:
     """The ledger to use when none is given: DP_SYNTH_LEDGER, else ledger.db at home."""
-    return os.environ.get("DP_SYNTH_LEDGER") or f"sqlite:///{home() / 'ledger.db'}"
+    return os.environ.get("DP_SYNTH_LEDGER") or str(home() / "ledger.db")
 
 
 class LedgerResource(dg.ConfigurableResource):

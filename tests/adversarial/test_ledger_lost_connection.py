@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from dp_synth_pipeline.errors import UnexpectedFailure
+from dp_synth_pipeline.errors import LedgerUnavailable
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.unit.ledger.stores import SERVER, new_store
@@ -57,7 +57,7 @@ def reserve(ledger: Ledger) -> Any:
 def lost(ledger: Ledger, call: Callable[[], Any]) -> None:
     """Make a call whose connection is cut, and see that it left the ledger as it was."""
     before = ledger.head(), ledger.balance("a")
-    with connection_cut_before_commit(ledger), pytest.raises(UnexpectedFailure):
+    with connection_cut_before_commit(ledger), pytest.raises(LedgerUnavailable):
         call()
     assert (ledger.head(), ledger.balance("a")) == before
     ledger.verify()

@@ -12,8 +12,9 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import JournalRow, Ledger, journal, tables
+from dp_synth_pipeline.ledger.verify import verify
 from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
-from tests.unit.ledger.stores import SMALL, ask, new_store
+from tests.unit.ledger.stores import SMALL, ask, new_store, sealed
 
 A, R, E, J, S = tables.account, tables.release, tables.entry, tables.journal, tables.store
 P, B = tables.plan, tables.block
@@ -57,7 +58,7 @@ def used(pristine: Ledger) -> Iterator[Ledger]:
     with pristine._store.read() as conn:
         kept = {table: [dict(r) for r in conn.execute(sa.select(table)).mappings()] for table in (S, J, A, B, P, R, E)}
     yield pristine
-    with pristine._store.write() as conn:
+    with pristine._store.locked() as conn:
         for table in reversed(kept):
             conn.execute(sa.delete(table))
         for table, content in kept.items():
@@ -66,8 +67,8 @@ def used(pristine: Ledger) -> Iterator[Ledger]:
 
 
 def edit(ledger: Ledger, statement: sa.Executable) -> None:
-    with ledger._store.write() as conn:
-        if ledger._store.path is not None:
+    with ledger._store.locked() as conn:
+        if ledger._store.place.path is not None:
             conn.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
         assert conn.execute(statement).rowcount != 0  # type: ignore[attr-defined]
 
@@ -117,6 +118,33 @@ def test_an_edit_by_hand_is_noticed(used: Ledger, what: str) -> None:
         used.verify()
 
 
+STOPS = {
+    "a larger limit", "a larger epsilon", "another order", "another unit", "a balance set back", "a reservation let go",
+    "a delta set back", "the last journal row deleted", "a use given back to a plan", "more uses for a plan",
+    "another event in a plan", "a plan made cheap", "a block set back", "a block renamed", "another head",
+}  # fmt: skip
+"""What a decision counts on. The other edits are found by `verify`, which recomputes everything."""
+
+
+@pytest.mark.parametrize("what", sorted(STOPS))
+def test_an_edit_of_what_a_decision_counts_on_stops_the_next_one_whatever_it_is(used: Ledger, what: str) -> None:
+    held = next(r for r in used.releases("f") if r.key == "reserved")
+    edit(used, EDITS[what])
+    before, word = sealed(used), {"why": "why", "who": "A. Officer"}
+    for decide in (
+        lambda: ask(used, "p", "next", epsilon=0.1),
+        lambda: used.declare_plan("f", name="more", events=STEPS, times=1, **word),
+        lambda: used.add_blocks("b", ["apr"], **word),
+        lambda: used.raise_account("p", epsilon=50.0, **word),
+        lambda: used.open_account("new", epsilon=1.0, delta=1e-6),
+        lambda: used.start(held.id, "profile", SMALL),
+        lambda: used.void(held.id, "why"),
+    ):
+        with pytest.raises(LedgerCorrupted):
+            decide()
+    assert sealed(used) == before
+
+
 def test_the_first_bad_record_is_named(used: Ledger) -> None:
     edit(used, EDITS["a journal row edited"])
     with pytest.raises(LedgerCorrupted, match="journal row 3"):
@@ -140,7 +168,7 @@ def forge(ledger: Ledger, change) -> None:
         previous = journal.link(draft)
         chain.append({**draft.to_record(), "hash": previous})
     told = journal.latest(JournalRow(**r) for r in chain)
-    with ledger._store.write() as conn:
+    with ledger._store.locked() as conn:
         conn.execute(sa.delete(J))
         conn.execute(sa.insert(J), chain)
         conn.execute(sa.update(S).values(head=previous))
@@ -191,12 +219,15 @@ def test_costs_that_do_not_follow_from_the_events_are_noticed_even_with_a_forged
         used.verify(since=seen)
 
 
-def test_a_consistent_forgery_is_noticed_by_whoever_kept_the_head(used: Ledger) -> None:
+def test_a_consistent_forgery_is_noticed_by_the_checkpoint_and_by_whoever_kept_the_head(used: Ledger) -> None:
     seen = used.head()
     forge(used, lambda f: f["release"] and f["release"].update(table="another"))
-    used.verify()
-    with pytest.raises(LedgerCorrupted, match="rolled back, or another ledger"):
-        used.verify(since=seen)
+    with used._store.read() as conn:
+        verify(conn)  # it agrees with itself
+        with pytest.raises(LedgerCorrupted, match="rolled back, or another ledger"):
+            verify(conn, seen)
+    with pytest.raises(LedgerCorrupted, match="does not hold its own head"):
+        used.verify()
 
 
 def test_a_head_that_was_seen_stays_in_the_chain(used: Ledger) -> None:

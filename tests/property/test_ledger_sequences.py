@@ -111,6 +111,7 @@ class Sequences(RuleBasedStateMachine):
             self.ran[entry.release_id][entry.id] = tuple(
                 replace(e, steps=entry.steps_started) if isinstance(e, SubsampledGaussian) else e
                 for e in self.ran[entry.release_id][entry.id]
+                if entry.steps_started or not isinstance(e, SubsampledGaussian)
             )
 
     @rule(account=st.sampled_from(sorted(ACCOUNTS)), more=st.sampled_from([-0.5, 0.0, 0.1, 0.2]))

@@ -9,7 +9,7 @@ import warnings
 
 import dagster as dg
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import DpSynthError
@@ -25,6 +25,8 @@ from dp_synth_pipeline.orchestration.cli import (
     schema,
     synthesize,
 )
+from dp_synth_pipeline.orchestration.cli.terminal import console
+from dp_synth_pipeline.orchestration.failures import withheld
 
 app = typer.Typer(
     name="dp-synth",
@@ -53,12 +55,14 @@ def version() -> None:
 
 
 def main() -> None:
-    """Run the command line: exit code 0 done, 1 failed, 2 bad input, 3 refused by the ledger, 4 ledger corrupted."""
+    """Run the command line: exit code 0 done, 1 failed, 2 bad input, 3 refused by the ledger, 4 trouble with the ledger."""
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
     logging.basicConfig(level=logging.WARNING)  # before a library does it at a chattier level
     warnings.simplefilter("ignore", dg.BetaWarning)  # Dagster's about itself; nothing that a person here could mend
     try:
-        app()
+        with withheld("The command"):
+            app()
     except DpSynthError as error:
-        Console(stderr=True).print(f"[bold red]{type(error).__name__}[/]: {error}", highlight=False, soft_wrap=True)
+        told = Text.assemble((type(error).__name__, "bold red"), f": {error}")
+        console(stderr=True).print(told, soft_wrap=True)
         sys.exit(error.exit_code)

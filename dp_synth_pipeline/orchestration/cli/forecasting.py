@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
-from rich.markup import escape
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, advice
@@ -33,12 +32,11 @@ def forecast(
     until = datetime.now(UTC) + timedelta(days=days)
     for name, known in planned.items():
         for line in _lines(book, name, known, until, days):
-            console.print(f"[bold]{name}[/]: {line}", highlight=False, soft_wrap=True)
+            console.print(f"{name}: {line}", soft_wrap=True)
     parted = PARTED if any(one.settings for known in planned.values() for one in known) else ""
     console.print(
         f"Assumed: every schedule is on;{parted} a refresh costs all that it may; nothing else is charged.",
         style="dim",
-        highlight=False,
         soft_wrap=True,
     )
 
@@ -53,7 +51,7 @@ def _lines(book: Ledger, name: str, known: list[Scheduled], until: datetime, day
     opened = book.account(name)
     unsound = {one.table: why for one in known if (why := forecasts.sound(book, one))}
     for table, why in unsound.items():
-        yield f"no refresh of {table} would be admitted: {escape(why)}"
+        yield f"no refresh of {table} would be admitted: {why}"
     able = [one for one in known if one.table not in unsound]
     paying = [one for one in able if one.plan is None]
     told = forecasts.foretell(book, name, forecasts.dues(opened, paying, until))
@@ -97,7 +95,7 @@ def _in_blocks(book: Ledger, name: str, one: Scheduled, every: Foretold, days: i
     cut = one.settings.partitions if one.settings else None
     if cut is None:
         return ""
-    many, most, column = len(told.dues), max(told.blocks.values(), default=0), escape(cut.column)
+    many, most, column = len(told.dues), max(told.blocks.values(), default=0), cut.column
     what = f"{one.table}, {many} refreshes of epsilon {one.epsilon:g} in {days} days, "
     if cut.values is not None:
         what += f"each value of {column} {most} times, charged to its own block each time; "
@@ -139,7 +137,7 @@ def _fit(told: Foretold) -> str:
     first = told.first_refused
     if first is None:
         return "all fit."
-    return f"{sum(told.fits)} fit, and the first that does not is {escape(first.key)} on {first.at:%d %B %Y}."
+    return f"{sum(told.fits)} fit, and the first that does not is {first.key} on {first.at:%d %B %Y}."
 
 
 def _noise(book: Ledger, account: str, times: int) -> str:

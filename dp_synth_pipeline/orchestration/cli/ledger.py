@@ -7,11 +7,11 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.cli import answers, forecasting
+from dp_synth_pipeline.orchestration.cli.terminal import console
 from dp_synth_pipeline.orchestration.resources import ledger_url
 from dp_synth_pipeline.privacy import events
 
@@ -47,7 +47,8 @@ def open_account(
     ledger: Url = "",
 ) -> None:
     """Open a privacy account. Only a person does this; a pipeline never opens or raises one."""
-    opened = _book(ledger).open_account(
+    book = _book(ledger)
+    opened = book.open_account(
         account,
         epsilon=epsilon,
         delta=delta,
@@ -60,10 +61,10 @@ def open_account(
         why=why,
     )
     order = f", Renyi order {opened.order:g}" if opened.order else ""
-    Console().print(
-        f"Opened [bold]{opened.name}[/]: epsilon {opened.epsilon:g}, delta {opened.delta:g}, unit {opened.unit}, "
-        f"{opened.relation}{order}. Nothing is spent yet.",
-        highlight=False,
+    console().print(
+        f"Opened {opened.name}: epsilon {opened.epsilon:g}, delta {opened.delta:g}, unit {opened.unit}, "
+        f"{opened.relation}{order}. Nothing is spent yet. Ledger: {book.place}",
+        soft_wrap=True,
     )
 
 
@@ -78,9 +79,7 @@ def raise_account(
 ) -> None:
     """Raise an account's limit, on record with a reason and a name. What was promised to people before is then weaker."""
     raised = _book(ledger).raise_account(account, epsilon=epsilon, delta=delta, why=why, who=who or getpass.getuser())
-    Console().print(
-        f"Raised [bold]{raised.name}[/] to epsilon {raised.epsilon:g}, delta {raised.delta:g}.", highlight=False
-    )
+    console().print(f"Raised {raised.name} to epsilon {raised.epsilon:g}, delta {raised.delta:g}.")
 
 
 @app.command("plan")
@@ -107,10 +106,9 @@ def declare_plan(
     plan = book.declare_plan(
         account, name=name, events=facts, times=times, why=why, who=who or getpass.getuser(), share=_share(share)
     )
-    Console().print(
-        f"Declared [bold]{plan.name}[/] on {account}: at most {plan.times} times, together epsilon {plan.epsilon:.4g} at "
-        f"delta {plan.delta:.2g}. Name it in the table's YAML: plan: {plan.name}.",
-        highlight=False,
+    console().print(
+        f"Declared {plan.name} on {account}: at most {plan.times} times, together epsilon {plan.epsilon:.4g} at "
+        f"delta {plan.delta:.2g}. Name it in the table's YAML: plan: {plan.name}."
     )
 
 
@@ -124,8 +122,8 @@ def settle(
 ) -> None:
     """Settle a crashed release: charge what started, give back the rest. Only a person can say that it is really dead.
 
-    With --at-mark, a training entry is charged up to its durable mark. Without it, a release is charged for every
-    mechanism that started, in full: what is left to do when it died before its training.
+    With --at-mark, a training entry is charged up to its durable mark, and for nothing if it has none. Without it, a
+    release is charged for every mechanism that started, in full: what is left to do when it died before its training.
     """
     book = _book(ledger)
     who, steps = who or getpass.getuser(), ""
@@ -133,7 +131,7 @@ def settle(
         entry = book.settle_at_mark(what, why=why, who=who)
         what, steps = entry.release_id, f"{entry.steps_paid} steps charged, "
     release = book.settle(_release(book, what), why=why, who=who)
-    Console().print(f"Settled release {release.id[:12]}: {steps}epsilon {release.final_epsilon:.4g}.", highlight=False)
+    console().print(f"Settled release {release.id[:12]}: {steps}epsilon {release.final_epsilon:.4g}.")
 
 
 @app.command("void")
@@ -145,7 +143,7 @@ def void(
     """Give back a reservation of which nothing has started; it costs nothing."""
     book = _book(ledger)
     voided = book.void(_release(book, release), why)
-    Console().print(f"Voided release {voided.id[:12]}; nothing was charged.", highlight=False)
+    console().print(f"Voided release {voided.id[:12]}; nothing was charged.")
 
 
 @app.command("show")
@@ -154,7 +152,7 @@ def show(
     ledger: Url = "",
 ) -> None:
     """Show balances, and for one account every release, plan and block, and what is still open; `export` has each charge."""
-    answers.show(_book(ledger), account, Console())
+    answers.show(_book(ledger), account, console())
 
 
 @app.command("history")
@@ -163,7 +161,7 @@ def history(
     ledger: Url = "",
 ) -> None:
     """Show the journal: every decision, by whom, when, with its place in the hash chain."""
-    answers.history(_book(ledger), account, Console())
+    answers.history(_book(ledger), account, console())
 
 
 @app.command("can")
@@ -174,7 +172,7 @@ def can(
     ledger: Url = "",
 ) -> None:
     """Say whether a release would be admitted now, and how many; charge nothing. Exit code 3 if not even one."""
-    answers.can(_book(ledger), account, epsilon, delta, Console())
+    answers.can(_book(ledger), account, epsilon, delta, console())
 
 
 @app.command("forecast")
@@ -191,7 +189,7 @@ def forecast(
 
     A refresh of a partition is charged to its own block, so of those it says which block refuses first.
     """
-    forecasting.forecast(_book(ledger), account, days, epsilon, every, Console())
+    forecasting.forecast(_book(ledger), account, days, epsilon, every, console())
 
 
 @app.command("export")
@@ -205,14 +203,24 @@ def export(
     answers.export(_book(ledger), account, format, out)
 
 
+@app.command("adopt")
+def adopt(why: Why, who: Who = "", ledger: Url = "") -> None:
+    """Accept a ledger that was restored on purpose in place of the one that was left last; the act goes on record.
+
+    It must verify. What was spent after the backup is not in it, and must be charged again by hand.
+    """
+    book = _book(ledger)
+    book.adopt(why=why, who=who or getpass.getuser())
+    console().print(f"Adopted the ledger {book.place} as it is. Chain head {book.head()[:16]}.", soft_wrap=True)
+
+
 @app.command("verify")
 def verify(ledger: Url = "") -> None:
     """Recompute the hash chain, every cost from its stored events and every balance; exit 4 if anything differs."""
     found = _book(ledger).verify()
-    Console().print(
+    console().print(
         f"Verified {found.accounts} accounts, {found.releases} releases and {found.entries} entries. "
-        f"Chain head {found.head[:16]}.",
-        highlight=False,
+        f"Chain head {found.head[:16]}."
     )
 
 

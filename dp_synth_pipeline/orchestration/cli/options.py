@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,6 +12,9 @@ from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.config import DEFAULT_DELTA, TableSettings
 from dp_synth_pipeline.orchestration.resources import ledger_url
 from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
+
+ONCE = "opened for one release by dp-synth "
+"""How the reason of an account begins that a command opened for its own release."""
 
 
 def checked(**facts: Any) -> TableSettings:
@@ -34,34 +36,31 @@ def existing_ledger(url: str) -> Ledger:
     """Open a ledger that is there already: a question about the past never makes an empty one.
 
     Raises:
-        InvalidInput: if the file is missing.
-        LedgerCorrupted: if the file is missing and its key is not.
+        InvalidInput: if there is none.
+        LedgerCorrupted: if it is missing and its key is not.
     """
-    wanted = url or ledger_url()
-    plain = wanted.removeprefix("sqlite:///")
-    path = Path(plain).expanduser()
-    if "://" not in plain and not path.exists() and not path.with_name(f"{path.name}.key").exists():
-        raise InvalidInput(f"there is no ledger at {path}; name it with --ledger, or set DP_SYNTH_LEDGER.")
-    return Ledger.open(wanted)
+    return Ledger.open(url or ledger_url(), create=False)
 
 
 def open_once(book: Ledger, settings: TableSettings, command: str, console: Console) -> None:
-    """Open the account for exactly one release of these settings, unless it exists."""
+    """Open the account for exactly one release of these settings, unless it exists.
+
+    One that was opened like this before, and of which nothing was ever charged, is opened anew with the terms asked now:
+    input that could not be read must not fix them for ever.
+    """
     account, epsilon = settings.charge
-    if account in {a.name for a in book.accounts()}:
-        return
     delta = DEFAULT_DELTA if settings.delta == "auto" else float(settings.delta)
     unit = settings.privacy_unit
-    book.open_account(
-        account,
-        epsilon=epsilon,
-        delta=delta,
-        unit=str(unit),
-        max_rows=unit.max_rows,
-        rule="plan",
-        why=f"opened for one release by dp-synth {command} --open-account",
-    )
+    terms = {"epsilon": float(epsilon), "delta": delta, "unit": str(unit), "max_rows": unit.max_rows}
+    known = next((a for a in book.accounts() if a.name == account), None)
+    if known is not None:
+        same = {name: getattr(known, name) for name in terms} == terms
+        if same or not (known.why.startswith(ONCE) and book.untouched(account)):
+            return
+    book.open_account(account, **terms, rule="plan", why=f"{ONCE}{command} --open-account", anew=known is not None)
     console.print(
-        f"Opened account [bold]{account}[/] for this one release: epsilon {epsilon:g}, delta {delta:g}.",
+        f"Opened account {account} for this one release: epsilon {epsilon:g}, delta {delta:g}. Ledger: {book.place}",
         highlight=False,
+        markup=False,
+        soft_wrap=True,
     )

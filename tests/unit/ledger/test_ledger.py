@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
 
 import pytest
@@ -68,7 +69,7 @@ def test_an_unknown_account_is_named_beside_the_known(ledger: Ledger) -> None:
         lambda n: ask(ledger, n, "k"),
         lambda n: ledger.preview(n, epsilon=1, delta=1e-6),
     ):
-        with pytest.raises(UnknownAccount, match="This ledger has: f, p"):
+        with pytest.raises(UnknownAccount, match=rf"The ledger {re.escape(ledger.place)} has: f, p"):
             attempt("g")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +16,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, journal, migrations, tables
 from dp_synth_pipeline.ledger import key as keys
+from dp_synth_pipeline.ledger.checkpoint import Checkpoint
+from dp_synth_pipeline.ledger.kept import Kept
 from dp_synth_pipeline.ledger.store import Store
 from tests.unit.ledger.stores import SMALL, ask, in_processes
 
@@ -28,9 +33,9 @@ def first_version(url: str) -> None:
     with store._writer.begin() as conn:
         migrations.upgrade(conn, 0, 1)
         key = keys.new_key()
-        kept = key.hex() if store.path is None else None
-        if store.path is not None:
-            keys.write_key(store.path.with_name(f"{store.path.name}.key"), key)
+        kept = key.hex() if store.place.path is None else None
+        if store.place.path is not None:
+            store.place.beside(".key").write_text(key.hex())
         row = {"id": 1, "schema_version": 1, "length": 0, "head": journal.GENESIS}
         conn.execute(sa.insert(tables.store).values(**row, key_id=keys.key_id(key), key=kept))
 
@@ -89,10 +94,12 @@ def downgrade(ledger: Ledger) -> None:
         )
         previous = journal.link(draft)
         bodies.append({**draft.to_record(), "hash": previous})
-    with ledger._store.write() as conn:
+    ledger._store.memory.file.path.unlink()
+    with ledger._store.locked() as conn:
         conn.execute(sa.delete(tables.journal))
         conn.execute(sa.insert(tables.journal), bodies)
         conn.execute(sa.update(tables.store).values(head=previous, schema_version=1))
+        conn.execute(sa.text("DROP TABLE dp_checkpoint"))
         conn.execute(sa.text("DROP TABLE dp_plan"))
         conn.execute(sa.text("DROP TABLE dp_block"))
         conn.execute(sa.text("DROP INDEX dp_release_source"))
@@ -136,3 +143,54 @@ def test_alembic_is_not_loaded_to_use_a_ledger(tmp_path: Path) -> None:
     code += "; assert 'alembic' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "l.db")], check=True)
     shutil.rmtree(tmp_path)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """A ledger as version 2 wrote it: releases that are settled, open, voided, of a plan and over a block."""
+    path = tmp_path / "ledger.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript((Path(__file__).parent / "version_2.sql").read_text())
+    connection.close()
+    shutil.copy(Path(__file__).parent / "version_2.key", tmp_path / "ledger.db.key")
+    return path
+
+
+def test_a_ledger_that_was_written_by_version_2_gets_a_checkpoint_and_goes_on(second: Path) -> None:
+    ledger = Ledger.open(str(second))
+    assert ledger.verify().releases == 5
+    assert len(Checkpoint.unsealed((second.parent / "ledger.db.head").read_text(), ledger._key).balances) == 4
+    assert ask(ledger, "f", "next", epsilon=0.1).state == "reserved"
+    started = next(e for e in ledger.entries() if e.steps_started)
+    assert ledger.settle_at_mark(started.id, why="w", who="w").steps_paid == 4
+    ledger.settle(started.release_id)
+    assert Ledger.open(str(second)).verify().releases == 6
+
+
+def test_an_edited_ledger_of_version_2_gets_no_checkpoint(second: Path) -> None:
+    with sqlite3.connect(second) as connection:
+        connection.execute("UPDATE dp_account SET cost_held = 0")
+    connection.close()
+    with pytest.raises(LedgerCorrupted, match="balance"):
+        Ledger.open(str(second))
+    assert not (second.parent / "ledger.db.head").exists()
+
+
+def test_a_copy_of_version_2_put_back_beside_a_newer_checkpoint_is_noticed(second: Path) -> None:
+    shutil.copy(second, second.parent / "copy")
+    Ledger.open(str(second)).open_account("later", epsilon=1.0, delta=1e-5)
+    for rest in second.parent.glob("ledger.db-*"):
+        rest.unlink()
+    shutil.copy(second.parent / "copy", second)
+    with pytest.raises(LedgerCorrupted, match="rolled back"):
+        Ledger.open(str(second))
+
+
+def test_an_upgrade_that_is_killed_before_its_checkpoint_is_in_place_is_ended_by_the_next(second: Path) -> None:
+    def killed() -> None:
+        Kept.put = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+        Ledger.open(str(second))
+
+    assert in_processes(1, killed) == [-signal.SIGKILL]
+    assert not (second.parent / "ledger.db.head").exists()
+    assert ask(Ledger.open(str(second)), "f", "next", epsilon=0.1).state == "reserved"

@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReleaseStateError, UnknownAccount
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.errors import (
+    AccountMismatch,
+    BudgetExceeded,
+    InvalidInput,
+    LedgerCorrupted,
+    ReleaseStateError,
+    UnknownAccount,
+)
+from dp_synth_pipeline.ledger import Ledger, export, journal, rows
 from dp_synth_pipeline.privacy import accountant, filter
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, SubsampledGaussian
 from tests.unit.ledger.stores import SMALL, ask, sealed
@@ -101,11 +110,13 @@ def test_a_worker_that_was_only_thought_dead_may_run_no_further(ledger: Ledger) 
 
 
 @pytest.mark.parametrize(
-    "events", [SMALL, (TRAINING,), (TRAINING, SubsampledGaussian(9.0, 0.01, 10))], ids=["no steps", "no mark", "two"]
+    "events",
+    [SMALL, (*SMALL, TRAINING), (TRAINING, SubsampledGaussian(9.0, 0.01, 10))],
+    ids=["no steps", "no mark", "two"],
 )
 def test_what_has_no_mark_to_settle_at_stays_charged_in_full(ledger: Ledger, events: tuple) -> None:
     entry = ledger.start(ask(ledger, "f", "k").id, "training", events)
-    if len(events) == 2:
+    if isinstance(events[0], SubsampledGaussian):
         ledger.mark(entry.id, 300)
     before = sealed(ledger)
     with pytest.raises(ReleaseStateError, match="cannot be settled at a mark"):
@@ -114,6 +125,117 @@ def test_what_has_no_mark_to_settle_at_stays_charged_in_full(ledger: Ledger, eve
         with pytest.raises(InvalidInput, match="on record"):
             ledger.settle_at_mark(entry.id, **{**WORD, **wrong})
     assert sealed(ledger) == before
+
+
+@pytest.mark.parametrize("account", ["f", "p"])
+def test_a_training_that_died_before_its_first_mark_is_charged_nothing(ledger: Ledger, account: str) -> None:
+    release = ask(ledger, account, "k")
+    ledger.start(release.id, "profile", SMALL)
+    entry = ledger.start(release.id, "training", [TRAINING])
+    cut = ledger.settle_at_mark(entry.id, **WORD)
+    assert (cut.events, cut.cost, cut.steps_started, cut.steps_paid, cut.state) == ((), 0, 0, 0, "settled")
+    head = ledger.head()
+    assert ledger.settle_at_mark(entry.id, **WORD) == cut
+    assert ledger.head() == head
+    with pytest.raises(ReleaseStateError, match="is settled"):
+        ledger.mark(entry.id, 1)  # a worker that was only thought dead runs no step
+    resumed = ledger.start(release.id, "training again", [TRAINING])
+    ledger.verify()
+    ledger.mark(resumed.id, 1000)
+    settled = ledger.settle(release.id, ran=[*SMALL, TRAINING])
+    assert settled.final_epsilon == accountant.epsilon([*SMALL, TRAINING], 1e-6)
+    assert ledger.verify().entries == 3
+    assert export.to_csv(ledger).count(release.id) == 3
+    assert [e["events"] for e in export.statement(ledger)["entries"]][1] == []
+
+
+@pytest.mark.parametrize("account", ["f", "p"])
+def test_a_release_of_which_no_step_ran_is_settled_for_nothing(ledger: Ledger, account: str) -> None:
+    before = ledger.balance(account)
+    release = ask(ledger, account, "k")
+    entry = ledger.start(release.id, "training", [TRAINING])
+    ledger.settle_at_mark(entry.id, **WORD)
+    settled = ledger.settle(release.id, **WORD)
+    assert (settled.charged_cost, settled.charged_delta, settled.final_epsilon) == (0, 0, 0.0)
+    assert ledger.balance(account) == before
+    ledger.verify()
+
+
+def test_an_account_of_which_nothing_was_charged_is_opened_anew_on_record(ledger: Ledger) -> None:
+    ledger.void(ask(ledger, "f", "k").id, "bad input")
+    again = ledger.open_account("f", epsilon=5.0, delta=1e-6, rule="plan", unit="id", max_rows=3, anew=True, why="w")
+    assert ledger.account("f") == again
+    assert [r.action for r in ledger.history("f")] == ["opened", "reserved", "voided", "opened"]
+    assert ask(ledger, "f", "k2", epsilon=4.9, delta=1e-6, unit="id", max_rows=3).reserved_cost == 4_900_000_000
+    ledger.verify()
+    export.to_csv(ledger)
+    fresh = ledger.open_account("new", epsilon=1.0, delta=1e-6, anew=True)
+    assert ledger.account("new") == fresh
+
+
+@pytest.mark.parametrize("use", ["reserved", "settled", "settled for nothing", "planned", "blocks"])
+def test_an_account_in_use_is_not_opened_anew(ledger: Ledger, use: str) -> None:
+    ledger.open_account("a", epsilon=3.0, delta=1e-5, unit_in_one_block=True)
+    if use == "planned":
+        ledger.declare_plan("a", name="weekly", events=SMALL, times=2, **WORD)
+    elif use == "blocks":
+        ledger.add_blocks("a", ["jan"], **WORD)
+    else:
+        release = ask(ledger, "a", "k")
+        if use != "reserved":
+            entry = ledger.start(release.id, "training", [TRAINING])
+            if use == "settled for nothing":
+                ledger.settle_at_mark(entry.id, **WORD)
+            ledger.settle(release.id)
+    before = sealed(ledger)
+    with pytest.raises(InvalidInput, match="its limit is fixed"):
+        ledger.open_account("a", epsilon=30.0, delta=1e-5, anew=True)
+    assert sealed(ledger) == before
+
+
+def test_a_forged_reopening_of_an_account_in_use_is_noticed(ledger: Ledger) -> None:
+    ask(ledger, "p", "k")
+    again = replace(ledger.account("p"), epsilon=30.0, cost_limit=30 * 10**9)
+    with ledger._store.write() as conn:
+        rows.put_account(conn, again)
+        journal.append(conn, "opened", again)
+    with pytest.raises(LedgerCorrupted, match="opened anew"):
+        ledger.verify()
+
+
+def test_a_release_that_was_priced_before_its_account_was_opened_anew_is_refused(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admit = ledger._admit
+
+    def late(*arguments: object) -> object:
+        ledger.open_account("f", epsilon=1.0, delta=1e-5, rule="plan", anew=True)
+        return admit(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ledger, "_admit", late)
+    with pytest.raises(AccountMismatch, match="Ask again"):
+        ask(ledger, "f", "k")
+    assert ledger.releases("f") == []
+
+
+@pytest.mark.parametrize(
+    ("ran", "told"),
+    [
+        ([TRAINING], "charged and not run: {.*gaussian.*of profile"),
+        ([*SMALL, *SMALL, TRAINING], "run and not charged: {.*60.0"),
+        ([*SMALL, SubsampledGaussian(7.0, 0.01, 1000)], "of training.*7.0"),
+        ([], "of profile, training"),
+    ],
+)
+def test_a_settlement_that_is_told_of_other_events_is_refused(ledger: Ledger, ran: list, told: str) -> None:
+    release = ask(ledger, "f", "k")
+    ledger.start(release.id, "profile", SMALL)
+    ledger.start(release.id, "training", [TRAINING])
+    before = sealed(ledger)
+    with pytest.raises(ReleaseStateError, match=told):
+        ledger.settle(release.id, ran=ran)
+    assert sealed(ledger) == before
+    assert ledger.settle(release.id, ran=[TRAINING, *SMALL]).state == "settled"
 
 
 def test_what_runs_beside_the_steps_stays_charged(ledger: Ledger) -> None:

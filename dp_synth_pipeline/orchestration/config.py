@@ -26,6 +26,8 @@ from dp_synth_pipeline.orchestration.sections import (
     duration,
 )
 from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_epsilon
+from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.place import same_place
 from dp_synth_pipeline.tabular.warehouse import predicate
 from dp_synth_pipeline.tabular.warehouse.address import shown
 
@@ -218,13 +220,13 @@ class TableSettings(dg.Model, dg.Resolvable):
 
     @model_validator(mode="after")
     def _spared_source(self) -> TableSettings:
-        if shown(self.source) in map(shown, self.targets):
-            raise InvalidInput("target: it is the source itself, whose rows it would replace; name another one.")
-        if self.validation.holdout is not None and shown(self.source) == shown(self.validation.holdout):
+        for target in self.targets:
+            sink.check_spared(target, self.read)
+        if self.validation.holdout is not None and same_place(self.source, self.validation.holdout):
             raise InvalidInput(
                 "validation: holdout: it is the source itself, whose rows are learnt from; name rows that never are."
             )
-        if self.training.public is not None and shown(self.source) == shown(self.training.public):
+        if self.training.public is not None and same_place(self.source, self.training.public):
             raise InvalidInput(
                 "training: public: it is the source itself, and learning from it free would undo its protection; name a "
                 "table that is public."
@@ -262,6 +264,12 @@ class TableSettings(dg.Model, dg.Resolvable):
         if isinstance(self.unit, UnitSettings):
             return PrivacyUnit(self.unit.column, self.unit.max_rows)
         return PrivacyUnit() if self.unit == "row" else PrivacyUnit(self.unit, UnitSettings(column=self.unit).max_rows)
+
+    @property
+    def read(self) -> dict[str, str]:
+        """What a refresh reads, by its role: no target may be any of it."""
+        found = {"source": self.source, "holdout": self.validation.holdout, "public table": self.training.public}
+        return {role: uri for role, uri in found.items() if uri is not None}
 
     @property
     def targets(self) -> list[str]:

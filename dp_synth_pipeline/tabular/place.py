@@ -1,6 +1,6 @@
 """Whether two addresses of tables are one place, however they are spelled: without connecting, and without reading a row.
 
-Where a spelling leaves doubt, the places count as one: to refuse a target costs a name, to replace the source costs the data.
+Where a spelling leaves doubt, the places count as one: to refuse a target costs a name, to replace the source its rows.
 """
 
 from __future__ import annotations

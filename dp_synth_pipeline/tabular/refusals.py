@@ -169,8 +169,8 @@ def check_units(source: Source, unit: PrivacyUnit, units: int, delta: float | No
         )
     if units < 2:
         raise InvalidInput(
-            f"{source.uri} holds one privacy unit only, and a model of one person is not private; name a "
-            f"source with more of them, or check which column the unit is."
+            f"{source.uri} holds one privacy unit only, and a model of one person is not private; name "
+            f"a source with more of them, or check which column the unit is."
         )
     if delta is not None and delta * units >= 1:
         raise InvalidInput(

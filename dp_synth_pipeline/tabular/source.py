@@ -124,7 +124,9 @@ def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
     if path.is_dir():
         files = tuple(sorted(path.rglob("*.parquet")))
         if not files:
-            raise InvalidInput(f"the folder {shown(uri)} holds no .parquet file; name one that does, or the file itself.")
+            raise InvalidInput(
+                f"the folder {shown(uri)} holds no .parquet file; name one that does, or the file itself."
+            )
         return Source(uri, f"read_parquet({one_file(path)[:-1]}/**/*.parquet')", parquet=files)
     found = [path] if path.is_file() else [Path(p) for p in sorted(glob(str(path), recursive=True))]
     if not found:
@@ -193,6 +195,7 @@ def snapshot(
             if source.warehouse is not None:
                 engines.stage(source.warehouse, _needed(schema, unit), source.where, staged)
                 _open_staged(con, staged)
+            stored.check_whole(con, [c.name for c in schema.learned])
             refusals.check_rows(con, schema, source)
             digest = _digest(con, schema)
             con.execute(f"COPY ({_selection(schema, unit)}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")

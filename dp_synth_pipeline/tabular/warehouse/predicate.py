@@ -26,7 +26,16 @@ _NO_FUNCTION_OF_THE_ROW = (
     *("rand", "randn", "random", "random_normal", "randstr", "setseed", "uniform", "normal", "zipf", "seq[1248]"),
     *(r"\w*uuid(?:v[1-7]|_string|_generate_\w+)?", "nextval", "currval", "lastval", "setval"),
     *("clock_timestamp", "timeofday", r"txid_\w+", r"pg_\w+", "set_config", "current_setting", "getvariable"),
-    *("error", "stats", "vector_type", "write_log", r"sleep\w*", r"current_\w*id", r"current_query\w*", "in_search_path"),
+    *(
+        "error",
+        "stats",
+        "vector_type",
+        "write_log",
+        r"sleep\w*",
+        r"current_\w*id",
+        r"current_query\w*",
+        "in_search_path",
+    ),
 )
 """Functions of any engine that tell one row by chance, by its place in the table or by the state of the session."""
 
@@ -122,8 +131,8 @@ def _beyond(what: str) -> InvalidInput:
 
 def _unsteady(what: str) -> InvalidInput:
     return InvalidInput(
-        f"filter: {what.rstrip(' (')!r} is no function of the row: which rows it keeps could depend on the others, so that one "
-        f"person could move many; {WANTED}."
+        f"filter: {what.rstrip(' (')!r} is no function of the row: which rows it keeps could depend on the others, so that "
+        f"one person could move many; {WANTED}."
     )
 
 

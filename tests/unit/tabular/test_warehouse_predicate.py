@@ -176,7 +176,9 @@ def test_what_is_no_function_of_the_row_is_refused_for_every_engine(text):
 
 
 def test_every_function_that_duckdb_calls_volatile_is_refused():
-    found = duckdb.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'").fetchall()
+    found = duckdb.execute(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+    ).fetchall()
     assert ("random",) in found
     for (name,) in found:
         with pytest.raises(InvalidInput, match="no function of the row"):

@@ -23,8 +23,8 @@ DIGITS = 15
 """Decimal digits that every double keeps."""
 
 YEARS = "years 1 to 9999"
-NANOSECONDS = timedelta(microseconds=(2**63 - 1) // 1000)
-"""How far from 1970 a datetime in nanoseconds can lie."""
+MOST_NANOSECONDS = 2**63 // 1000 - 1
+"""Microseconds from 1970 that a datetime in nanoseconds can lie, at most."""
 
 
 def is_whole(column: Column) -> bool:
@@ -61,7 +61,10 @@ def named(column: Column, values: tuple[Any, ...]) -> pa.Array | None:
     if kind is Kind.DATE:
         return pa.array(whole, pa.int64()).cast(pa.int32()).cast(pa.date32()).cast(target)
     if kind is Kind.DATETIME:
-        moments = pa.array(whole, pa.timestamp("us")).cast(pa.timestamp("us", getattr(target, "tz", None)))
+        most = MOST_NANOSECONDS if target.unit == "ns" else 2**63 - 1  # type: ignore[attr-defined]
+        moments = pa.array([min(max(v, -most), most) for v in whole], pa.timestamp("us")).cast(
+            pa.timestamp("us", getattr(target, "tz", None))
+        )
         return moments.cast(target, safe=False)
     if kind is Kind.DURATION:
         return pa.array(whole, pa.int64()).cast(target if pa.types.is_time(target) else pa.duration("us"))
@@ -129,10 +132,9 @@ def _held(value: Any, arrow_type: Any) -> bool:
         return abs(Decimal(str(value))) < Decimal(10) ** (arrow_type.precision - arrow_type.scale)
     if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns" and isinstance(value, date):
         moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-        return (
-            abs((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC))
-            <= NANOSECONDS
-        )
+        return abs(
+            (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+        ) <= timedelta(microseconds=MOST_NANOSECONDS)
     return True
 
 

@@ -164,8 +164,8 @@ def check_units(source: Source, unit: PrivacyUnit, units: int, delta: float | No
     """Refuse a table of one privacy unit or none, and a fixed delta that is not below one over the number of units."""
     if units == 0:
         raise InvalidInput(
-            f"the unit column {unit.column!r} of {source.uri} holds nothing but nulls, and rows without a unit are left out; "
-            f"name the column that tells whose row it is, or leave the unit out if each row is somebody of their own."
+            f"the unit column {unit.column!r} of {source.uri} holds nothing but nulls, and rows without a unit are left "
+            f"out; name the column that tells whose row it is, or leave the unit out if each row is somebody of their own."
         )
     if units < 2:
         raise InvalidInput(

@@ -172,8 +172,10 @@ def _ends(column: Column, facts: ColumnProfile) -> tuple[Any, Any]:
 
 def _below(end: float, unit: float, column: Column) -> float:
     """Return the point that rounding to the column's type may bring an end down to; a whole one exactly."""
+    if exact.is_long(column):  # its values are named exactly, and its ends are doubles
+        return float(np.nextafter(end - unit / 2, -np.inf))
     if unit < 1:
-        return float(np.nextafter(end - unit / 2, -np.inf)) if exact.is_long(column) else end - unit / 2
+        return end - unit / 2
     return math.floor(end) // int(unit) * int(unit)
 
 

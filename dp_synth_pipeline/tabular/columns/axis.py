@@ -181,7 +181,7 @@ class AxisCodec:
             return pa.array(self._whole(x, pa.int64()), mask=null).cast(pa.duration("us"))
         if kind is Kind.DATETIME:
             zone = getattr(target, "tz", None)
-            most = 2**63 // 1000 - 1 if getattr(target, "unit", "us") == "ns" else 2**62
+            most = exact.MOST_NANOSECONDS if getattr(target, "unit", "us") == "ns" else 2**62
             micros = pa.array(self._whole(np.clip(x, -most, most), pa.int64()), mask=null).cast(pa.timestamp("us"))
             return micros.cast(pa.timestamp("us", zone)).cast(target, safe=False)
         if pa.types.is_integer(target):

@@ -176,6 +176,8 @@ def _below(end: float, unit: float, column: Column) -> float:
         return float(np.nextafter(end - unit / 2, -np.inf))
     if unit < 1:
         return end - unit / 2
+    if column.kind is not Kind.DATETIME and abs(end) > 2**53:  # Great Expectations makes doubles of such ends
+        return int(np.nextafter(float(end), -np.inf))
     return math.floor(end) // int(unit) * int(unit)
 
 

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export DAGSTER_HOME := $(CURDIR)/dagster_home
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help demo test retest lint ui install clean
+.PHONY: help demo test retest nightly lint ui install clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -30,6 +30,9 @@ test: $(STAMP)  ## Run every test, two processes of one thread each
 
 retest: $(STAMP)  ## Run what failed in the last `make test` again, one at a time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+
+nightly: $(STAMP)  ## Run the fuzzers at length: hours
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
 
 lint: $(STAMP)  ## ruff, pyright and the walls (import-linter)
 	$(BIN)/ruff check .

@@ -159,23 +159,16 @@ def settled_at_mark(release: Release, found: Entry) -> Entry:
 
 
 def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event]) -> None:
-    """Raise ReleaseStateError unless the events that ran are those that were started, each as often."""
-    charged, seen = Counter(_texts(costs.all_events(entries))), Counter(_texts(ran))
-    if charged == seen:
+    """Raise ReleaseStateError if anything ran that was not started, or more often or with less noise than was charged."""
+    if declared.covers(costs.all_events(entries), ran):
         return
-    missing, more = charged - seen, seen - charged
-    names = [e.mechanism for e in entries if any(t in missing for t in _texts(e.events))]
-    told = f"charged and not run: {', '.join(missing.elements()) or 'nothing'}"
-    told += f" (of {', '.join(names)})" if names else ""
+    charged = {text for entry in entries for text in _texts(entry.events)}
+    more = [text for text in _texts(ran) if text not in charged]
     raise ReleaseStateError(
-        f"what ran in release {release.id} is not what was charged for it. {told}; run and not charged: "
-        f"{', '.join(more.elements()) or 'nothing'}. Nothing of it may be released: end it with dp-synth ledger settle "
-        f"{release.id} --why REASON, and find the cause before another run."
+        f"what ran in release {release.id} is not what was charged for it: {', '.join(more) or 'something ran more often'}. "
+        f"Nothing of it may be released: end it with dp-synth ledger settle {release.id[:12]} --why REASON, and find the "
+        f"cause before another run."
     )
-
-
-def _texts(events: Sequence[Event]) -> list[str]:
-    return [json.dumps(e.to_dict(), sort_keys=True) for e in events]
 
 
 def noted(release: Release, fingerprint: str) -> Release:

@@ -175,7 +175,6 @@ class Ledger(Questions, Oversight):
         ran: Sequence[Event] | None = None,
         why: str = "",
         who: str = "",
-        ran: Sequence[Event] | None = None,
     ) -> Release:
         """Charge what ran and give back the rest; a second call changes nothing.
 
@@ -183,7 +182,7 @@ class Ledger(Questions, Oversight):
             delta: the release's final delta, at most the one reserved. It must have been fixed before the mechanisms
                 other than the row count ran; one that is picked afterwards would void the guarantee.
             fingerprint: keyed fingerprint of the source, from `Ledger.fingerprint`.
-            ran: the events that ran, by whoever ran them; they must be those that were started, each as often.
+            ran: the events that ran, as whoever ran them reports; each must have been started, as often and as noisy.
             why, who: for one that ends with nothing released: the reason and who says so, for the record.
 
         Raises:

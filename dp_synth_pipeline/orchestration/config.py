@@ -25,7 +25,9 @@ from dp_synth_pipeline.orchestration.sections import (
     ValidationSettings,
     duration,
 )
-from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_epsilon
+from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_release
+from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.place import same_place
 from dp_synth_pipeline.tabular.warehouse import predicate
 from dp_synth_pipeline.tabular.warehouse.address import shown
 
@@ -39,6 +41,10 @@ SUFFIX = "-schema"
 SEEDS = {"seed", "random_state", "noise_seed"}
 SELECTIONS = {"early_stopping", "early_stop", "best_checkpoint", "keep_best", "patience", "reduce_on_plateau"}
 """Settings that other trainers have and that would void the guarantee here; each is refused by name."""
+
+
+MOST_ROWS = 10**9
+"""Synthetic rows of one release, at most: more would outlast any disk, and fail after all was paid."""
 
 
 class Charge(NamedTuple):
@@ -86,7 +92,9 @@ class TableSettings(dg.Model, dg.Resolvable):
     )
     columns: dict[str, Any] = Field(default_factory=dict, description="Declared facts per column: public, and free.")
     columns_complete: bool = Field(default=False, description="`columns` lists every column: one asset check each.")
-    population: int | None = Field(default=None, ge=2, description="Public number of units; else it is counted.")
+    population: int | None = Field(
+        default=None, ge=2, le=10**11, description="Public number of units; else it is counted."
+    )
     profile_share: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
         default="auto", description="Part of the privacy cost spent on the profile; auto is between 0.05 and 0.25."
     )
@@ -99,7 +107,9 @@ class TableSettings(dg.Model, dg.Resolvable):
     compute: ComputeSettings | None = Field(
         default=None, description="Per stage, where it runs: {target: local | ray | k8s, gpus, cpus, memory_gib}."
     )
-    rows: int | None = Field(default=None, ge=1, description="Rows to generate; by default the noisy count.")
+    rows: int | None = Field(
+        default=None, ge=1, le=MOST_ROWS, description="Rows to generate; by default the noisy count."
+    )
     schedule: str | None = Field(
         default=None, description="Cron of the refresh in UTC, such as 0 3 * * 1; off until started."
     )
@@ -130,7 +140,7 @@ class TableSettings(dg.Model, dg.Resolvable):
     @classmethod
     def _epsilon(cls, value: float | None) -> float | None:
         if value is not None:
-            check_epsilon(value)
+            check_release(value)
         return value
 
     @field_validator("delta")
@@ -218,13 +228,13 @@ class TableSettings(dg.Model, dg.Resolvable):
 
     @model_validator(mode="after")
     def _spared_source(self) -> TableSettings:
-        if shown(self.source) in map(shown, self.targets):
-            raise InvalidInput("target: it is the source itself, whose rows it would replace; name another one.")
-        if self.validation.holdout is not None and shown(self.source) == shown(self.validation.holdout):
+        for target in self.targets:
+            sink.check_spared(target, self.read)
+        if self.validation.holdout is not None and same_place(self.source, self.validation.holdout):
             raise InvalidInput(
                 "validation: holdout: it is the source itself, whose rows are learnt from; name rows that never are."
             )
-        if self.training.public is not None and shown(self.source) == shown(self.training.public):
+        if self.training.public is not None and same_place(self.source, self.training.public):
             raise InvalidInput(
                 "training: public: it is the source itself, and learning from it free would undo its protection; name a "
                 "table that is public."
@@ -262,6 +272,12 @@ class TableSettings(dg.Model, dg.Resolvable):
         if isinstance(self.unit, UnitSettings):
             return PrivacyUnit(self.unit.column, self.unit.max_rows)
         return PrivacyUnit() if self.unit == "row" else PrivacyUnit(self.unit, UnitSettings(column=self.unit).max_rows)
+
+    @property
+    def read(self) -> dict[str, str]:
+        """What a refresh reads, by its role: no target may be any of it."""
+        found = {"source": self.source, "holdout": self.validation.holdout, "public table": self.training.public}
+        return {role: uri for role, uri in found.items() if uri is not None}
 
     @property
     def targets(self) -> list[str]:

@@ -20,8 +20,8 @@ from dagster_shared.check import CheckError
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.sections import PartitionSettings, folded
+from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular.sql import literal, quoted
-from dp_synth_pipeline.tabular.warehouse.address import shown
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.orchestration.config import TableSettings
@@ -87,10 +87,8 @@ def part(settings: TableSettings, keys: Sequence[str] = ()) -> Part:
     label = folded_label(keys)
     wanted = predicate(cut, keys, settings.source)
     targets = [_named(t, label) for t in settings.targets]
-    if shown(settings.source) in map(shown, targets):
-        raise InvalidInput(
-            "target: for this partition it is the source itself, whose rows it would replace; name another."
-        )
+    for target in targets:
+        sink.check_spared(target, settings.read)
     return Part(
         tuple(keys),
         label,

@@ -32,7 +32,9 @@ class UnitSettings(dg.Model, dg.Resolvable):
     """The privacy unit, when one person has several rows."""
 
     column: str
-    max_rows: int = Field(default=4, ge=1, description="Rows kept per unit, chosen at random; more cost more noise.")
+    max_rows: int = Field(
+        default=4, ge=1, le=10**6, description="Rows kept per unit, chosen at random; more cost more noise."
+    )
 
 
 class PartitionSettings(dg.Model, dg.Resolvable):

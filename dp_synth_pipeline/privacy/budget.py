@@ -73,6 +73,21 @@ def check_epsilon(epsilon: float) -> None:
         raise InvalidInput(f"epsilon must be a finite number above 0, got {epsilon}. Typical values: 0.5 to 8.")
 
 
+LEAST_RELEASE, MOST_RELEASE = 1e-3, 100.0
+"""Epsilons that a release can work with: its accounting resolves losses of 1e-4, and beyond 100 nobody is protected while
+the accounting itself takes for ever."""
+
+
+def check_release(epsilon: float) -> None:
+    """Accept the epsilon of one release if there is noise that fits it; refuse all else before anything is charged."""
+    check_epsilon(epsilon)
+    if not LEAST_RELEASE <= epsilon <= MOST_RELEASE:
+        raise InvalidInput(
+            f"epsilon of one release must lie between {LEAST_RELEASE:g} and {MOST_RELEASE:g}, got {epsilon:g}. Typical "
+            f"values: 0.5 to 8."
+        )
+
+
 def check_delta(delta: float) -> None:
     """Accept 0 < delta < 1; refuse all else by name."""
     if not (isinstance(delta, (int, float)) and math.isfinite(delta) and 0 < delta < 1):

@@ -56,8 +56,9 @@ def least_noise(
         low, high = high, high + math.log(2)
         if high > math.log(MOST):
             raise InvalidInput(
-                f"no noise makes this plan fit epsilon={budget.epsilon:g} at delta={budget.delta:g}: its profile alone "
-                f"costs too much. Lower profile_share, or raise epsilon."
+                f"no noise makes this plan fit epsilon={budget.epsilon:g} at delta={budget.delta:g}: what it "
+                f"must measure first costs too much. Raise epsilon (--epsilon), or leave less to measure: declare columns "
+                f"(--schema)."
             )
     if excess(low) <= 0:
         return math.exp(low)

@@ -30,7 +30,7 @@ class Beside:
     @property
     def points(self) -> np.ndarray:
         """The named values on the number line, float64."""
-        return np.array(self.values, dtype=np.float64)
+        return np.array([float(v) for v in self.values], dtype=np.float64)
 
     def counts(self, sure: float) -> tuple[np.ndarray, float]:
         """Return means of the noisy counts, weighted by inverse variance, and the deviation of the nulls' noise.

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular import exact, grid
 from dp_synth_pipeline.tabular.schema import Column, Kind
 from dp_synth_pipeline.tabular.sql import literal, quoted
 
@@ -58,15 +58,16 @@ class Counts:
         return self._sql(f"SELECT count(*) FROM {self.source} WHERE {quoted(column.name)} IS NULL")[0][0]
 
     def values(self, column: Column, floor: int) -> list[tuple[Any, int]]:
-        """Count the values of a column that occur at least `floor` times; numbers as they lie on their axis."""
+        """Count the values of a column that occur at least `floor` times, ascending; numbers as `exact` tells them apart."""
         name = quoted(column.name)
         key = {
             Kind.BOOLEAN: f"CASE WHEN {name} THEN 'true' ELSE 'false' END",
             Kind.CATEGORY: f"CAST({name} AS VARCHAR)",
             Kind.ORDINAL: f"CAST({name} AS VARCHAR)",
-            Kind.DATE: f"CAST(date_diff('day', DATE '1970-01-01', CAST({name} AS DATE)) AS DOUBLE)",
-            Kind.DATETIME: f"CAST(epoch_us({name}) AS DOUBLE)",
-        }.get(column.kind, f"CAST({name} AS DOUBLE)")
+            Kind.DATE: f"date_diff('day', DATE '1970-01-01', CAST({name} AS DATE))",
+            Kind.DATETIME: f"epoch_us({name})",
+            Kind.DURATION: name,
+        }.get(column.kind, name if exact.is_whole(column) or exact.is_long(column) else f"CAST({name} AS DOUBLE)")
         return self._sql(
             f"SELECT {key} AS k, count(*) AS n FROM {self.source} WHERE {name} IS NOT NULL "
             f"GROUP BY 1 HAVING count(*) >= {floor} ORDER BY 1"

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import spelling
+from dp_synth_pipeline.tabular import exact, spelling
 from dp_synth_pipeline.tabular.facts import Column, TableSchema
 from dp_synth_pipeline.tabular.kinds import (
     Kind,
@@ -126,6 +126,7 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
         _check_clocks(name, facts)
     for end in ("lower", "upper"):
         facts[end] = _bound(kind, facts.get(end), f"column {name!r}: {end}")
+    exact.check(name, arrow_type, kind, facts)
     if kind is Kind.CONSTANT and "constant" not in facts:
         raise InvalidInput(f"column {name!r}: kind: constant needs its value, as in 'constant: 2024', or 'null'.")
     if facts.get("constant") is not None and (kind.learned or kind is Kind.CONSTANT):
@@ -146,7 +147,8 @@ def _bound(kind: Kind, value: Any, what: str) -> Any:
         except ValueError:
             parsed = None
         if isinstance(parsed, date):
-            return parsed
+            whole_day = kind is Kind.DATETIME and not isinstance(parsed, datetime)  # YAML's, of a day without quotes
+            return datetime.combine(parsed, time()) if whole_day else parsed
     elif kind is Kind.DURATION:
         try:
             return duration(value)

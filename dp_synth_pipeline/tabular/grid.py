@@ -31,20 +31,21 @@ MOST_ROOM = 1e300
 
 
 @cache
-def public_edges(kind: Kind) -> np.ndarray:
+def public_edges(kind: Kind, storage: pa.DataType | None = None) -> np.ndarray:
     """Return the ascending edges of a coarse grid that covers every value of `kind` and depends on no data.
 
-    Numbers: powers of two on both sides of 0 (integers, and microseconds of durations, to 2^62; decimals from 2^-30 to
-    2^100, then in four great steps to the end of double precision, with one cell around 0).
-    Dates and datetimes: decades of the years 1600 to 2400.
+    Numbers: powers of two on both sides of 0 (integers, and microseconds of durations, to 2^63, unsigned ones to 2^64;
+    decimals from 2^-30 to 2^100, then in four great steps to the end of double precision, with one cell around 0).
+    Dates and datetimes: decades of the years 1600 to 2400, and centuries from there to the years 1 and 9999.
     """
     if kind in (Kind.DATE, Kind.DATETIME):
-        decades = np.arange(1600, 2401, 10) - 1970
-        days = decades.astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
+        years = np.array([1, *range(100, 1600, 100), *range(1600, 2400, 10), *range(2400, 10_001, 100)]) - 1970
+        days = years.astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
         return days * (DAY if kind is Kind.DATETIME else 1.0)
     if kind in (Kind.INTEGER, Kind.DURATION):
-        positive = np.exp2(np.arange(0, 63))
-        return np.concatenate([-positive[::-1] + 1, positive])
+        positive = np.exp2(np.arange(0, 64))
+        beyond = [2.0**64] if storage is not None and pa.types.is_uint64(storage) else []
+        return np.concatenate([-positive[::-1] + 1, positive, beyond])
     positive = np.exp2([*range(-30, 101), *FAR])
     return np.concatenate([-positive[::-1], positive])
 
@@ -73,16 +74,16 @@ def _microseconds(moments: pa.Array) -> pa.Array:
     return pa.array(np.asarray(moments.cast(pa.int64()).fill_null(0)) // 1000, mask=null)
 
 
-def axis_value(value: float | date | datetime | timedelta) -> float:
-    """Place one declared number, date, datetime or duration on its axis."""
+def axis_value(value: float | date | datetime | timedelta) -> int | float:
+    """Place one declared number, date, datetime or duration on its axis; a whole one exactly."""
     if isinstance(value, timedelta):
-        return value / timedelta(microseconds=1)
+        return value // timedelta(microseconds=1)
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return aware.timestamp() * 1e6
+        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     if isinstance(value, date):
-        return float((value - date(1970, 1, 1)).days)
-    return float(value)
+        return (value - date(1970, 1, 1)).days
+    return value
 
 
 def step(kind: Kind, decimals: int | None, resolution: int | None = None) -> float:

@@ -11,6 +11,7 @@ and their noise do not, so the cost is that of a fixed plan (`profile_plan`).
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ AROUND = 2
 beyond counts in the end cells, and would make them too heavy."""
 
 
-def _bounds(column: Column) -> tuple[float, float]:
-    least, most = (0.0, grid.DAY - 1.0) if pa.types.is_time(column.arrow_type) else (-math.inf, math.inf)
+def _bounds(column: Column) -> tuple[int | float, int | float]:
+    """Return the ends that were declared, or that a time of day has; whole ones exactly."""
+    least, most = (0, grid.DAY - 1) if pa.types.is_time(column.arrow_type) else (-math.inf, math.inf)
     low = least if column.lower is None else max(least, grid.axis_value(column.lower))
     return low, most if column.upper is None else min(most, grid.axis_value(column.upper))
 
@@ -147,7 +149,7 @@ class _Pass:
         beside = self._heavy(column, decimals)
         values = beside.values
         width = grid.step(column.kind, decimals, resolution)
-        edges = self._within(grid.public_edges(column.kind), column)
+        edges = self._within(grid.public_edges(column.kind, column.arrow_type), column)
         coarse = self._cells(column, edges, beside, STEER)
         fine, cells = self._zoom(column, edges, coarse, width, beside)
         (nulls, *heavy), noise = beside.counts(self.threshold() + 2 * self.plan.scale)
@@ -164,7 +166,7 @@ class _Pass:
         return ColumnProfile(
             column.name,
             column.kind,
-            tuple(values),
+            tuple(str(v) if isinstance(v, Decimal) else v for v in values),
             tuple(float(s) for s in share[: len(values)]),
             tuple((float(fine[i]), float(fine[i + 1])) for i in kept),
             tuple(float(binned[i]) for i in kept),
@@ -248,7 +250,7 @@ class _Pass:
         low, high = _bounds(column)
         width = grid.step(column.kind, column.decimals)
         inside = edges[(edges > low) & (edges < high + width)]
-        ends = [[v] if math.isfinite(v) else [] for v in (low, high + width)]
+        ends = [[float(v)] if math.isfinite(v) else [] for v in (low, high + width)]
         cut = np.unique(np.concatenate([ends[0], inside, ends[1]]))
         return cut if len(cut) > 1 else np.append(cut, np.nextafter(cut, np.inf))  # one point, or beyond the grid
 

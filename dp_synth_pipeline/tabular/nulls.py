@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular import exact, grid
 from dp_synth_pipeline.tabular.kinds import duration
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
@@ -44,7 +44,7 @@ def fill_value(column: Column, profile: ColumnProfile) -> Any:
     if column.kind.numeric:
         figure = {NullPolicy.MEAN: profile.mean, NullPolicy.MEDIAN: profile.median, NullPolicy.MODE: profile.mode}
         point = figure[column.nulls]
-        return None if point is None else _value(column, profile, float(point))
+        return None if point is None else _value(column, profile, point)
     if profile.mode is None and profile.null_rate < 1:
         raise InvalidInput(
             f"column {column.name!r}: nulls: {column.nulls} needs a private mode, but no category is frequent enough to be "
@@ -53,13 +53,15 @@ def fill_value(column: Column, profile: ColumnProfile) -> Any:
     return profile.median if column.nulls is NullPolicy.MEDIAN and column.kind is Kind.ORDINAL else profile.mode
 
 
-def _value(column: Column, profile: ColumnProfile, point: float) -> Any:
-    """Bring a point of the number line to the nearest value that the column can hold."""
+def _value(column: Column, profile: ColumnProfile, point: int | float | str) -> Any:
+    """Bring a point of the number line to the nearest value that the column can hold; a named value is one."""
+    if isinstance(point, str):
+        return point
     if column.kind is Kind.DATE:
         return date(1970, 1, 1) + timedelta(days=round(point))
     if column.kind in (Kind.DATETIME, Kind.DURATION):
         step = profile.resolution or 1
-        micros = round(point / step) * step
+        micros = point if isinstance(point, int) else round(point / step) * step
         epoch = datetime(1970, 1, 1, tzinfo=UTC)
         return micros if column.kind is Kind.DURATION else epoch + timedelta(microseconds=micros)
     if column.kind is Kind.INTEGER:
@@ -112,7 +114,7 @@ def _point(column: Column, value: Any) -> Any:
     if column.kind in (Kind.DATE, Kind.DATETIME):
         moment = datetime.fromisoformat(str(value))
         return grid.axis_value(moment.date() if column.kind is Kind.DATE else moment)
-    return float(value)
+    return exact.point(column, value)
 
 
 def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Path) -> Path:
@@ -150,12 +152,14 @@ def _copy(snapshot: Path, query: str, values: list[Any], out: Path) -> None:
         con.execute(f"COPY ({query}) TO {literal(out)} (FORMAT parquet)", values)
 
 
+_WIDTHS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER", 64: "BIGINT"}
+
+
 def _sql_type(column: Column) -> str:
     kinds = {
         Kind.CATEGORY: "VARCHAR",
         Kind.ORDINAL: "VARCHAR",
         Kind.BOOLEAN: "BOOLEAN",
-        Kind.INTEGER: "BIGINT",
         Kind.DURATION: "BIGINT",
         Kind.DATE: "DATE",
         Kind.DATETIME: "TIMESTAMP",
@@ -164,4 +168,6 @@ def _sql_type(column: Column) -> str:
         return "TIMESTAMPTZ"
     if column.storage.startswith("decimal128("):
         return column.storage.replace("decimal128", "DECIMAL")
+    if exact.is_whole(column):  # a wider type would make the column one of doubles
+        return {"u": "U"}.get(column.storage[0], "") + _WIDTHS[column.arrow_type.bit_width]
     return kinds.get(column.kind, "DOUBLE")

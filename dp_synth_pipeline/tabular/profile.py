@@ -26,7 +26,7 @@ class ColumnProfile:
         kind: as in the schema.
         values: values with a cell of their own: categories (text; likeliest first, or in order if ordinal), booleans, or
             heavy numbers. Dates are day numbers and datetimes are microseconds, both since 1970-01-01 UTC; durations
-            are microseconds.
+            are microseconds. Whole numbers are exact; decimals of more than 15 digits are text, and so exact too.
         weights: their probabilities.
         bins: half-open `(lower, upper)` cells of a number line, ascending, without the heavy values.
         bin_weights: their probabilities.
@@ -55,16 +55,19 @@ class ColumnProfile:
         return not self.values and not self.bins and self.null_rate < 1
 
     @property
-    def lower(self) -> float | None:
-        """The least value that generation can draw, on the number line; None for a category."""
-        ends = [b[0] for b in self.bins] + (list(self.values) if self.kind.numeric else [])
-        return float(min(ends)) if ends else None
+    def points(self) -> tuple[int | float, ...]:
+        """The named values on the number line, whole ones exact; nothing for a category."""
+        return tuple(float(v) if isinstance(v, str) else v for v in self.values) if self.kind.numeric else ()
 
     @property
-    def upper(self) -> float | None:
+    def lower(self) -> int | float | None:
+        """The least value that generation can draw, on the number line; None for a category."""
+        return min((*self.points, *(b[0] for b in self.bins)), default=None)
+
+    @property
+    def upper(self) -> int | float | None:
         """The largest value that generation can draw, on the number line; None for a category."""
-        ends = [b[1] for b in self.bins] + (list(self.values) if self.kind.numeric else [])
-        return float(max(ends)) if ends else None
+        return max((*self.points, *(b[1] for b in self.bins)), default=None)
 
     @property
     def mean(self) -> float | None:
@@ -73,7 +76,7 @@ class ColumnProfile:
             return None
         total = math.fsum(self.weights) + math.fsum(self.bin_weights)
         inner = [w * (a + b) / 2 for (a, b), w in zip(self.bins, self.bin_weights, strict=True)]
-        heavy = [w * v for v, w in zip(self.values, self.weights, strict=True)]
+        heavy = [w * v for v, w in zip(self.points, self.weights, strict=True)]
         return math.fsum([*inner, *heavy]) / total if total > 0 else None
 
     @property
@@ -82,7 +85,7 @@ class ColumnProfile:
         if self.kind is Kind.ORDINAL:
             cells = [(v, v, w) for v, w in zip(self.values, self.weights, strict=True)]
         elif self.kind.numeric:
-            named = [(v, v, w) for v, w in zip(self.values, self.weights, strict=True)]
+            named = [(v, v, w) for v, w in zip(self.points, self.weights, strict=True)]
             cells = sorted([*named, *((a, b, w) for (a, b), w in zip(self.bins, self.bin_weights, strict=True))])
         else:
             return None

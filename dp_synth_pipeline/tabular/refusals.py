@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import words
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
@@ -116,9 +117,9 @@ def check_rows(con: duckdb.DuckDBPyConnection, schema: TableSchema, source: Sour
         ]
     rows, *facts = con.execute(f"SELECT {', '.join(asked)} FROM source").fetchall()[0]
     if rows == 0:
-        raise InvalidInput(f"{source.uri} has columns but no rows; there is nothing to learn.")
+        raise InvalidInput(f"{source.uri} has columns but no rows; there is nothing to learn. Name one with rows.")
     if rows == 1:
-        raise InvalidInput(f"{source.uri} has one row only; a model of one row is not private.")
+        raise InvalidInput(f"{source.uri} has one row only; a model of one row is not private. Name one with more.")
     for i, column in enumerate(schema.learned):
         _check_column(con, column, *facts[6 * i : 6 * i + 6])
 
@@ -159,10 +160,18 @@ def _check_column(
             )
 
 
-def check_units(source: Source, units: int, delta: float | None) -> None:
-    """Refuse a table of one privacy unit, and a fixed delta that is not below one over the number of units."""
+def check_units(source: Source, unit: PrivacyUnit, units: int, delta: float | None) -> None:
+    """Refuse a table of one privacy unit or none, and a fixed delta that is not below one over the number of units."""
+    if units == 0:
+        raise InvalidInput(
+            f"the unit column {unit.column!r} of {source.uri} holds nothing but nulls, and rows without a unit are left "
+            f"out; name the column that tells whose row it is, or leave the unit out if each row is somebody of their own."
+        )
     if units < 2:
-        raise InvalidInput(f"{source.uri} holds one privacy unit only; a model of one person is not private.")
+        raise InvalidInput(
+            f"{source.uri} holds one privacy unit only, and a model of one person is not private; name "
+            f"a source with more of them, or check which column the unit is."
+        )
     if delta is not None and delta * units >= 1:
         raise InvalidInput(
             f"delta={delta:g} is not below one over the number of units of this table, so it would allow the "

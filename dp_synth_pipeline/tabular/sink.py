@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import duckdb_uri, spelling
+from dp_synth_pipeline.tabular.place import same_place
 from dp_synth_pipeline.tabular.sql import one_file, quoted, readable
 from dp_synth_pipeline.tabular.warehouse import engines
 from dp_synth_pipeline.tabular.warehouse.address import shown
@@ -69,6 +70,22 @@ def check_writable(target: str, needed: int = 0, told: Told = lambda why: None) 
     if target.startswith("duckdb://") and path.exists():
         with _opened(path, told):
             pass
+
+
+def check_spared(target: str, read: Mapping[str, str]) -> None:
+    """Refuse a target that is a place which this table is read from, however the two are spelled.
+
+    To be called when settings are read, and again before publishing: a link may have been laid in between.
+
+    Args:
+        read: what is read, by its role, such as `{"source": "people.csv"}`.
+
+    Raises:
+        InvalidInput: naming the role, since publishing there would replace real rows.
+    """
+    for role, uri in read.items():
+        if same_place(uri, target):
+            raise InvalidInput(f"target: it is the {role} itself, whose rows it would replace; name another one.")
 
 
 @contextmanager

@@ -123,12 +123,16 @@ def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
     path = Path(uri.removeprefix("file://")).expanduser()
     if path.is_dir():
         files = tuple(sorted(path.rglob("*.parquet")))
+        if not files:
+            raise InvalidInput(
+                f"the folder {shown(uri)} holds no .parquet file; name one that does, or the file itself."
+            )
         return Source(uri, f"read_parquet({one_file(path)[:-1]}/**/*.parquet')", parquet=files)
     found = [path] if path.is_file() else [Path(p) for p in sorted(glob(str(path), recursive=True))]
     if not found:
         raise InvalidInput(f"no such file: {shown(uri)}. Give {engines.FORMS}.")
     if found[0].stat().st_size == 0:
-        raise InvalidInput(f"{uri} is empty: it holds no header and no row.")
+        raise InvalidInput(f"{shown(uri)} is empty: it holds no header and no row. Name a file that holds both.")
     named = one_file(path) if path.is_file() else literal(path)  # a file that is there is meant, whatever it is called
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
@@ -191,12 +195,13 @@ def snapshot(
             if source.warehouse is not None:
                 engines.stage(source.warehouse, _needed(schema, unit), source.where, staged)
                 _open_staged(con, staged)
+            stored.check_whole(con, [c.name for c in schema.learned])
             refusals.check_rows(con, schema, source)
             digest = _digest(con, schema)
             con.execute(f"COPY ({_selection(schema, unit)}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
         with refusals.explained(source, header):
             units = _bounded(partial, unit)
-        refusals.check_units(source, units, delta)
+        refusals.check_units(source, unit, units, delta)
         partial.chmod(0o400)
         os.replace(partial, path)
     finally:

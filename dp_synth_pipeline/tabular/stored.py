@@ -6,7 +6,7 @@ file's footer, which is public like all storage types. Snapshots hold durations 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -20,6 +20,11 @@ from dp_synth_pipeline.tabular.sql import quoted
 RAW, ROWS = "source_as_stored", "source"
 """The source as DuckDB reads it, and the same with durations and zoned datetimes in microseconds."""
 
+WIDE = "source_as_stored_wide"
+"""The source before whole numbers of 128 bits are decimals, if there are any."""
+
+_NARROWED = "TRY_CAST({} AS DECIMAL(38, 0))"
+
 _MICROSECONDS = {"s": "{} * 1000000", "ms": "{} * 1000", "us": "{}", "ns": "{} // 1000"}
 
 
@@ -30,6 +35,7 @@ def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.T
         files: the Parquet files behind the relation, if any.
         table: the Arrow table behind it, if any.
     """
+    _narrow(con)
     known = {f.name: f.type for f in con.sql(f"SELECT * FROM {RAW} LIMIT 0").to_arrow_table().schema}
     told = {f.name: [f.type] for f in table.schema} if table is not None else _footers(files)
     types = {name: _merged(name, arrow_type, told.get(name, ())) for name, arrow_type in known.items()}
@@ -43,6 +49,40 @@ def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.T
     replaced = f" REPLACE ({values})" if values else ""
     con.execute(f"CREATE VIEW {ROWS} AS SELECT *{replaced} FROM {RAW}")
     return types
+
+
+def _narrow(con: duckdb.DuckDBPyConnection) -> None:
+    """Read whole numbers of 128 bits as decimals of 38 digits, since a Parquet file would hold them as doubles."""
+    wide = _wide(con, RAW)
+    if wide:
+        con.execute(f"ALTER VIEW {RAW} RENAME TO {WIDE}")
+        replaced = ", ".join(f"{_NARROWED.format(quoted(n))} AS {quoted(n)}" for n in wide)
+        con.execute(f"CREATE VIEW {RAW} AS SELECT * REPLACE ({replaced}) FROM {WIDE}")
+
+
+def check_whole(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
+    """Refuse whole numbers of 128 bits that have more than 38 digits.
+
+    Args:
+        names: the columns that are learnt.
+
+    Raises:
+        InvalidInput: naming the column; no value of it.
+    """
+    if not con.execute("SELECT 1 FROM duckdb_views() WHERE view_name = ?", [WIDE]).fetchall():
+        return
+    for name in (n for n in _wide(con, WIDE) if n in names):
+        lost = f"{quoted(name)} IS NOT NULL AND {_NARROWED.format(quoted(name))} IS NULL"
+        if con.execute(f"SELECT 1 FROM {WIDE} WHERE {lost} LIMIT 1").fetchall():
+            raise InvalidInput(
+                f"column {name!r} holds whole numbers of more than 38 digits, which no Arrow type holds exactly; cast it in "
+                f"the source, such as to DOUBLE, or leave it out (--exclude {name}, or in YAML: kind: excluded)."
+            )
+
+
+def _wide(con: duckdb.DuckDBPyConnection, view: str) -> list[str]:
+    described = con.execute(f"DESCRIBE SELECT * FROM {view}").fetchall()
+    return [name for name, kind, *_ in described if kind in ("HUGEINT", "UHUGEINT")]
 
 
 def _footers(files: Sequence[Path]) -> Mapping[str, list[pa.DataType]]:

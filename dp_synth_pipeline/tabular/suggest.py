@@ -168,7 +168,7 @@ def _shown(column: Column, value: float) -> str:
         return _day(column, value).isoformat()
     if column.kind is Kind.DATETIME:
         return _moment(value).isoformat(sep=" ")[:19]
-    return _length(value) if column.kind is Kind.DURATION else f"{value:.10g}"
+    return _length(value) if column.kind is Kind.DURATION else f"{float(value):.10g}"
 
 
 def _present(profile: ColumnProfile) -> float:

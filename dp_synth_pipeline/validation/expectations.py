@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from dp_synth_pipeline.tabular import exact
 from dp_synth_pipeline.tabular.kinds import duration
 from dp_synth_pipeline.tabular.nulls import scalar
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
@@ -31,8 +33,8 @@ STORAGE_EXPECTATION = "expect_column_storage_to_be"
 """Our own expectation, in `run`: the exact Arrow type of a column."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - EPOCH) / timedelta(microseconds=1)
-LAST_MICROSECOND = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) / timedelta(microseconds=1)
+FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 def suite_for(schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
@@ -163,24 +165,35 @@ def _ends(column: Column, facts: ColumnProfile) -> tuple[Any, Any]:
         high = max((x for x in (high, constant) if x is not None), default=None)
     unit = _unit(column, facts)
     return (
-        None if low is None else _value(low - unit / 2 if unit < 1 else math.floor(low / unit) * unit, column),
-        None if high is None else _value(high + unit / 2 if unit < 1 else math.ceil(high / unit) * unit, column),
+        None if low is None else _value(_below(low, unit, column), column),
+        None if high is None else _value(-_below(-high, unit, column), column),
     )
 
 
-def _axis(value: Any, kind: Kind) -> float | None:
+def _below(end: float, unit: float, column: Column) -> float:
+    """Return the point that rounding to the column's type may bring an end down to; a whole one exactly."""
+    if exact.is_long(column):  # its values are named exactly, and its ends are doubles
+        return float(np.nextafter(end - unit / 2, -np.inf))
+    if unit < 1:
+        return end - unit / 2
+    if column.kind is not Kind.DATETIME and abs(end) > 2**53:  # Great Expectations makes doubles of such ends
+        return int(np.nextafter(float(end), -np.inf))
+    return math.floor(end) // int(unit) * int(unit)
+
+
+def _axis(value: Any, kind: Kind) -> int | float | None:
     """Place a number, date, datetime or duration on the profile's number line: days or microseconds since 1970."""
     if kind is Kind.DURATION and isinstance(value, (str, timedelta)):
-        return duration(value) / timedelta(microseconds=1)
+        return duration(value) // timedelta(microseconds=1)
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     if isinstance(value, date) and kind is Kind.DATETIME:
         moment = value if isinstance(value, datetime) else datetime.combine(value, time())
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (aware - EPOCH) / timedelta(microseconds=1)
+        return (aware - EPOCH) // timedelta(microseconds=1)
     if isinstance(value, date):
-        return float(value.toordinal() - EPOCH.toordinal())
-    return None if value is None else float(value)
+        return value.toordinal() - EPOCH.toordinal()
+    return value if value is None or isinstance(value, int) else float(value)
 
 
 def _unit(column: Column, facts: ColumnProfile) -> float:
@@ -201,14 +214,20 @@ def _unit(column: Column, facts: ColumnProfile) -> float:
 def _value(x: float, column: Column) -> Any:
     """Bring a point of the number line to JSON: a number, ISO text for a date or datetime, microseconds for a duration."""
     if column.kind is Kind.DURATION:
-        return round(x)
+        return _inside(x, pa.int64())
     if column.kind is Kind.DATE:
         return date.fromordinal(int(min(max(x + EPOCH.toordinal(), 1), date.max.toordinal()))).isoformat()
     if column.kind is Kind.DATETIME:
         zoned = getattr(column.arrow_type, "tz", None) is not None
         moment = EPOCH + timedelta(microseconds=min(max(x, FIRST_MICROSECOND), LAST_MICROSECOND))
         return (moment if zoned else moment.replace(tzinfo=None)).isoformat()
-    return int(x) if column.kind is Kind.INTEGER else x
+    return _inside(x, column.arrow_type) if column.kind is Kind.INTEGER else x
+
+
+def _inside(x: float, storage: pa.DataType) -> int:
+    """Return a whole number, at the end of its type if it lies beyond: the type holds no larger one to compare with."""
+    low, high = exact.ends(storage) if pa.types.is_integer(storage) else (-math.inf, math.inf)
+    return int(min(max(round(x), low), high))
 
 
 def _nulls(column: Column, facts: ColumnProfile | None, rows: int, name: str) -> Check:

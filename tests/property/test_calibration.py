@@ -67,7 +67,7 @@ def test_the_least_noise_of_a_generous_target_is_the_least_searched() -> None:
 
 @pytest.mark.parametrize("fixed", [DiscreteLaplace(0.5), Threshold(1e-5)], ids=["count", "threshold"])
 def test_a_plan_whose_fixed_parts_alone_cost_too_much_is_refused_with_what_to_do(fixed: object) -> None:
-    with pytest.raises(InvalidInput, match=r"no noise makes this plan fit epsilon=1 .* Lower profile_share, or raise"):
+    with pytest.raises(InvalidInput, match=r"no noise makes this plan fit epsilon=1 .* Raise epsilon"):
         calibration.least_noise(lambda s: [fixed, Gaussian(s)], Budget(1.0, 1e-5))  # type: ignore[list-item]
 
 

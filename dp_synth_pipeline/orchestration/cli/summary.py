@@ -97,7 +97,7 @@ def show(summaries: list[Summary], console: Console) -> None:
     for s in summaries:
         failed = f", [yellow]{s.checks['failed']} warned[/]" if s.checks["failed"] else ""
         table.add_row(
-            s.table,
+            escape(s.table),
             f"{s.rows:,}",
             str(s.columns),
             _number(s.epsilon, ".3f"),
@@ -110,7 +110,7 @@ def show(summaries: list[Summary], console: Console) -> None:
     if any(s.epsilon is not None for s in summaries):
         console.print("ε left: the most that one more release of this account may cost.", style="dim", highlight=False)
     for s in summaries:
-        console.print(f"[bold]{s.table}[/]", highlight=False)
+        console.print(f"[bold]{escape(s.table)}[/]", highlight=False)
         if s.epsilon is None:
             console.print(f"  [bold red]{escape(s.guarantee)}[/]", highlight=False, soft_wrap=True)
         labels = {
@@ -120,11 +120,11 @@ def show(summaries: list[Summary], console: Console) -> None:
             "report": "report [red](restricted)[/]",
         }
         for key, label in labels.items():
-            console.print(f"  {label}: {_short(s.outputs[key])}", highlight=False, soft_wrap=True)
+            console.print(f"  {label}: {escape(_short(s.outputs[key]))}", highlight=False, soft_wrap=True)
         for warning in s.warnings[:MOST_WARNINGS]:
             console.print(f"  [yellow]check failed[/] {escape(warning)}", highlight=False, soft_wrap=True)
         if len(s.warnings) > MOST_WARNINGS:
-            rest = f"  and {len(s.warnings) - MOST_WARNINGS} more: see Data Docs, {_short(s.outputs['checks'])}"
+            rest = f"  and {len(s.warnings) - MOST_WARNINGS} more: see Data Docs, {escape(_short(s.outputs['checks']))}"
             console.print(rest, highlight=False, soft_wrap=True)
 
 

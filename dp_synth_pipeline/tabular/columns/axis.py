@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular import exact, grid
 from dp_synth_pipeline.tabular.columns.placement import even
 from dp_synth_pipeline.tabular.profile import ColumnProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind
@@ -27,22 +28,25 @@ class AxisCodec:
     def __init__(self, column: Column, profile: ColumnProfile, *, keep_nulls: bool) -> None:
         self.column, self.decimals = column, 0 if column.kind is Kind.INTEGER else profile.decimals
         self.step = grid.step(column.kind, profile.decimals, profile.resolution)
-        exact = np.array(profile.values, dtype=float)
-        values, same = np.unique(grid.written(exact, self.decimals), return_inverse=True)
+        self.exact = exact.named(column, profile.values)
+        points = np.array(profile.points, dtype=float)
+        values, same = np.unique(grid.written(points, self.decimals), return_inverse=True)
         weights = np.bincount(same, profile.weights, minlength=len(values))
-        spelled = _spelled(values, exact, np.array(profile.weights), same)
+        origin = _origin(values, points, np.array(profile.weights), same)
+        spelled = np.where(origin < 0, values, np.append(points, 0.0)[origin])
         heavy = np.flatnonzero(weights >= HEAVY)
         heavy = heavy[np.argsort(-weights[heavy])][: MAX_CODES - 8]
         heavy.sort()
-        self.heavy, self.spelled = values[heavy], spelled[heavy]
+        self.heavy, self.spelled, self.heavy_origin = values[heavy], spelled[heavy], origin[heavy]
         light = np.setdiff1d(np.arange(len(values)), heavy)
         # Members: (low, high, weight); a light value is a member of zero width.
         bins, bin_weights = self._between(profile, values)
         low = np.concatenate([spelled[light], bins[:, 0]])
         high = np.concatenate([spelled[light], bins[:, 1]])
         mass = np.concatenate([weights[light], bin_weights])
+        origins = np.append(origin[light], np.full(len(bins), -1))
         order = np.lexsort((high, low))
-        self.low, self.high, self.mass = low[order], high[order], mass[order]
+        self.low, self.high, self.mass, self.origin = low[order], high[order], mass[order], origins[order]
         self._group(MAX_CODES - len(self.heavy))
         n = len(self.heavy) + len(self.starts)
         if n == 0:  # nothing was released about this column: one code that decodes to null
@@ -142,8 +146,16 @@ class AxisCodec:
         member = np.clip(np.searchsorted(cumulative, target, side="right") - 1, self.starts[g], ends[g] - 1)
         rest = (target - cumulative[member]) / np.maximum(self.mass[member], 1e-300)
         x[grouped] = self._within(self.low[member], self.high[member], np.clip(rest, 0, np.nextafter(1.0, 0.0)))
+        origin = np.full(len(codes), -1)
+        origin[own], origin[grouped] = self.heavy_origin[codes[own]], self.origin[member]
         null = codes == (-1 if self.null is None else self.null)
-        return self._to_arrow(x, null)
+        return self._exactly(self._to_arrow(x, null), origin)
+
+    def _exactly(self, values: pa.Array, origin: np.ndarray) -> pa.Array:
+        """Put named values, by their number in the profile, in place of what doubles made of them."""
+        if self.exact is None or not (origin >= 0).any():
+            return values
+        return pc.if_else(pa.array(origin >= 0), self.exact.take(pa.array(np.maximum(origin, 0))), values)  # type: ignore[attr-defined]
 
     def _within(self, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Return the value at share `u` of those in [low, high), on the column's own step; a named one as it is spelled."""
@@ -162,39 +174,42 @@ class AxisCodec:
     def _to_arrow(self, x: np.ndarray, null: np.ndarray) -> pa.Array:
         kind, target = self.column.kind, self.column.arrow_type
         if kind is Kind.DATE:
-            return pa.array(np.round(x).astype(np.int32), mask=null).cast(pa.date32()).cast(target)
+            return pa.array(self._whole(x, pa.int32()).astype(np.int32), mask=null).cast(pa.date32()).cast(target)
         if pa.types.is_time(target):
             return pa.array(np.clip(np.round(x), 0, grid.DAY - 1).astype(np.int64), mask=null).cast(target)
         if kind is Kind.DURATION:
-            micros = np.clip(np.round(x), -(2.0**62), 2.0**62).astype(np.int64)
-            return pa.array(micros, mask=null).cast(pa.duration("us"))
+            return pa.array(self._whole(x, pa.int64()), mask=null).cast(pa.duration("us"))
         if kind is Kind.DATETIME:
             zone = getattr(target, "tz", None)
-            most = 2**63 // 1000 - 1 if getattr(target, "unit", "us") == "ns" else 2**62
-            micros = pa.array(np.clip(np.round(x), -most, most).astype(np.int64), mask=null).cast(pa.timestamp("us"))
+            most = exact.MOST_NANOSECONDS if getattr(target, "unit", "us") == "ns" else 2**62
+            micros = pa.array(self._whole(np.clip(x, -most, most), pa.int64()), mask=null).cast(pa.timestamp("us"))
             return micros.cast(pa.timestamp("us", zone)).cast(target, safe=False)
         if pa.types.is_integer(target):
-            return _integers(x, null, target)
+            return pa.array(self._whole(x, target), mask=null).cast(target)
         if pa.types.is_decimal(target):
+            if exact.is_long(self.column):
+                return exact.long_decimals(x, null, target)
             whole = 10.0 ** (target.precision - target.scale)
             most = min(whole - 10.0**-target.scale, np.nextafter(whole, 0))
             return pa.array(np.clip(x, -most, most), mask=null).cast(target, safe=False)
         return pa.array(x, mask=null).cast(target)
 
+    def _whole(self, x: np.ndarray, target: pa.DataType) -> np.ndarray:
+        """Return whole numbers, at the nearest end of their type, or of what was declared, if they lie beyond it."""
+        low, high = exact.ends(target)
+        below = np.nextafter(float(high), 0.0) if float(high) > high else float(high)
+        made = np.clip(np.round(x), float(low), below).astype(np.int64 if low else np.uint64)
+        return np.clip(made, *exact.declared_ends(self.column, low, high))
 
-def _spelled(values: np.ndarray, exact: np.ndarray, weights: np.ndarray, same: np.ndarray) -> np.ndarray:
-    """Return each value as its likeliest spelling in the source: 10.357019999999999 there is not 10.35702 here."""
-    found = values.copy()
+
+def _origin(values: np.ndarray, points: np.ndarray, weights: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """Return which named value each is, by its likeliest spelling: 10.357019999999999 in the source is not 10.35702 here.
+
+    Returns:
+        number among the `points`; -1 where each of them is another number.
+    """
+    found = np.full(len(values), -1)
     rising = np.argsort(weights, kind="stable")
-    close = rising[np.isclose(exact[rising], values[same[rising]], rtol=1e-12, atol=0)]
-    found[same[close]] = exact[close]
+    close = rising[np.isclose(points[rising], values[same[rising]], rtol=1e-12, atol=0)]
+    found[same[close]] = close
     return found
-
-
-def _integers(x: np.ndarray, null: np.ndarray, target: pa.DataType) -> pa.Array:
-    """Write whole numbers, at the nearest end of their type if they lie beyond it."""
-    bits, signed = target.bit_width, pa.types.is_signed_integer(target)
-    low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if signed else (0.0, 2.0**bits)
-    most = high - 1 if bits < 64 else np.nextafter(high, 0)
-    wide = np.int64 if signed else np.uint64
-    return pa.array(np.clip(np.round(x), low, most).astype(wide), mask=null).cast(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -20,6 +21,30 @@ _OF_THE_ROW = re.compile(r"(?i)\bdistinct\s+from\b|\b(?:extract|substring|trim|o
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[\w .-]*`")
 _OTHER_QUOTES = re.compile(r"#|`|\$\w*\$")
 """What begins a comment or a quotation in one engine or another, so that we might take for text what runs."""
+
+_NO_FUNCTION_OF_THE_ROW = (
+    *("rand", "randn", "random", "random_normal", "randstr", "setseed", "uniform", "normal", "zipf", "seq[1248]"),
+    *(r"\w*uuid(?:v[1-7]|_string|_generate_\w+)?", "nextval", "currval", "lastval", "setval"),
+    *("clock_timestamp", "timeofday", r"txid_\w+", r"pg_\w+", "set_config", "current_setting", "getvariable"),
+    *(
+        "error",
+        "stats",
+        "vector_type",
+        "write_log",
+        r"sleep\w*",
+        r"current_\w*id",
+        r"current_query\w*",
+        "in_search_path",
+    ),
+)
+"""Functions of any engine that tell one row by chance, by its place in the table or by the state of the session."""
+
+_UNSTEADY = re.compile(rf"(?i)\b(?:{'|'.join(_NO_FUNCTION_OF_THE_ROW)})\s*\(|\.\s*(?:nextval|currval)\b|''\s*\(")
+"""Such a function being called; or one whose name is quoted, so that it cannot be told."""
+
+_CLOCKS = {"now", "today", "get_current_time", "get_current_timestamp", "transaction_timestamp", "current_date"}
+_PLACES = {"current_database", "current_schema", "current_schemas"}
+"""The same for all rows of a query and public, so that what uses them still judges each row by itself."""
 
 _ONE_ROW = {
     *("BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON"),
@@ -37,7 +62,8 @@ def check(text: str) -> str:
     what it keeps (Dwork and Roth 2014, section 2: stability 1). One that looks at other rows, as a subquery does, is not.
 
     Raises:
-        InvalidInput: for a blank one, a statement's end, a comment, a subquery or a window.
+        InvalidInput: for a blank one, a statement's end, a comment, a subquery, a window, or a function such as random,
+            whose value depends on which rows were judged before.
 
     Example:
         >>> check("visit_date >= '2024-01-01'")
@@ -55,6 +81,8 @@ def check(text: str) -> str:
         )
     if found := _BEYOND_THE_ROW.search(_OF_THE_ROW.sub("", bare)):
         raise _beyond(found.group(0))
+    if found := _UNSTEADY.search(bare):
+        raise _unsteady(found.group(0))
     if _unbalanced(bare):
         raise InvalidInput(f"filter: its brackets or quotes do not match; {WANTED}.")
     return text.strip()
@@ -75,6 +103,16 @@ def check_parsed(text: str) -> None:
             raise _beyond(node["class"].replace("_", " ").lower())
         if node.get("schema") or node.get("catalog"):
             raise _beyond(f"{node.get('function_name', 'a type')} of a schema")
+        if node.get("function_name", "").lower() in _varying() - _CLOCKS - _PLACES:
+            raise _unsteady(node["function_name"])
+
+
+@cache
+def _varying() -> set[str]:
+    """Return the functions that DuckDB itself knows to be more than functions of their arguments."""
+    with duckdb.connect() as con:
+        found = con.execute("SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'").fetchall()
+    return {name.lower() for (name,) in found}
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
@@ -89,6 +127,13 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 def _beyond(what: str) -> InvalidInput:
     return InvalidInput(f"filter: {what!r} could look at other rows, so that one person could move many; {WANTED}.")
+
+
+def _unsteady(what: str) -> InvalidInput:
+    return InvalidInput(
+        f"filter: {what.rstrip(' (')!r} is no function of the row: which rows it keeps could depend on the others, so that "
+        f"one person could move many; {WANTED}."
+    )
 
 
 def _unbalanced(bare: str) -> bool:

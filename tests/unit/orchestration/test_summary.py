@@ -42,3 +42,14 @@ def test_failed_checks_are_told_in_words_and_only_the_first_few() -> None:
     assert f"w{MOST_WARNINGS - 1}." in many
     assert f"w{MOST_WARNINGS}." not in many
     assert "and 3 more" in many
+
+
+def test_brackets_in_names_and_paths_are_told_as_they_are() -> None:
+    odd = "/there/[/x]/[red]file[/]"
+    outputs = dict.fromkeys(QUIET.outputs, odd)
+    told = said(
+        replace(QUIET, table="visits [/min]", outputs=outputs, warnings=["pulse [/min] should have values."] * 9)
+    )
+    assert told.count(odd) == 5  # four outputs, and where the other warnings are
+    assert told.count("visits [/min]") == 2
+    assert "check failed pulse [/min] should have values." in told

@@ -24,9 +24,12 @@ def test_the_public_grid_ascends(kind: Kind) -> None:
 def test_the_public_grid_gives_zero_and_one_cells_of_their_own_and_covers_dates() -> None:
     whole = grid.public_edges(Kind.INTEGER)
     assert {0.0, 1.0, 2.0, -1.0} <= set(whole)
-    assert (whole[0], whole[-1]) == (-(2.0**62) + 1, 2.0**62)
+    assert (whole[0], whole[-1]) == (-(2.0**63), 2.0**63)
+    assert grid.public_edges(Kind.INTEGER, pa.uint64())[-1] == 2.0**64
     days = grid.public_edges(Kind.DATE)
-    assert days[0] == (date(1600, 1, 1) - date(1970, 1, 1)).days
+    assert days[0] == (date(1, 1, 1) - date(1970, 1, 1)).days
+    assert days[-1] == (date(9999, 12, 31) - date(1970, 1, 1)).days + 1
+    assert (date(1600, 1, 1) - date(1970, 1, 1)).days in days
     assert (grid.public_edges(Kind.DATETIME) == days * grid.DAY).all()
 
 

@@ -228,3 +228,17 @@ def test_an_unforeseen_duckdb_error_is_told_without_its_words(tmp_path: Path, mo
 
     monkeypatch.setattr(source, "_digest", odd)
     assert "InternalException" in csv_refused("a,b\n" + GOOD, tmp_path)
+
+
+def test_a_unit_column_of_nulls_is_said_to_be_one_and_not_one_unit(tmp_path):
+    told = csv_refused("u,x\n" + ",1\n" * 30, tmp_path, unit=PrivacyUnit("u", 5))
+    assert "unit column 'u'" in told
+    assert "holds nothing but nulls" in told
+    assert "name the column" in told
+
+
+def test_an_empty_folder_is_said_to_be_one(tmp_path):
+    (tmp_path / "lake").mkdir()
+    told = refused(str(tmp_path / "lake"), tmp_path)
+    assert "holds no .parquet file" in told
+    assert "locked" not in told

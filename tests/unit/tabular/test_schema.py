@@ -148,7 +148,7 @@ def test_declared_facts_are_kept_and_named() -> None:
         ({"age": {"upper": True}}, r"takes a finite number"),
         ({"born": {"lower": "31.1.1900"}}, r"column 'born': lower: .* takes a date, as in 2024-01-31"),
         ({"born": {"lower": 1900}}, r"takes a date"),
-        ({"seen": {"lower": date(2024, 1, 1), "upper": datetime(2023, 1, 1)}}, r"of one type"),
+        ({"seen": {"lower": date(2024, 1, 1), "upper": datetime(2023, 1, 1)}}, r"lower is above upper"),
         ({"name": {"lower": 3}}, r"column 'name': lower: a column of kind category takes no bound"),
         ({"name": {"categories": ["x", "y", "x"]}}, r"column 'name': a category is declared twice"),
         ({"name": {"kind": "integer"}}, r"column 'name' has storage type string, which is not read as integer"),

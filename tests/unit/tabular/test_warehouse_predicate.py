@@ -147,3 +147,45 @@ def test_a_filter_holds_for_demo_tables_too():
     assert whole.table is not None
     name = whole.table.column_names[0]
     assert source.storage_types(source.parse("demo://clinic_visits", where=f'"{name}" IS NULL'))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "setseed(0.5) IS NULL OR random() < 0.1",
+        "random() < 0.1",
+        "RAND ( ) < 0.1",
+        '"random"() < 0.1',
+        "pg_catalog.random() < 0.5",
+        "nextval('s') < 100",
+        "ids.nextval < 100",
+        "seq4() < 100",
+        "uuid() < '8'",
+        "uuidv4() < '8'",
+        "gen_random_uuid()::text < '8'",
+        "GENERATE_UUID() < '8'",
+        "clock_timestamp() > d",
+        "current_setting('a.b') = '1'",
+        "uniform(1, 10, 7) < 2",
+        "error('stop') IS NULL",
+    ],
+)
+def test_what_is_no_function_of_the_row_is_refused_for_every_engine(text):
+    with pytest.raises(InvalidInput, match="no function of the row"):
+        predicate.check(text)
+
+
+def test_every_function_that_duckdb_calls_volatile_is_refused():
+    found = duckdb.execute(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+    ).fetchall()
+    assert ("random",) in found
+    for (name,) in found:
+        with pytest.raises(InvalidInput, match="no function of the row"):
+            predicate.check_parsed(f"{name}() IS NULL")
+
+
+@pytest.mark.parametrize("text", ["d < now()", "d >= current_date - 30", "d > today()", "randomized = 1", "uuid = 'a'"])
+def test_the_clock_of_a_query_and_columns_named_like_functions_are_taken(text):
+    assert predicate.check(text) == text
+    predicate.check_parsed(text)

@@ -9,8 +9,9 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
+from dp_synth_pipeline.tabular import exact
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.schema import Kind, build
+from dp_synth_pipeline.tabular.schema import Column, Kind, TableSchema, build
 from dp_synth_pipeline.validation.checks import check_names
 from dp_synth_pipeline.validation.expectations import suite_for, suite_json
 from dp_synth_pipeline.validation.run import validate
@@ -158,3 +159,20 @@ def test_durations_are_bounded_in_microseconds_and_told_in_words() -> None:
     assert [r.name for r in validate(bad, suite) if not r.passed] == ["took__domain"]
     wrong = pa.table({"took": pa.array([-5, 7] * (ROWS // 2), pa.duration("s"))})
     assert "took__type" in [r.name for r in validate(wrong, suite) if not r.passed]
+
+
+@pytest.mark.parametrize(
+    ("storage", "kind", "value"),
+    [
+        ("decimal128(38, 0)", Kind.DECIMAL, str(10**38 - 1)),
+        ("decimal128(18, 2)", Kind.DECIMAL, "1234567890123456.78"),
+        ("int64", Kind.INTEGER, 2**63 - 1),
+        ("timestamp[us]", Kind.DATETIME, 253_402_300_799_999_999),
+    ],
+)
+def test_a_named_value_that_no_double_holds_lies_within_the_ends(storage: str, kind: Kind, value: object) -> None:
+    column = Column("x", kind, storage)
+    facts = ColumnProfile("x", kind, (value,), (1.0,))
+    table = pa.table({"x": exact.named(column, (value,))})
+    checks = suite_for(TableSchema((column,)), TableProfile(9, 9, "row", (facts,)), 1)
+    assert all(r.passed for r in validate(table, checks))

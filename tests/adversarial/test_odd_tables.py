@@ -1,0 +1,176 @@
+"""Whatever table a person points at: released with its own types and values, or refused in one sentence at no charge."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import reuse
+from dp_synth_pipeline.tabular import source
+from dp_synth_pipeline.tabular.kinds import format_storage, kind_of
+from dp_synth_pipeline.tabular.profile import TableProfile
+from tests.adversarial.odd_tables import NUMBER, TEXT, Case, cases
+
+ACCOUNT, EPSILON = "odd", 4.0
+LIMIT = 300
+"""Seconds after which a release hangs."""
+
+
+def quickly() -> None:
+    """Shorten what no table can break: how long is learnt, and how finely costs are resolved."""
+    from dp_synth_pipeline.model import initialization, mixture, spec
+    from dp_synth_pipeline.privacy import accountant
+
+    spec.MAX_EPOCHS[spec.Purpose.TESTING] = 1
+    mixture.STEPS = 10
+    initialization.teach.__kwdefaults__["steps"] = 10
+    accountant.DISCRETISATION = 1e-3
+
+
+@pytest.fixture(scope="module")
+def preloaded() -> None:
+    """Import what a release imports, so that each child is a fork that has it already."""
+    import great_expectations  # noqa: F401
+    import opacus  # noqa: F401
+    import opendp.prelude  # noqa: F401
+
+    import dp_synth_pipeline.model.training
+    import dp_synth_pipeline.orchestration.cli
+    import dp_synth_pipeline.validation.run  # noqa: F401
+
+
+def command(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run the command line in a child; return its exit code and all that it printed."""
+    told = folder / "told.txt"
+    child = os.fork()
+    if child == 0:
+        _become(folder, told, arguments)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), " ".join(told.read_text(errors="replace").split())
+
+
+def _become(folder: Path, told: Path, arguments: tuple[str, ...]) -> None:
+    from dp_synth_pipeline.orchestration import cli
+
+    code = 1
+    try:
+        import signal
+
+        signal.alarm(LIMIT)
+        out = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+        os.chdir(folder)
+        os.environ.update(DP_SYNTH_HOME=str(folder / "home"), COLUMNS="300")
+        for name in ("DAGSTER_HOME", "DP_SYNTH_LEDGER"):
+            os.environ.pop(name, None)
+        quickly()
+        sys.argv = ["dp-synth", *arguments]
+        cli.main()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:
+        traceback.print_exc()
+        code = 70
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def check(case: Case, *options: str) -> int:
+    """Release one odd table and hold what was promised against what came; return the exit code."""
+    folder = Path(tempfile.mkdtemp(prefix="odd-"))
+    try:
+        address = case.write(folder)
+        book = Ledger.open(f"sqlite:///{folder / 'home' / 'ledger.db'}")
+        book.open_account(ACCOUNT, epsilon=EPSILON, delta=1e-5, rule="plan", why="test")
+        out = folder / "out.parquet"
+        asked = ["synthesize", address, "--out", str(out), "--epsilon", str(EPSILON), "--account", ACCOUNT]
+        code, told = command(folder, *asked, "--purpose", "testing", *options)
+        note(f"exit code {code}: {told}")
+        assert code in (0, 2, 3), f"exit code {code}: {told}"
+        assert "Traceback" not in told
+        assert TEXT not in told, "a cell was quoted"
+        assert str(NUMBER) not in told, "a cell was quoted"
+        if code:
+            refused(told, book)
+        else:
+            released(case, address, out, folder)
+        return code
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def refused(told: str, book: Ledger) -> None:
+    """One message with a next step, and nothing charged."""
+    said = re.findall(r"\b(?:InvalidInput|BudgetExceeded|Not released|Usage):", told)
+    assert len(said) == 1, told
+    message = told.split(said[0], 1)[1]
+    assert re.search(
+        r"(?i)\b(write|declare|name|leave|rename|cast|save|mend|add|clean|give|use|export|prefix|spend|check)\b",
+        message,
+    ), f"no next step: {message}"
+    assert book.balance(ACCOUNT).epsilon_left == pytest.approx(EPSILON), f"charged, though refused: {told}"
+
+
+def released(case: Case, address: str, out: Path, folder: Path) -> None:
+    """The types are the source's, every value is one that the type can hold, and named values are the source's own."""
+    made = pq.read_table(out)
+    storage = source.storage_types(source.parse(address))
+    kept = {n: t for n, t in storage.items() if n in made.column_names}
+    assert set(storage) - set(kept) <= {"__index_level_0__"}
+    for name, arrow_type in kept.items():
+        assert str(made.schema.field(name).type) == format_storage(arrow_type, kind_of(name, arrow_type)), name
+        made.column(name).validate(full=True)
+    if case.spelling == "csv":
+        return
+    profile = TableProfile.from_json(next((folder / "home" / "store" / "releasable").rglob(reuse.PROFILE)).read_text())
+    for facts in profile.columns:
+        before, after = (set(_plain(t.column(facts.name))) - {None} for t in (case.table, made))
+        if not facts.bins and facts.name in kept:
+            strange = sorted(map(str, after - before))
+            assert not strange, f"{facts.name}: {strange[:5]} is none of the source's values"
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    """Return cells as they compare: text of any width as text, lengths of time and moments as microseconds."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string())
+    if pa.types.is_time(column.type):
+        column = column.cast(pa.time64("us")).cast(pa.int64())
+    if pa.types.is_duration(column.type):
+        column = column.cast(pa.duration("us")).cast(pa.int64())
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
+    return column.to_pylist()
+
+
+@pytest.mark.slow
+@settings(max_examples=60, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_an_odd_table_is_released_as_it_is_or_refused_at_no_charge(preloaded: None, case: Case) -> None:
+    check(case)
+
+
+@pytest.mark.nightly
+@settings(max_examples=500, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+@given(case=cases())
+def test_five_hundred_odd_tables_are_released_as_they_are_or_refused_at_no_charge(preloaded: None, case: Case) -> None:
+    check(case)

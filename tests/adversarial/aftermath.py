@@ -220,7 +220,7 @@ class Person:
         if still:
             return f"an end of release {still}"
         paid = [r["id"] for r in mine if r["released"]]
-        of = json.loads(card.read_text())["facts"]["release"] if "facts" in card.read_text() else ""
+        of = json.loads(card.read_text())["release"]
         if [of] != paid:
             return f"the card or the rows of a release that was paid for: paid {paid}, card of {of}"
         checked = self.bench.run("card", "verify", str(card), "--table", str(out))
@@ -260,6 +260,12 @@ def covering(found: list[Scene]) -> Iterator[Scene]:
         if kinds - met:
             met |= kinds
             yield scene
+
+
+def shape(bench: Bench) -> tuple[set[str], dict[str, list[str]]]:
+    """Return which files there are, ids left out, and the states of each account's releases."""
+    names = {_without_ids(str(p.relative_to(bench.folder))) for p in bench.folder.rglob("*") if "home/" not in str(p) or "store" in str(p)}
+    return names, {name: [r["state"] for r in a["releases"]] for name, a in bench.accounts().items()}
 
 
 def table(rows: list[tuple[Scene, str]]) -> str:

@@ -23,7 +23,9 @@ ROWS = 300
 ENDING = re.compile(r"dp-synth ledger (?:void|settle) \S+(?: --at-mark)? --why REASON")
 RESUMING = re.compile(r"same command (?:and|with) --resume|(?:^|[.:;] )[Gg]o on with [^.]*--resume")
 AGAIN = re.compile(r"[Rr]un (?:it )?(?:again )?without --resume")
-SAID_BEFORE = re.compile(r"(?i)refus|too little|not enough|does not (?:fit|hold|cover)|(?:will|would) not (?:fit|be)|no room")
+SAID_BEFORE = re.compile(
+    r"(?i)refus|too little|not enough|(?:does|will|would) not (?:fit|hold|cover|pay)|cannot (?:fit|hold|pay)|no room"
+)
 """What must be printed before a person gives up a release whose account cannot pay for another."""
 
 MOST_ACTS = 6
@@ -171,8 +173,7 @@ class Person:
         act, text = "resume", ""
         for _ in range(MOST_ACTS):
             before, (code, text) = text, self._do(act)
-            self.bench.accounts()
-            if self._released():
+            if not self._missing():
                 return "released"
             if code == 0 and act in ("resume", "again"):
                 raise Trouble(f"{act} says that it is done, and it is not: {self._missing()}")
@@ -205,17 +206,14 @@ class Person:
         self.told.append(done.text)
         return done.code, done.text
 
-    def _released(self) -> bool:
-        return not self._missing()
-
     def _missing(self) -> str:
         """Return what is missing of a release that was paid for once and is there with its card; empty if nothing is."""
+        mine = self.bench.accounts().get(ACCOUNT, {"releases": []})["releases"]
         out, card = self.bench.folder / f"{ACCOUNT}.parquet", self._card()
         if not out.exists():
             return "the output"
         if not card.exists():
             return "the card"
-        mine = self.bench.accounts()[ACCOUNT]["releases"]
         still = [r["id"] for r in mine if r["state"] in ("reserved", "started")]
         if still:
             return f"an end of release {still}"
@@ -263,8 +261,9 @@ def covering(found: list[Scene]) -> Iterator[Scene]:
 
 
 def shape(bench: Bench) -> tuple[set[str], dict[str, list[str]]]:
-    """Return which files there are, ids left out, and the states of each account's releases."""
-    names = {_without_ids(str(p.relative_to(bench.folder))) for p in bench.folder.rglob("*") if "home/" not in str(p) or "store" in str(p)}
+    """Return which files there are outside Dagster's own, ids left out, and the states of each account's releases."""
+    places = (bench.folder, bench.folder / "home", *(bench.folder / "home").rglob("store/**"))
+    names = {_without_ids(str(p.relative_to(bench.folder))) for place in places for p in place.glob("*") if p.is_file()}
     return names, {name: [r["state"] for r in a["releases"]] for name, a in bench.accounts().items()}
 
 

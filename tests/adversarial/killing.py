@@ -146,6 +146,23 @@ def lighten() -> None:
     spec.MAX_EPOCHS[spec.Purpose.TESTING] = 1
     if initialization.teach.__kwdefaults__:
         initialization.teach.__kwdefaults__["steps"] = 10
+    _keep_engines()
+
+
+def _keep_engines() -> None:
+    """Let Dagster compile each statement once a run: it makes an engine for every event. None keeps a connection."""
+    from dagster._core.storage.event_log.sqlite import sqlite_event_log
+    from dagster._core.storage.runs.sqlite import sqlite_run_storage
+
+    for module in (sqlite_event_log, sqlite_run_storage):
+        engines: dict[str, Any] = {}
+
+        def once(url: str, engines: dict[str, Any] = engines, make: Any = module.create_engine, **options: Any) -> Any:
+            if url not in engines:
+                engines[url] = make(url, **options)
+            return engines[url]
+
+        module.create_engine = once
 
 
 class Points:
@@ -415,7 +432,6 @@ def _serve() -> None:
         out.write(json.dumps(what) + "\n")
         out.flush()
 
-    import dp_synth_pipeline.orchestration.cli
     import torch
 
     torch.set_num_threads(1)

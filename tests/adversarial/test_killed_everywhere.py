@@ -6,7 +6,6 @@ The points are met, not listed (`killing`); what a person does next is what is p
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -187,7 +186,6 @@ def test_each_point_is_met_again_by_a_run_that_is_killed_there(runner, met):
         begin_other(bench)
         if bench.synthesize(kill=scene.points[-1]).code != -9:
             continue  # noise decides how often a file is written: this run came to fewer of this name
-        time.sleep(0)
         try:
             other_goes_on(bench)
             Person(bench).go_on()

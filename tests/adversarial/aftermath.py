@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -250,14 +249,17 @@ def _offers(text: str) -> list[str]:
     return list(dict.fromkeys(act for _, act in sorted(found)))
 
 
-def covering(found: list[Scene]) -> Iterator[Scene]:
-    """Yield scenes until each kind of point was met, before and after, whatever its number."""
+def covering(found: list[Scene]) -> list[Scene]:
+    """Return scenes after each commit, and after the first rename, folder or lock of each file's own name."""
     met: set[str] = set()
+    chosen = []
     for scene in found:
-        kinds = {re.sub(r" #\d+ ", " ", point) for point in scene.points}
+        points = [p.removesuffix(" after") for p in scene.points if p.endswith(" after")]
+        kinds = {p if p.startswith("commit") else re.sub(r" (?:\S*/)?(\S+) #\d+$", r" \1", p) for p in points}
         if kinds - met:
             met |= kinds
-            yield scene
+            chosen.append(scene)
+    return chosen
 
 
 def shape(bench: Bench) -> tuple[set[str], dict[str, list[str]]]:

@@ -32,6 +32,7 @@ LIGHT = {
     "privacy.accountant.DISCRETISATION": 2e-3,
     "model.loglinear.ROWS": 1 << 9,
     "model.mixture.STEPS": 10,
+    "model.mixture.COMPONENTS": 20,
     "model.raking.STEPS": 5,
     "model.descent.CHUNK": 10,
     "orchestration.headline.DRAWS": 1_000,

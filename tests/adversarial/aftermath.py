@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.adversarial.killing import REPOSITORY, Done, Runner
+from tests.adversarial.killing import REPOSITORY, Done, Runner, without_ids
 
 ACCOUNT, OTHER = "people", "shops"
 ENOUGH_FOR_TWO = "1.8"
@@ -178,7 +178,7 @@ class Person:
                 raise Trouble(f"{act} says that it is done, and it is not: {self._missing()}")
             if code == 3 and act == "again":
                 return self._refused()
-            if code != 0 and _without_ids(text) == _without_ids(before):
+            if code != 0 and _told_again(text, before):
                 raise Trouble(f"the advice leads back to itself: {text[-300:]}")
             if act.startswith("dp-synth"):
                 if code != 0:
@@ -237,8 +237,10 @@ class Person:
         return "refused"
 
 
-def _without_ids(text: str) -> str:
-    return re.sub(r"[0-9a-f]{8,64}|\d+(?:\.\d+)?", "*", text)
+def _told_again(text: str, before: str) -> bool:
+    """Whether two texts are the same but for ids and figures."""
+    one, other = (re.sub(r"\d+(?:\.\d+)?", "*", without_ids(t)) for t in (text, before))
+    return one == other
 
 
 def _offers(text: str) -> list[str]:
@@ -265,7 +267,7 @@ def covering(found: list[Scene]) -> list[Scene]:
 def shape(bench: Bench) -> tuple[set[str], dict[str, list[str]]]:
     """Return which files there are outside Dagster's own, ids left out, and the states of each account's releases."""
     places = (bench.folder, bench.folder / "home", *(bench.folder / "home").rglob("store/**"))
-    names = {_without_ids(str(p.relative_to(bench.folder))) for place in places for p in place.glob("*") if p.is_file()}
+    names = {without_ids(str(p.relative_to(bench.folder))) for place in places for p in place.glob("*") if p.is_file()}
     return names, {name: [r["state"] for r in a["releases"]] for name, a in bench.accounts().items()}
 
 

@@ -42,6 +42,11 @@ LIGHT = {
 An epsilon on a coarser grid is still never too small, and the same everywhere here."""
 
 
+def without_ids(text: str) -> str:
+    """Return a text with a star for each id of a run or a release."""
+    return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{12,64}", "*", text)
+
+
 @dataclass(frozen=True)
 class Done:
     """What a command came to.
@@ -204,7 +209,7 @@ class Points:
         full = os.path.abspath(os.fsdecode(path)) if isinstance(path, (str, bytes, os.PathLike)) else ""
         if not full.startswith(f"{self.root}/"):
             return ""
-        name = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{12,64}", "*", full[len(self.root) + 1 :])
+        name = without_ids(full[len(self.root) + 1 :])
         return "" if re.match(r"home/(history|storage|schedules|\.)", name) else name
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -133,13 +133,30 @@ class Scene:
     points: list[str] = field(default_factory=list)
 
 
-def scenes(bench: Bench, folder: Path) -> list[Scene]:
+@dataclass(frozen=True)
+class Past:
+    """All that a kill may leave of one release.
+
+    Attributes:
+        base: what there was before it began: the other table's run, killed long ago.
+        scenes: in the order in which they were met.
+    """
+
+    base: Path
+    scenes: list[Scene]
+
+
+def past(bench: Bench, folder: Path) -> Past:
     """Make one release unharmed, standing still at each durable point, and keep what a kill would leave there.
 
     A process that stands still (SIGSTOP) has given to the kernel exactly what it has when it is killed. Its locks are not
     in the copy, and those of a killed process are gone.
     """
     found: dict[str, Scene] = {}
+    bench.prepare()
+    begin_other(bench)
+    bench.open_account()
+    bench.keep(folder / "base")
 
     def stop(point: str) -> None:
         digest = bench.digest()
@@ -151,7 +168,7 @@ def scenes(bench: Bench, folder: Path) -> list[Scene]:
     done = bench.synthesize(stop=stop, limit=240)
     assert done.code == 0, done.text
     assert not done.missed, f"durable points that nothing wraps: {done.missed}"
-    return list(found.values())
+    return Past(folder / "base", list(found.values()))
 
 
 @dataclass

@@ -37,6 +37,7 @@ LIGHT = {
     "model.descent.CHUNK": 10,
     "orchestration.headline.DRAWS": 1_000,
     "validation.charged.ROWS": 1 << 9,
+    "validation.learners.FEWEST_ROWS": 1 << 30,
 }
 """Constants that decide how long a release computes, and not which durable points it comes to: the same ones, sooner.
 An epsilon on a coarser grid is still never too small, and the same everywhere here."""
@@ -334,6 +335,7 @@ def _command(request: dict[str, Any], tell: int) -> int:
             os.write(tell, (json.dumps({"point": point}) + "\n").encode())
             os.kill(os.getpid(), signal.SIGSTOP)
 
+    gc.disable()  # it ends soon
     points = Points(Path.cwd(), come)
     if request["mode"]:
         points.install()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -160,13 +158,12 @@ def settled_at_mark(release: Release, found: Entry) -> Entry:
 
 def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event]) -> None:
     """Raise ReleaseStateError if anything ran that was not started, or more often or with less noise than was charged."""
-    if declared.covers(costs.all_events(entries), ran):
+    charged = costs.all_events(entries)
+    if declared.covers(charged, ran):
         return
-    charged = {text for entry in entries for text in _texts(entry.events)}
-    more = [text for text in _texts(ran) if text not in charged]
+    more = ", ".join(str(event) for event in ran if event not in charged) or "something ran more often"
     raise ReleaseStateError(
-        f"what ran in release {release.id} is not what was charged for it: {', '.join(more) or 'something ran more often'}. "
-        f"Nothing of it may be released: end it with dp-synth ledger settle {release.id[:12]} --why REASON, and find the "
+        f"what ran in release {release.id} is not what was charged for it: {more}. Nothing of it may be released: end it with dp-synth ledger settle {release.id[:12]} --why REASON, and find the "
         f"cause before another run."
     )
 

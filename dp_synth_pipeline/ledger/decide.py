@@ -163,8 +163,8 @@ def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event]) 
         return
     more = ", ".join(str(event) for event in ran if event not in charged) or "something ran more often"
     raise ReleaseStateError(
-        f"what ran in release {release.id} is not what was charged for it: {more}. Nothing of it may be released: end it with dp-synth ledger settle {release.id[:12]} --why REASON, and find the "
-        f"cause before another run."
+        f"what ran in release {release.id} is not what was charged for it: {more}. Nothing of it may be released: end it "
+        f"with dp-synth ledger settle {release.id[:12]} --why REASON, and find the cause before another run."
     )
 
 

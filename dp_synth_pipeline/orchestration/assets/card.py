@@ -20,7 +20,7 @@ from dp_synth_pipeline.orchestration.partitions import limits, part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
 from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
 from dp_synth_pipeline.orchestration.verification import sha256
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular import exact, sink
 from dp_synth_pipeline.validation import card as cards
 
 KEPT = "cards"
@@ -128,7 +128,9 @@ def _cost_facts(settings: TableSettings, refresh: Refresh, ledger: Ledger, store
         "run_id": release.run_id,
         "source_fingerprint": release.fingerprint or "",
         "ledger_head": ledger.head(),
-        "limits": _limits(settings, refresh.partitions) + _undone(unprotected.same_source(store, release.fingerprint)),
+        "limits": _limits(settings, refresh.partitions)
+        + exact.limits_of(refresh.table_schema())
+        + _undone(unprotected.same_source(store, release.fingerprint)),
     }
 
 

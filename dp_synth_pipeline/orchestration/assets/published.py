@@ -37,6 +37,7 @@ def published(settings: TableSettings) -> dg.AssetsDefinition:
             wanted = part(here.settings, refresh.partitions)
             told = progress.waiting(context, f"{settings.name}: publishing")
             for target in targets_of(settings.name, wanted):
+                sink.check_spared(target, here.settings.read)
                 sink.check_writable(target, told=told)
             places = [sink.publish(refresh.path("synthetic"), t, told) for t in targets_of(settings.name, wanted)]
             schema = refresh.table_schema()

@@ -15,12 +15,12 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, Release
 from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, capacity, learning_rate
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
-from dp_synth_pipeline.orchestration import deliveries, headline, planning, progress, unprotected
+from dp_synth_pipeline.orchestration import deliveries, headline, planning, progress
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, declared_events, started_events
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.restricted import private
-from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
+from dp_synth_pipeline.orchestration.unprotected import Unprotected
 from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
@@ -207,7 +207,7 @@ class Learning(Learner):
     def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
         releases = self.ledger.releases(self.release.account)
         paid = {r.id for r in releases if r.state == "settled" and r.table == self.release.table}
-        return _network(folder, paid)
+        return network_of(folder, paid)
 
     def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
         from dp_synth_pipeline.model import training
@@ -310,42 +310,7 @@ class Learning(Learner):
         return done, TrainingPlan(first.sample_rate, steps, batch, first.noise_multiplier), None
 
 
-@dataclass
-class PublicLearning(Learner):
-    """Learning from rows that a person declared public: without clipping, noise or charge."""
-
-    book: Book
-
-    def _noise(self) -> float:
-        return 0.0
-
-    def _protected_by(self, digest: str) -> list[str]:
-        return self.book.same_source(digest)
-
-    def begin_figures(self) -> None:
-        """There are none: nothing is charged, and the restricted report has them all."""
-
-    def settle(self, ran: Sequence[dict[str, Any]] | None = None) -> Unprotected:
-        """Put on record that the generator is released."""
-        return self.book.settle(self.refresh.release)
-
-    def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
-        return _network(folder, self.book.settled())
-
-    def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        from dp_synth_pipeline.model import training
-
-        release = self.book.release(self.refresh.release)
-        plan = unprotected.training_plan(release, self.profile.population, self.spec)
-        codes, units = encoded(self.refresh.path("completed"), self.codec)
-        what = (codes, self.codec.cardinalities, plan, self.spec)
-        how = {"units": units, "network": network, "progress": report, "workers": self.workers}
-        trained = training.train_public(*what, **how)
-        rate = learning_rate(plan, self.spec)
-        return trained, {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}
-
-
-def _network(folder: Path, releases: set[str]) -> AutoregressiveNetwork | None:
+def network_of(folder: Path, releases: set[str]) -> AutoregressiveNetwork | None:
     """Return the network in `folder`, if one of these releases made it."""
     from dp_synth_pipeline.model import artifact
 

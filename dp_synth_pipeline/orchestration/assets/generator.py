@@ -12,8 +12,9 @@ from dp_synth_pipeline.orchestration.begun import Begun, begun
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.continuity import HEAD
 from dp_synth_pipeline.orchestration.failures import reported
-from dp_synth_pipeline.orchestration.learning import Learning, PublicLearning, Report
+from dp_synth_pipeline.orchestration.learning import Learner, Learning, Report
 from dp_synth_pipeline.orchestration.partitions import part
+from dp_synth_pipeline.orchestration.public_learning import PublicLearning
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
@@ -95,7 +96,7 @@ def _adopted(here: Begun, folder: Path) -> Path | None:
     return next((place for place in places if learnt.found(place, release.id)), None)
 
 
-def _learn(learning: Learning | PublicLearning, folder: Path, kept: Path, report: Report) -> None:
+def _learn(learning: Learner, folder: Path, kept: Path, report: Report) -> None:
     """Learn from the rows, and keep what was learnt unless the audit of how failed."""
     refresh, settings, codec, rows = learning.refresh, learning.settings, learning.codec, learning.profile.rows
     # Begun before training, which then leaves it its room; measured before the settlement, which is final.

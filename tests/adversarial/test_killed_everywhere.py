@@ -134,7 +134,9 @@ def test_a_run_that_waits_for_a_living_one_says_so_and_ends_on_an_interrupt(runn
         def meanwhile(point: str) -> None:
             if point == PUBLISHING:  # the first run stands still with all that it holds
                 waiting = Bench(second, "plan")
-                ended.append(waiting.synthesize(account=OTHER, out=f"{ACCOUNT}.parquet", interrupt="ait", limit=90))
+                ended.append(
+                    waiting.synthesize(account=OTHER, out=f"{ACCOUNT}.parquet", interrupt=r"(?i)\bwait", limit=90)
+                )
 
         first = bench.synthesize(stop=meanwhile)
     finally:

@@ -284,7 +284,8 @@ def covering(found: list[Scene]) -> list[Scene]:
 def shape(bench: Bench) -> tuple[set[str], dict[str, list[str]]]:
     """Return which files there are outside Dagster's own, ids left out, and the states of each account's releases."""
     places = (bench.folder, bench.folder / "home", *(bench.folder / "home").rglob("store/**"))
-    names = {without_ids(str(p.relative_to(bench.folder))) for place in places for p in place.glob("*") if p.is_file()}
+    found = [without_ids(str(p.relative_to(bench.folder))) for place in places for p in place.glob("*") if p.is_file()]
+    names = {re.sub(r"^(.*/)?\.(.*)\.\w{8}(\.\w+)?$", r"\1.\2.*\3", name) for name in found}  # half-written ones
     return names, {name: [r["state"] for r in a["releases"]] for name, a in bench.accounts().items()}
 
 

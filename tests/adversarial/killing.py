@@ -89,7 +89,7 @@ class Runner:
     def run(
         self,
         *argv: str,
-        limit: float = 60,
+        limit: float = 120,
         kill: str = "",
         stop: Callable[[str], None] | None = None,
         interrupt: str = "",
@@ -101,7 +101,7 @@ class Runner:
             limit: seconds after which it is killed, and called hung.
             kill: the point at which it kills itself (SIGKILL).
             stop: called with each point's name while the whole process stands still (SIGSTOP) there.
-            interrupt: send SIGINT once this has been printed.
+            interrupt: send SIGINT once something that this pattern matches has been printed.
             environment: added to the warm process's own.
         """
         how = {"mode": "kill" if kill else "stop" if stop else "", "kill": kill, "interrupt": interrupt}
@@ -411,7 +411,7 @@ def _serve_command(request: dict[str, Any], answer: Callable[[dict[str, Any]], N
             break
         if time.monotonic() - began > request["limit"]:
             break
-        if waiting and waiting in _read(printed):
+        if waiting and re.search(waiting, _read(printed)):
             waiting = ""
             os.kill(pid, signal.SIGINT)
         time.sleep(0.003)

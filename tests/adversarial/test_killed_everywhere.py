@@ -134,7 +134,9 @@ def test_a_run_that_waits_for_a_living_one_says_so_and_ends_on_an_interrupt(runn
         def meanwhile(point: str) -> None:
             if point == PUBLISHING:  # the first run stands still with all that it holds
                 waiting = Bench(second, "plan")
-                ended.append(waiting.synthesize(account=OTHER, out=f"{ACCOUNT}.parquet", interrupt="ait", limit=90))
+                ended.append(
+                    waiting.synthesize(account=OTHER, out=f"{ACCOUNT}.parquet", interrupt=r"(?i)\bwait", limit=90)
+                )
 
         first = bench.synthesize(stop=meanwhile)
     finally:
@@ -147,6 +149,13 @@ def test_a_run_that_waits_for_a_living_one_says_so_and_ends_on_an_interrupt(runn
     assert Person(bench).go_on() == "released"
 
 
+def killed_at(bench: Bench, point: str) -> bool:
+    """Kill a release at a point; say whether it came there: the noisy count decides how many chunks a training has."""
+    done = bench.synthesize(kill=point)
+    assert done.code == -9 or re.match(r"(?:un)?lock|commit marked|rename .*checkpoint", point), (point, done.text)
+    return done.code == -9
+
+
 def on_a_server(runner: Runner, folder: Path, points: list[str]) -> None:
     """Kill a release whose ledger is on a server at each of these points, and let a person go on."""
     wrong = []
@@ -155,7 +164,8 @@ def on_a_server(runner: Runner, folder: Path, points: list[str]) -> None:
             bench = Bench(runner, ("plan", "filter")[number % 2], {"DP_SYNTH_LEDGER": url})
             bench.prepare()
             bench.open_account()
-            assert bench.synthesize(kill=point).code == -9, point
+            if not killed_at(bench, point):
+                continue
             here = folder / str(number)
             bench.keep(here)
             end = check(bench, Scene(number, here, [point]), other=False)
@@ -181,8 +191,8 @@ def test_each_point_is_met_again_by_a_run_that_is_killed_there(runner, plan):
     bench, wrong = Bench(runner, "plan"), []
     for scene in covering(plan.scenes):
         bench.put_back(plan.base)
-        if bench.synthesize(kill=scene.points[-1]).code != -9:
-            continue  # noise decides how often a file is written: this run came to fewer of this name
+        if not killed_at(bench, scene.points[-1]):
+            continue
         try:
             other_goes_on(bench)
             Person(bench).go_on()

@@ -146,7 +146,7 @@ class Store:
         else:
             file = Kept(self.place.beside(".key"))
             with trouble.named(self.place):
-                key = keys.read_key(file.path, file.read(0))
+                key = keys.read_key(file.path, file.read() or file.recover(0))
         if keys.key_id(key) != row["key_id"]:
             raise LedgerCorrupted("the ledger's key is not the one it was created with. Restore the key from a backup.")
         return Memory(self.place, key)

@@ -84,9 +84,11 @@ class Checkpoint:
         Raises:
             LedgerCorrupted: if the journal does not hold this head, or the tables say anything else than the journal.
         """
-        self.check_held(conn)
+        chain = journal.rows(conn, after=self.length - 1)
+        if self.length:
+            self._check_own(chain[0] if chain else None)
+        now = self.carried_on(chain[1 if self.length else 0 :])
         state = conn.execute(sa.select(tables.store.c.length, tables.store.c.head)).one()
-        now = self.carried_on(journal.rows(conn, after=self.length))
         if (now.length, now.head) != tuple(state):
             differs(f"its journal has {now.length} rows, and its head is that of {state.length}")
         balances, records = _stored(conn)
@@ -102,8 +104,12 @@ class Checkpoint:
 
     def check_held(self, conn: sa.Connection) -> None:
         """Raise LedgerCorrupted if the journal does not hold this head at this length."""
-        held = journal.rows(conn, after=self.length - 1, most=1) if self.length else []
-        if self.length and (not held or held[0].hash != self.head or journal.link(held[0]) != self.head):
+        self._check_own(next(iter(journal.rows(conn, after=self.length - 1, most=1)), None) if self.length else None)
+
+    def _check_own(self, row: JournalRow | None) -> None:
+        if self.length and (
+            row is None or (row.seq, row.hash) != (self.length, self.head) or journal.link(row) != row.hash
+        ):
             differs(f"it does not hold its own head after {self.length} decisions, {self.head[:12]}…")
 
 

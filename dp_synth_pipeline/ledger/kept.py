@@ -37,15 +37,18 @@ class Kept:
         with suppress(FileNotFoundError):
             os.replace(self._draft(number), self.path)
 
-    def read(self, number: int) -> str | None:
-        """Return the content, or None if there is none; state `number`, if it was only drafted, is put in place first."""
-        if not self.path.exists():
-            with suppress(OSError):  # where nothing can be written, nothing was interrupted
-                self.put(number)
+    def read(self) -> str | None:
+        """Return the content, or None if there is none."""
         try:
             return self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
+
+    def recover(self, number: int) -> str | None:
+        """Return the content after state `number`, if it was only drafted, was put in place."""
+        with suppress(OSError):  # where nothing can be written, nothing was interrupted
+            self.put(number)
+        return self.read()
 
     def _draft(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")

@@ -146,7 +146,7 @@ class Store:
         else:
             file = Kept(self.place.beside(".key"))
             with trouble.named(self.place):
-                key = keys.read_key(file.path, file.read(0))
+                key = keys.read_key(file.path, file.read() or file.recover(0))
         if keys.key_id(key) != row["key_id"]:
             raise LedgerCorrupted("the ledger's key is not the one it was created with. Restore the key from a backup.")
         return Memory(self.place, key)
@@ -177,7 +177,8 @@ class Store:
 
     def _created(self, create: bool) -> dict[str, Any]:
         if not create:
-            raise _missing(self.place)
+            left = _left_over(self.place) if self.place.path is not None else []
+            raise _gone(self.place, left) if left else _missing(self.place)
         with trouble.named(self.place), self._writer.begin() as conn:
             if self.place.path is None:
                 conn.execute(sa.text(f"SELECT pg_advisory_xact_lock({CREATION_LOCK})"))

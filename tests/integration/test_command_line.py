@@ -159,6 +159,90 @@ def test_a_damaged_ledger_exits_4(shell):
     assert (done.code, "Traceback" in done.text) == (4, False)
 
 
+def test_an_emptied_ledger_exits_4_whatever_is_asked_of_it(shell):
+    shell("ledger", "open", "t", "--epsilon", 3)
+    path = shell.folder / "home" / "ledger.db"
+    path.write_bytes(b"")
+    for command in (
+        ["ledger", "show"],
+        ["ledger", "open", "u", "--epsilon", 1],
+        ["governance", "report", "--out", "g.html"],
+    ):
+        done = shell(*command)
+        assert (done.code, str(path) in done.text, "Traceback" in done.text) == (4, True, False), done.text
+
+
+def test_a_restored_ledger_stops_whatever_spends_until_a_person_adopts_it(shell):
+    shell("ledger", "open", "t", "--epsilon", 3, "--rule", "plan")
+    path = shell.folder / "home" / "ledger.db"
+    backup = path.read_bytes()
+    shell("ledger", "raise", "t", "--epsilon", 4, "--why", "more")
+    path.write_bytes(backup)
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    for command in (
+        ["schema", "infer", "t.csv", "--account", "t", "--epsilon", 1, "--out", "s.yaml"],
+        ["synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1],
+        ["ledger", "open", "u", "--epsilon", 1],
+    ):
+        done = shell(*command)
+        assert (done.code, "dp-synth ledger adopt --why" in done.text) == (4, True), done.text
+    assert shell("ledger", "adopt", "--why", "the disk died", "--who", "Ada").code == 0
+    assert shell("ledger", "open", "u", "--epsilon", 1).code == 0
+    assert "adopted" in shell("ledger", "history").text
+
+
+def test_a_name_with_brackets_is_printed_as_it_is(shell):
+    for name in ("[/x]", "[red]x[/]"):
+        done = shell("ledger", "open", name, "--epsilon", 1)
+        assert (done.code, f"got {name!r}" in done.text) == (2, True), done.text
+    done = shell("synthesize", "nosuch[/].csv", "--out", "o.csv", "--epsilon", 1)
+    assert (done.code, "nosuch[/].csv" in done.text) == (2, True), done.text
+    assert shell("ledger", "open", "t", "--epsilon", 1, "--unit", "pulse [/min]").code == 0
+    assert "pulse [/min]" in shell("ledger", "show", "t").text
+
+
+def test_whoever_opens_or_shows_an_account_is_told_where_its_ledger_lies(shell):
+    path = str(shell.folder / "home" / "ledger.db")
+    assert path in shell("ledger", "show").text
+    assert path in shell("ledger", "open", "t", "--epsilon", 1).text
+    assert path in shell("ledger", "show").text
+    assert path in shell("ledger", "show", "nobody").text
+
+
+def test_a_failure_without_words_of_ours_is_withheld_and_is_no_traceback(shell, monkeypatch):
+    monkeypatch.setattr("dp_synth_pipeline.orchestration.cli.answers.show", lambda *_: {}["CANARY"])
+    done = shell("ledger", "show")
+    assert (done.code, "CANARY" in done.text, "Traceback" in done.text) == (1, False, False)
+    assert "unexpected KeyError" in done.text
+
+
+def test_bad_input_does_not_fix_the_terms_of_an_account_that_was_opened_for_it(shell):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD, "CANARY,a,0.5")
+    bad = ["synthesize", "t.csv", "--out", "o.parquet", "--open-account", "--epsilon"]
+    assert shell(*bad, 1).code == 2
+    assert shell.ledger().account("t").epsilon == 1
+    assert shell(*bad, 2).code == 2
+    assert shell.ledger().account("t").epsilon == 2
+    assert shell("ledger", "verify").code == 0
+    shell("ledger", "open", "u", "--epsilon", 1, "--why", "a person's")
+    assert shell(*bad[:4], "--account", "u", *bad[4:], 2).code in (2, 3)
+    assert shell.ledger().account("u").epsilon == 1
+
+
+def test_a_training_without_a_mark_is_settled_for_nothing_by_the_command_that_show_names(shell):
+    from dp_synth_pipeline.privacy.events import SubsampledGaussian
+
+    shell("ledger", "open", "t", "--epsilon", 6)
+    facts = {"table": "t", "run_id": "r", "code_version": "c"}
+    release = shell.ledger().reserve("t", key="k", epsilon=2.0, delta=1e-5, own_delta=1e-8, **facts)
+    entry = shell.ledger().start(release.id, "training", [SubsampledGaussian(8.0, 0.01, 100)])
+    assert f"dp-synth ledger settle {entry.id} --at-mark" in shell("ledger", "show", "t").text
+    done = shell("ledger", "settle", entry.id, "--at-mark", "--why", "the machine died")
+    assert (done.code, "0 steps charged, epsilon 0" in done.text) == (0, True), done.text
+    assert shell.ledger().balance("t").cost_spent == 0
+    assert shell("ledger", "verify").code == 0
+
+
 @pytest.mark.parametrize("command", [[], ["synthesize"], ["ledger"], ["ledger", "open"], ["demo"]])
 def test_help_teaches(shell, command):
     done = shell(*command, "--help")

@@ -20,14 +20,17 @@ from dp_synth_pipeline.orchestration.failures import reported, withheld
 CODE = """
 import fcntl, os, sys, termios
 fcntl.ioctl(int(sys.argv[1]), termios.TIOCSCTTY, 0)
-from dp_synth_pipeline.errors import UnexpectedFailure
+from dp_synth_pipeline.errors import DpSynthError, UnexpectedFailure
 from dp_synth_pipeline.orchestration.failures import withheld
 try:
     with withheld("train"):
-        raise ValueError("canary 4711")
-except UnexpectedFailure as error:
+        {what}
+except DpSynthError as error:
     print(error)
 """
+
+OTHERS = 'raise ValueError("canary 4711")'
+OURS = 'raise UnexpectedFailure("store", ValueError()) from ValueError("canary 4711")'
 
 
 def shown(terminal: int, seconds: float = 0.5) -> str:
@@ -41,11 +44,14 @@ def shown(terminal: int, seconds: float = 0.5) -> str:
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
 @pytest.mark.parametrize("debug", ["", "1"])
-def test_a_withheld_traceback_is_shown_on_the_terminal_alone_and_on_demand(tmp_path: Path, debug: str) -> None:
+@pytest.mark.parametrize("what", [OTHERS, OURS])
+def test_a_withheld_traceback_is_shown_on_the_terminal_alone_and_on_demand(
+    tmp_path: Path, debug: str, what: str
+) -> None:
     terminal, side = os.openpty()
     with (tmp_path / "out").open("w+") as out:  # Dagster captures both streams of a step in a file
         done = subprocess.run(
-            [sys.executable, "-c", CODE, str(side)],
+            [sys.executable, "-c", CODE.format(what=what), str(side)],
             env={**os.environ, "DP_SYNTH_DEBUG": debug},
             stdin=subprocess.DEVNULL,
             stdout=out,

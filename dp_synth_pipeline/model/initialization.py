@@ -24,8 +24,8 @@ MIXED, CLEAR = 0.5, 1000
 where there is more noise, which a mixture follows further than the chain does. The rest is the chain's."""
 
 LEAST_BATCH, LARGE = 256, 1 << 21
-"""Fewer rows teach a network of more than `LARGE` weights, so that wide tables are not taught longer than trained; the fewest
-one of twice as many, and of more columns than an ordinary table has."""
+"""Fewer rows teach a network of more than `LARGE` weights, so that wide tables are not taught longer than trained; the
+fewest one of twice as many, and of more columns than an ordinary table has."""
 
 
 def begin(

@@ -35,7 +35,7 @@ MOST_CLIQUES = 2400
 
 
 def draws(measured: Marginals) -> int:
-    """Return how many rows to draw for `rake`: fewer where cliques are many, or columns, each of which reads those before."""
+    """Return how many rows to draw for `rake`: fewer where cliques are many, or columns: each reads those before."""
     cliques = min(max(len(measured.layout.cliques), 1), MOST_CLIQUES)
     columns = max(len(measured.layout.cardinalities), ORDINARY)
     return max(min(MOST_DRAWS * MANY // cliques, MOST_DRAWS * ORDINARY // columns, MOST_DRAWS), LEAST_DRAWS)

@@ -17,6 +17,7 @@ import torch
 from dp_synth_pipeline.model.balance import CLIQUES, balanced
 from dp_synth_pipeline.model.marginals import Layout, Marginals, count
 from dp_synth_pipeline.model.optimization import few_threads
+from dp_synth_pipeline.model.pairs import ORDINARY
 
 STEPS = 60
 RATE = 0.02
@@ -34,9 +35,10 @@ MOST_CLIQUES = 2400
 
 
 def draws(measured: Marginals) -> int:
-    """Return how many rows to draw for `rake`: fewer where cliques are many."""
+    """Return how many rows to draw for `rake`: fewer where cliques are many, or columns: each reads those before."""
     cliques = min(max(len(measured.layout.cliques), 1), MOST_CLIQUES)
-    return int(np.clip(MOST_DRAWS * MANY // cliques, LEAST_DRAWS, MOST_DRAWS))
+    columns = max(len(measured.layout.cardinalities), ORDINARY)
+    return max(min(MOST_DRAWS * MANY // cliques, MOST_DRAWS * ORDINARY // columns, MOST_DRAWS), LEAST_DRAWS)
 
 
 @dataclass(frozen=True)

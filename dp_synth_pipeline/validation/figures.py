@@ -87,13 +87,13 @@ def measure(
     real, synthetic = (_sample(t, rng, fidelity.MOST_ROWS) for t in (real, synthetic))
     reached = accuracy(real, synthetic, schema, rng)
     real, synthetic = (_sample(t, rng, MOST_ROWS) for t in (real, synthetic))
-    told_apart = learners.tell_apart(learners.features(real, synthetic, schema), rng)
+    telling = found.telling([*sensitive, *([] if predict is None else [predict])])
+    told_apart = learners.tell_apart(learners.features(real, synthetic, schema), rng, telling)
     prediction = None if predict is None else learners.predict(real, synthetic, schema, predict, rng)
-    declared = [*sensitive, *([] if predict is None else [predict])]
     return Figures(
         fidelity=found,
         accuracy=reached,
-        relations=relations(real, synthetic, schema, found.telling(declared)),
+        relations=relations(real, synthetic, schema, telling),
         prediction=prediction,
         told_apart=told_apart,
         rare=patterns.rare_values(real, synthetic, schema),

@@ -5,6 +5,7 @@ Gradient boosting by scikit-learn. Restricted: models are trained and tested on 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,11 +145,12 @@ class ToldApart:
     giveaways: list[tuple[str, float]]
 
 
-def tell_apart(both: Features, rng: np.random.Generator) -> ToldApart | None:
+def tell_apart(both: Features, rng: np.random.Generator, among: Collection[str] | None = None) -> ToldApart | None:
     """Return how well a model tells the tables apart, from as many rows of each; None for too few rows.
 
     Args:
         rng: draws and splits the rows; protects nothing.
+        among: the columns that are shuffled to find the giveaways; all without.
     """
     rows = min(len(both.real), len(both.synthetic), int(MOST_LESSONS / (1 - TESTED)))
     if rows < FEWEST_ROWS:
@@ -163,7 +165,8 @@ def tell_apart(both: Features, rng: np.random.Generator) -> ToldApart | None:
     with _one_thread():
         model.fit(_filled(x[taught]), y[taught])
         reached = auc(model.predict_proba(x[tested])[:, 1], answers)
-        telling = _shuffled(model, x[tested[:MOST_SHUFFLED]], answers[:MOST_SHUFFLED], both.names, rng)
+        places = {i: n for i, n in enumerate(both.names) if among is None or n in among}
+        telling = _shuffled(model, x[tested[:MOST_SHUFFLED]], answers[:MOST_SHUFFLED], places, rng)
     return ToldApart(reached, _spread(answers), telling[:3])
 
 
@@ -182,10 +185,10 @@ def _copies_together(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.random(int(row.max()) + 1)[row] < TESTED
 
 
-def _shuffled(model, x: np.ndarray, answers: np.ndarray, names: list[str], rng: np.random.Generator):
+def _shuffled(model, x: np.ndarray, answers: np.ndarray, names: dict[int, str], rng: np.random.Generator):
     """Return the columns whose shuffling costs the model something, and what, the most first."""
     whole, lost = auc(model.predict_proba(x)[:, 1], answers), []
-    for i, name in enumerate(names):
+    for i, name in names.items():
         kept, x[:, i] = x[:, i].copy(), rng.permutation(x[:, i])
         lost.append((name, whole - auc(model.predict_proba(x)[:, 1], answers)))
         x[:, i] = kept

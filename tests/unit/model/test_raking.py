@@ -65,6 +65,14 @@ def test_the_more_pairs_are_measured_the_fewer_rows_are_drawn_to_find_the_tilt(c
     assert draws(Marginals(layout, np.zeros(layout.cells), 1.0, 1000)) == rows
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(2, 1 << 16), (100, 1 << 16), (300, 21_845), (1000, 1 << 13)])
+def test_the_more_columns_there_are_the_fewer_rows_are_drawn_though_few_pairs_are_measured(
+    columns: int, rows: int
+) -> None:
+    layout = Layout((2,) * columns, ((0, 1),))
+    assert draws(Marginals(layout, np.zeros(layout.cells), 1.0, 1000)) == rows
+
+
 def test_of_too_many_cliques_those_that_miss_by_most_are_raked(monkeypatch: pytest.MonkeyPatch) -> None:
     columns, rows = 6, 30_000
     cards, pairs = (3,) * columns, tuple(all_pairs(columns))

@@ -33,6 +33,20 @@ def told(real: pd.DataFrame, synthetic: pd.DataFrame) -> ToldApart:
     return found
 
 
+def test_giveaways_are_looked_for_among_the_named_columns_alone() -> None:
+    real, synthetic = table(1), table(2)
+    wrong = {name: synthetic[name].sample(frac=1, random_state=3).to_numpy() for name in synthetic.columns}
+    both = features(real, pd.DataFrame(wrong), COLUMNS)
+    every = tell_apart(both, np.random.default_rng(4))
+    assert every is not None
+    worst = every.giveaways[0][0]
+    named = tell_apart(both, np.random.default_rng(4), [n for n in both.names if n != worst])
+    assert named is not None
+    assert named.auc == every.auc
+    assert worst not in [n for n, _ in named.giveaways]
+    assert tell_apart(both, np.random.default_rng(4), both.names) == every
+
+
 def test_a_fresh_sample_cannot_be_told_apart() -> None:
     found = told(table(1), table(2))
     assert found.auc == pytest.approx(0.5, abs=4 * found.spread)

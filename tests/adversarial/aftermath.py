@@ -22,9 +22,7 @@ ROWS = 300
 ENDING = re.compile(r"dp-synth ledger (?:void|settle) \S+(?: --at-mark)? --why REASON")
 RESUMING = re.compile(r"same command (?:and|with) --resume|(?:^|[.:;] )[Gg]o on with [^.]*--resume")
 AGAIN = re.compile(r"[Rr]un (?:it )?(?:again )?without --resume")
-SAID_BEFORE = re.compile(
-    r"(?i)refus|too little|not enough|(?:does|will|would) not (?:fit|hold|cover|pay)|cannot (?:fit|hold|pay)|no room"
-)
+SAID_BEFORE = re.compile(r"(?i)can pay for (?:no other release|one more release of epsilon)")
 """What must be printed before a person gives up a release whose account cannot pay for another."""
 
 MOST_ACTS = 6

@@ -124,31 +124,6 @@ def test_a_run_killed_while_it_publishes_holds_no_other_table_up(runner):
     assert Person(bench).go_on() == "released"
 
 
-@pytest.mark.slow
-def test_a_run_that_waits_for_a_living_one_says_so_and_ends_on_an_interrupt(runner, tmp_path):
-    bench, ended = Bench(runner, "plan"), []
-    bench.prepare()
-    second = Runner(runner.folder)
-    try:
-
-        def meanwhile(point: str) -> None:
-            if point == PUBLISHING:  # the first run stands still with all that it holds
-                waiting = Bench(second, "plan")
-                ended.append(
-                    waiting.synthesize(account=OTHER, out=f"{ACCOUNT}.parquet", interrupt=r"(?i)\bwait", limit=90)
-                )
-
-        first = bench.synthesize(stop=meanwhile)
-    finally:
-        second.close()
-    assert first.code == 0, first.text
-    (interrupted,) = ended
-    assert interrupted.code == 130, f"exit code {interrupted.code}; None is a hang: {interrupted.text}"
-    assert re.search(r"(?i)\bwait", interrupted.text)
-    assert "Traceback" not in interrupted.text
-    assert Person(bench).go_on() == "released"
-
-
 def killed_at(bench: Bench, point: str) -> bool:
     """Kill a release at a point; say whether it came there: the noisy count decides how many chunks a training has."""
     done = bench.synthesize(kill=point)

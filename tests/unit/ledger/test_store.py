@@ -60,7 +60,7 @@ def test_the_representation_hides_a_password() -> None:
 
 
 def test_commits_reach_the_disk(tmp_path: Path) -> None:
-    store = Store.open(str(tmp_path / "l.db"))
+    store = Ledger.open(str(tmp_path / "l.db"))._store
     with store.write() as conn:
         assert conn.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert conn.exec_driver_sql("PRAGMA synchronous").scalar() == 2

@@ -45,8 +45,8 @@ def opened_to_nobody(folder: Path, files: int, itself: int) -> None:
     for one in folder.iterdir():
         one.chmod(files)
     folder.chmod(itself)
-    for above in folder.parents[:3]:
-        if above.owner() != "root" or above.stat().st_mode & 0o77 == 0:
+    for above in folder.parents:
+        if above.stat().st_mode & 0o77 == 0:  # as pytest makes its own, however deep they lie
             above.chmod(0o755)
 
 

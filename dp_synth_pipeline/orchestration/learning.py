@@ -267,9 +267,19 @@ class Learning(Learner):
         """Charge the steps that are left; none are if an earlier attempt died between its last step and its end."""
         if done == plan.steps:
             return None
-        name = TRAINING if done == 0 else f"{TRAINING}, resumed at {done}"
         rest = replace(plan, steps=plan.steps - done)
-        return self.ledger.start(self.release.id, name, [rest.event], key=deliveries.entry_key(self.attempt))
+        return self.ledger.start(
+            self.release.id, self._name(done), [rest.event], key=deliveries.entry_key(self.attempt)
+        )
+
+    def _name(self, done: int) -> str:
+        """Name this training, as no earlier attempt of its release was named."""
+        earlier = [e.mechanism for e in self.ledger.entries(release_id=self.release.id)]
+        attempts = sum(name.startswith(TRAINING) for name in earlier)
+        if attempts == 0:
+            return TRAINING
+        name = f"{TRAINING}, resumed at {done}"
+        return f"{name}, attempt {attempts + 1}" if name in earlier else name
 
     def _plan(self) -> tuple[int, TrainingPlan, LooksPlan | None]:
         """Return the steps that an earlier attempt started, the plan, and the looks that it may take."""

@@ -83,12 +83,3 @@ def test_no_noise_is_seeded_in_the_package():
         if any(seed in path.read_text() for seed in seeds)
     ]
     assert guilty == []
-
-
-def test_modules_stay_small():
-    long = {
-        str(path.relative_to(ROOT)): n
-        for path in (ROOT / "dp_synth_pipeline").rglob("*.py")
-        if (n := len(path.read_text().splitlines())) > 320
-    }
-    assert long == {}

@@ -60,8 +60,8 @@ def test_the_representation_hides_a_password() -> None:
 
 
 def test_commits_reach_the_disk(tmp_path: Path) -> None:
-    store = Ledger.open(str(tmp_path / "l.db"))._store
-    with store.write() as conn:
+    ledger = Ledger.open(str(tmp_path / "l.db"))
+    with ledger._store.write() as conn:
         assert conn.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert conn.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert conn.exec_driver_sql("PRAGMA busy_timeout").scalar() >= 10_000

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
-from tests.integration.conftest import Bench
+from tests.integration.conftest import Bench, failure
 
 REST = ("profile", "completed", "marginals", "generator", "synthetic", "published", "quality_report", "release_card")
 UNIT = {"column": "person", "max_rows": 2}
@@ -138,3 +138,49 @@ def test_drawn_rows_that_somebody_changed_are_not_published(bench, tmp_path):
     drawn.write_bytes(drawn.read_bytes() + b" ")
     assert not step(bench, "published", target=str(target))[0]
     assert not target.exists()
+
+
+def test_a_target_that_became_a_link_to_the_source_meanwhile_is_not_written(bench, tmp_path):
+    source, target = tmp_path / "people.parquet", tmp_path / "o.parquet"
+    rows = source.read_bytes()
+    assert step(bench, "ingested", *REST[:5], target=str(target))[0]
+    aside = tmp_path / "aside.parquet"
+    target.symlink_to(aside)
+    definitions = bench.definitions(target=str(target))  # read while the link led elsewhere
+    target.unlink()
+    target.symlink_to(source)
+    job = definitions.resolve_job_def("people_refresh")
+    done = job.execute_in_process(
+        instance=bench.instance, raise_on_error=False, asset_selection=[dg.AssetKey(["people", "published"])]
+    )
+    assert not done.success
+    assert "it is the source itself" in failure(done).user_failure_data.description
+    assert source.read_bytes() == rows
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kind": "discrete_gaussian", "scale": 3.0, "sensitivity": 1, "count": 1},
+        {"kind": "gaussian", "noise_multiplier": 0.5, "count": 1},
+    ],
+)
+def test_a_release_in_which_something_ran_that_was_not_charged_is_not_settled(bench, more):
+    assert step(bench, "ingested", *REST[:3])[0]
+    kept = json.loads(handle(bench, "marginals").read_text())
+    kept["ran"].append(more)
+    handle(bench, "marginals").write_text(json.dumps(kept))
+    went_well, why = step(bench, "generator")
+    assert not went_well
+    assert "is not what was charged for it" in why
+    (release,) = bench.ledger.releases("people")
+    assert release.state == "started", "it stays charged until a person ends it"
+    assert not (bench.store / "releasable" / "people" / "generator").exists()
+
+
+def test_what_ran_is_reported_by_each_mechanism_and_is_what_was_charged(bench):
+    assert step(bench, "ingested", *REST[:4])[0]
+    (release,) = bench.ledger.releases("people")
+    charged = [e.to_dict() for entry in bench.ledger.entries(release_id=release.id) for e in entry.events]
+    described = json.loads((bench.store / "releasable" / "people" / "generator" / "generator.json").read_text())
+    assert sorted(map(str, described["facts"]["ran"])) == sorted(map(str, charged))

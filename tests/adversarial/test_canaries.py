@@ -20,8 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.conftest import people
-from tests.integration.test_command_line import GOOD, shell, write  # noqa: F401
+from tests.integration.conftest import (
+    people,
+    shell,  # noqa: F401
+)
+from tests.integration.test_command_line import GOOD, write
 
 WORD = "KANARIENVOGEL"
 NUMBER = 98765432.1

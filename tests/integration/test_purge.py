@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from tests.integration.conftest import failure, steps
-from tests.integration.test_command_line import GOOD, shell, write  # noqa: F401
+from tests.integration.test_command_line import GOOD, write
 
 
 def private_files(bench) -> list[str]:
@@ -99,7 +99,7 @@ def test_a_report_after_the_snapshot_went_says_what_to_do(bench):
     assert "the snapshot of people was deleted" in failure(again).user_failure_data.description
 
 
-def test_a_person_purges_what_ended_and_all_else_only_on_purpose(shell):  # noqa: F811
+def test_a_person_purges_what_ended_and_all_else_only_on_purpose(shell):
     write(shell.folder / "t.csv", "age,g,x", *GOOD)
     done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 4, "--open-account", "--purpose", "testing")
     assert done.code == 0, done.err
@@ -149,7 +149,7 @@ def test_drawing_again_works_after_a_purge(bench):
     "command",
     [["purge"], ["schema"], ["schema", "infer"], ["schema", "show"], ["profile", "show"], ["profile", "renew"]],
 )
-def test_every_new_command_teaches_by_an_example(shell, command):  # noqa: F811
+def test_every_new_command_teaches_by_an_example(shell, command):
     done = shell(*command, "--help")
     assert done.code == 0
     assert len(command) < 2 or "Example: dp-synth" in done.text

@@ -2,24 +2,17 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import dagster as dg
-import duckdb
 import pytest
-from rich.console import Console
 
 from dp_synth_pipeline.model import training
-from dp_synth_pipeline.orchestration import learnt, liveness, progress
+from dp_synth_pipeline.orchestration import learnt, liveness
 from dp_synth_pipeline.orchestration.assets import card
-from dp_synth_pipeline.orchestration.cli import running
 from dp_synth_pipeline.orchestration.cli.running import instance
-from dp_synth_pipeline.tabular import sink
 from tests.integration.conftest import interrupt, people
 
 HOLD = "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print('held', flush=True); input()"
@@ -151,24 +144,6 @@ def test_the_advice_says_what_is_left_before_a_person_ends_a_release_for_it(tabl
     assert table(*end.split(), "--why", "lost").code == 0
     fits = 2.0 if another else float(said.group(1))
     assert table("ledger", "can", "roomy", "--epsilon", fits).code == 0
-
-
-def test_a_run_that_waits_for_a_file_that_is_in_use_says_so_and_ends_on_ctrl_c_before_it_pays(
-    bench, monkeypatch, capsys
-):
-    file = bench.folder / "warehouse.duckdb"
-    duckdb.connect(str(file)).close()
-    hold = "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print('held', flush=True); input()"
-    waits = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: signal.raise_signal(signal.SIGINT))
-    said = []
-    honest = progress.waiting
-    monkeypatch.setattr(progress, "waiting", lambda *asked: lambda why: said.append(why) or honest(*asked)(why))
-    monkeypatch.setattr(sink, "time", waits)
-    with living(file, hold):
-        outcome = running.refresh(bench.definitions(), "people", Console(stderr=True))
-    assert outcome.exit_code == 130
-    assert said == ["waits for warehouse.duckdb, which another program has open"]
-    assert bench.ledger.releases() == [], "the target is looked at before anything is reserved"
 
 
 def test_dagsters_tables_are_made_once_however_many_processes_begin_at_once(tmp_path):

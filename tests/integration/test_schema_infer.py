@@ -14,13 +14,12 @@ from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.tabular import declare, source
 from tests.integration.conftest import people
-from tests.integration.test_command_line import shell  # noqa: F401
 
 ROWS = 3000
 
 
 @pytest.fixture
-def run(shell):  # noqa: F811
+def run(shell):
     """The command line in a folder with a table of 3,000 people and an account for it."""
     frame = people(ROWS).assign(children=np.arange(ROWS) % 4, note=[f"n{i // 2}" for i in range(ROWS)], land="IT")
     frame.to_parquet(shell.folder / "people.parquet")

@@ -18,7 +18,7 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular.profile import TableProfile
 from tests.integration.conftest import ROWS, failure, lent, people, steps
 from tests.integration.test_chain import LINKS
-from tests.integration.test_command_line import GOOD, shell, write  # noqa: F401 (a fixture)
+from tests.integration.test_command_line import GOOD, write
 
 PUBLIC = {"privacy": "none", "public": {"why": "open data", "by": "Ana"}, "account": None, "epsilon": None}
 TOLD = "no privacy guarantee: declared public by Ana: open data"
@@ -323,7 +323,7 @@ def test_the_reason_may_be_written_better_without_another_code_version(bench):
     assert bench.settings().code_version() != bench.settings(**PUBLIC).code_version()
 
 
-def test_the_command_line_says_it_plainly_and_opens_no_account(shell):  # noqa: F811
+def test_the_command_line_says_it_plainly_and_opens_no_account(shell):
     write(shell.folder / "t.csv", "age,g,x", *GOOD)
     args = ("synthesize", "t.csv", "--out", "o.parquet", "--purpose", "testing", "--no-privacy", "--why", "open data")
     done = shell(*args, "--by", "Ana", "--json")
@@ -349,7 +349,7 @@ def test_the_command_line_says_it_plainly_and_opens_no_account(shell):  # noqa: 
         (("--no-privacy", "--why", "open", "--open-account"), "--open-account"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused_before_anything_is_read(shell, options, told):  # noqa: F811
+def test_options_that_contradict_each_other_are_refused_before_anything_is_read(shell, options, told):
     write(shell.folder / "t.csv", "age,g,x", *GOOD)
     done = shell("synthesize", "t.csv", "--out", "o.parquet", *options)
     assert (done.code, told in done.text) == (2, True), done.text

@@ -110,7 +110,7 @@ def test_an_edited_ledger_is_told_once(watch, tmp_path):
     assert watch.tick("ledger") == []
 
 
-def test_a_ledger_that_was_rolled_back_is_noticed_though_it_verifies(watch, tmp_path):
+def test_a_ledger_that_was_rolled_back_is_noticed(watch, tmp_path):
     watch.ledger.open_account("people", epsilon=3.0, delta=1e-5)
     with sqlite3.connect(tmp_path / "ledger.db") as db, sqlite3.connect(tmp_path / "backup.db") as copy:
         db.backup(copy)
@@ -118,7 +118,8 @@ def test_a_ledger_that_was_rolled_back_is_noticed_though_it_verifies(watch, tmp_
     assert watch.tick("ledger") == []
     with sqlite3.connect(tmp_path / "backup.db") as copy, sqlite3.connect(tmp_path / "ledger.db") as db:
         copy.backup(db)
-    Ledger.open(watch.url).verify()
+    with pytest.raises(LedgerCorrupted, match="rolled back"):
+        Ledger.open(watch.url).verify()
     assert [a.kind for a in watch.tick("ledger")] == ["ledger_broken"]
 
 

@@ -147,7 +147,8 @@ def test_a_ledger_that_was_rolled_back_is_caught(kept):
     with sqlite3.connect(kept.folder / "copy.db") as copy, sqlite3.connect(kept.folder / "ledger.db") as db:
         copy.backup(db)
     found = broken(verification.verify(text, Ledger.open(f"sqlite:///{kept.folder / 'ledger.db'}")))
-    assert found == ["the ledger still holds the head on the card", "the ledger knows the release"]
+    assert {"the ledger still holds the head on the card", "the ledger knows the release"} <= set(found)
+    assert "the ledger's chain verifies" in found, "the head beside the key is one that it does not hold"
     assert later.id != newest.id
 
 

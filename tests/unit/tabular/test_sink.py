@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import numpy as np
@@ -278,6 +280,20 @@ def test_waiting_for_a_duckdb_file_has_a_limit_and_a_next_step(tmp_path: Path, b
             InvalidInput, match="another program has had it open for 0 s; close it there, and run again"
         ):
             wait()
+
+
+def test_waiting_for_a_duckdb_file_ends_on_ctrl_c(tmp_path: Path, busy, monkeypatch) -> None:
+    path, _ = busy
+    pq.write_table(NEW, tmp_path / "s.parquet")
+    said: list[str] = []
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sink, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        sink.publish(tmp_path / "s.parquet", f"duckdb:///{path}?table=t", said.append)
+    assert len(said) == 1
 
 
 def test_a_duckdb_target_that_is_no_database_is_noticed_before_anything_is_spent(tmp_path: Path) -> None:

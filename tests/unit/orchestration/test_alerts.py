@@ -6,7 +6,7 @@ import sqlite3
 import dagster as dg
 import pytest
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.alerts import FILE, build_alerts
 from dp_synth_pipeline.orchestration.resources import LedgerResource

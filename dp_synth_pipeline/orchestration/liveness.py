@@ -89,7 +89,7 @@ def only_refresh(
     Raises:
         ReleaseStateError: if another does; nothing was read or charged then.
     """
-    with FileLock(store.restricted(table) / ".begin.lock"):
+    with FileLock(store.locks() / f"{table}.lock"):
         for other in _releases(ledger, store, table):
             elsewhere = partition_of(store.restricted(table) / other.id) != partition
             if other.run_id in ("", run_id) or elsewhere or not is_alive(instance, other.run_id):

@@ -49,6 +49,12 @@ class Store:
             folder.mkdir(exist_ok=True, mode=0o700)
         return folder
 
+    def locks(self) -> Path:
+        """A folder for locks of the operating system, which hold nothing."""
+        folder = self.root / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def releasable(self, table: str) -> Path:
         """A folder for what may leave."""
         folder = self.root / "releasable" / table

@@ -32,6 +32,7 @@ def masked(text: str, folder: Path) -> str:
     text = text.replace(str(folder), "<folder>")
     text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<id>", text)
     text = re.sub(r"(?<![.\w])(?=[0-9]*[a-f])[0-9a-f]{8,64}\b", "<id>", text)
+    text = re.sub(r"(?<![.\w])\d{12}\b", "<id>", text)  # a code version in which chance put no letter
     text = re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?", "<time>", text)
     text = re.sub(r"\b(\d+(\.\d+)? ?(ms|s|min|m|h))+\b", "<duration>", text)
     # The burn-down shows the ledger, which is compared above, over the time that passed.

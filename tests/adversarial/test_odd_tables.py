@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import os
 import re
 import shutil
-import sys
 import tempfile
-import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +19,7 @@ from dp_synth_pipeline.orchestration import reuse
 from dp_synth_pipeline.tabular import source
 from dp_synth_pipeline.tabular.kinds import Kind, format_storage, kind_of
 from dp_synth_pipeline.tabular.profile import TableProfile
+from tests.adversarial.killing import Runner
 from tests.adversarial.odd_tables import NUMBER, TEXT, Case, cases
 
 ACCOUNT, EPSILON = "odd", 4.0
@@ -31,79 +28,17 @@ LIMIT = 300
 """Seconds after which a release hangs."""
 
 
-def quickly() -> None:
-    """Shorten what no table can break: how long is learnt, and how finely costs are resolved."""
-    from dp_synth_pipeline.model import initialization, mixture, spec
-    from dp_synth_pipeline.privacy import accountant
-
-    spec.MAX_EPOCHS[spec.Purpose.TESTING] = 1
-    mixture.STEPS = 10
-    initialization.teach.__kwdefaults__["steps"] = 10
-    accountant.DISCRETISATION = 1e-3
-
-
 @pytest.fixture(scope="module")
-def preloaded() -> None:
-    """Import what a release imports, so that each child is a fork that has it already."""
-    import great_expectations  # noqa: F401
-    import opacus  # noqa: F401
-
-    import dp_synth_pipeline.orchestration.cli  # noqa: F401
-
-    folder = Path(tempfile.mkdtemp(prefix="odd-"))
-    (folder / "t.csv").write_text("a,b\n" + "".join(f"{i % 9},{'xyz'[i % 3]}\n" for i in range(90)))
-    code, told = command(folder, "synthesize", "t.csv", "--out", "o.csv", "--epsilon", "4", "--open-account", *TESTING)
-    assert code == 0, told
-    for name in (folder / "imported.txt").read_text().split():
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
-    shutil.rmtree(folder)
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    """A warm process that runs each release in a fork: no state of another test is in it."""
+    folder = tmp_path_factory.mktemp("odd") / "work"
+    folder.mkdir()
+    started = Runner(folder, DAGSTER_HOME="")
+    yield started
+    started.close()
 
 
-def command(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Run the command line in a child; return its exit code and all that it printed."""
-    told = folder / "told.txt"
-    child = os.fork()
-    if child == 0:
-        _become(folder, told, arguments)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), " ".join(told.read_text(errors="replace").split())
-
-
-def _become(folder: Path, told: Path, arguments: tuple[str, ...]) -> None:
-    from dp_synth_pipeline.orchestration import cli
-
-    code = 1
-    try:
-        import signal
-
-        signal.alarm(LIMIT)
-        out = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-        os.chdir(folder)
-        os.environ.update(DP_SYNTH_HOME=str(folder / "home"), COLUMNS="300")
-        for name in ("DAGSTER_HOME", "DP_SYNTH_LEDGER"):
-            os.environ.pop(name, None)
-        quickly()
-        sys.argv = ["dp-synth", *arguments]
-        cli.main()
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    except BaseException:
-        traceback.print_exc()
-        code = 70
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-            (folder / "imported.txt").write_text("\n".join(sys.modules))
-        os._exit(code)
-
-
-def check(case: Case, *options: str) -> int:
+def check(runner: Runner, case: Case) -> int:
     """Release one odd table and hold what was promised against what came; return the exit code."""
     folder = Path(tempfile.mkdtemp(prefix="odd-"))
     try:
@@ -112,7 +47,8 @@ def check(case: Case, *options: str) -> int:
         book.open_account(ACCOUNT, epsilon=EPSILON, delta=1e-5, rule="plan", why="test")
         out = folder / "out.parquet"
         asked = ["synthesize", address, "--out", str(out), "--epsilon", str(EPSILON), "--account", ACCOUNT]
-        code, told = command(folder, *asked, *TESTING, *options)
+        done = runner.run(*asked, *TESTING, limit=LIMIT, environment={"DP_SYNTH_HOME": str(folder / "home")})
+        code, told = done.code, done.text
         note(f"exit code {code}: {told}")
         assert code in (0, 2, 3), f"exit code {code}: {told}"
         assert "Traceback" not in told
@@ -175,12 +111,12 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
 @pytest.mark.slow
 @settings(max_examples=60, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(case=cases())
-def test_an_odd_table_is_released_as_it_is_or_refused_at_no_charge(preloaded: None, case: Case) -> None:
-    check(case)
+def test_an_odd_table_is_released_as_it_is_or_refused_at_no_charge(runner: Runner, case: Case) -> None:
+    check(runner, case)
 
 
 @pytest.mark.nightly
 @settings(max_examples=500, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(case=cases())
-def test_five_hundred_odd_tables_are_released_as_they_are_or_refused_at_no_charge(preloaded: None, case: Case) -> None:
-    check(case)
+def test_five_hundred_odd_tables_are_released_as_they_are_or_refused_at_no_charge(runner: Runner, case: Case) -> None:
+    check(runner, case)

@@ -5,6 +5,7 @@ Restricted: computed from real rows without noise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -122,7 +123,9 @@ def pearson(a: np.ndarray, b: np.ndarray) -> float | None:
 
 def cramer(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return Cramér's V corrected for bias (Bergsma 2013) of two columns of codes; a null is a value of its own."""
-    counts = pd.crosstab(a, b).to_numpy(dtype=np.float64)
+    (rows_of, a), (columns_of, b) = (np.unique(x, return_inverse=True) for x in (a, b))
+    shape = len(rows_of), len(columns_of)
+    counts = np.bincount(a * shape[1] + b, minlength=math.prod(shape)).reshape(shape).astype(np.float64)
     rows, (r, k) = counts.sum(), counts.shape
     if min(r, k) < 2 or rows < 3:
         return None

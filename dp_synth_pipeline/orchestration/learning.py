@@ -50,9 +50,7 @@ class Learner(ABC):
     codec: TableCodec
     profile: TableProfile
     audit: Audit | None = field(default=None, init=False)  # what training was seen to do; None if it took no noisy step
-    ran: list[Event] = field(
-        default_factory=list, init=False
-    )  # by this very learning, and by trainings that it resumes
+    ran: list[Event] = field(default_factory=list, init=False)  # now, and in the trainings that this one resumes
 
     @cached_property
     def spec(self) -> GeneratorSpec:
@@ -108,11 +106,11 @@ class Learner(ABC):
         """Put on record that what was learnt is released.
 
         Args:
-            ran: the events that its mechanisms report, by `reported`; None if an older version kept it.
+            ran: what `reported` returned; None if an older version kept what was learnt.
         """
 
     def reported(self) -> list[dict[str, Any]]:
-        """Return the events of all that ran for this release, as each mechanism reports them itself."""
+        """Return the events of all that ran for this release: of counts, as planned; of trainings, the steps that ran."""
         return [*self.refresh.ran, *(event.to_dict() for event in self.ran)]
 
     @abstractmethod

@@ -21,8 +21,8 @@ from dp_synth_pipeline.orchestration.resources import Store, home
 from dp_synth_pipeline.orchestration.restricted import partition_of
 from dp_synth_pipeline.orchestration.unprotected import Unprotected
 
-HOST = "dp_synth/host"
-"""Run tag: the machine whose command line runs it, in its own process."""
+HOST, LOCK = "dp_synth/host", "dp_synth/lock"
+"""Run tags: the machine whose command line runs it, in its own process; and the lock that this process holds."""
 
 UNFINISHED = [
     s
@@ -45,6 +45,7 @@ def alive(run_id: str | None) -> Iterator[dict[str, str]]:
         yield {}
         return
     lock = FileLock(_lock(run_id), timeout=0)
+    path = Path(lock.lock_file)
     try:
         lock.acquire()
     except Timeout:
@@ -52,30 +53,29 @@ def alive(run_id: str | None) -> Iterator[dict[str, str]]:
             f"run {run_id[:8]} is still under way in another process; wait until it ends, or end that process first."
         ) from None
     try:
-        yield {HOST: socket.gethostname()}
+        yield {HOST: socket.gethostname(), LOCK: str(path)}
     finally:
-        _lock(run_id).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         lock.release()
 
 
 def is_alive(instance: dg.DagsterInstance, run_id: str) -> bool:
     """Say whether a run may still be under way."""
-    if _lock(run_id).exists():
-        return not _dead(run_id)
     run = instance.get_run_by_id(run_id)
-    if run is None or run.is_finished:
-        return False
-    return run.tags.get(HOST) != socket.gethostname()  # one of this machine's command line would hold its lock
+    if run is None or run.tags.get(HOST) == socket.gethostname():
+        return _held(_lock(run_id) if run is None else Path(run.tags[LOCK]))
+    return not run.is_finished
 
 
 def bury(instance: dg.DagsterInstance) -> None:
     """Mark the command line's runs whose process is gone as failed, and free what they hold of Dagster's pools."""
     here = dg.RunsFilter(statuses=UNFINISHED, tags={HOST: socket.gethostname()})
     for run in instance.get_runs(filters=here):
-        if _dead(run.run_id):
+        lock = Path(run.tags[LOCK])  # where its own process said, which may have another home than this one
+        if not _held(lock):
             instance.report_run_failed(run, "Its process is gone: it was killed, or the machine went down.")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
-            _lock(run.run_id).unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -108,12 +108,14 @@ def _releases(ledger: Ledger, store: Store, table: str) -> Iterable[Release | Un
     return [*paid[-RECENT:], *free[-RECENT:]]
 
 
-def _dead(run_id: str) -> bool:
-    try:
-        with FileLock(_lock(run_id), timeout=0):
-            return True
-    except Timeout:
+def _held(lock: Path) -> bool:
+    if not lock.exists():
         return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 def _lock(run_id: str) -> Path:

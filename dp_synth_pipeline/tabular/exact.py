@@ -22,6 +22,9 @@ from dp_synth_pipeline.tabular.kinds import Kind, is_text
 DIGITS = 15
 """Decimal digits that every double keeps."""
 
+SHOWN = 5
+"""Columns that a limit names; a wide table's card should not be a list of its columns."""
+
 YEARS = "years 1 to 9999"
 MOST_NANOSECONDS = 2**63 // 1000 - 1
 """Microseconds from 1970 that a datetime in nanoseconds can lie, at most."""
@@ -147,23 +150,26 @@ def limits_of(schema: TableSchema) -> list[str]:
         if c.kind.numeric and is_whole(c) and c.arrow_type.bit_width == 64 and not _small(c)
     ]
     if wide:
-        said.append(
-            f"Whole numbers beyond 2^53 that were not named are drawn to the nearest double: {', '.join(wide)}."
-        )
+        said.append(f"Whole numbers beyond 2^53 that were not named are drawn to the nearest double: {_some(wide)}.")
     if long := [c.name for c in schema.learned if c.kind.numeric and is_long(c)]:
-        said.append(f"Decimals that were not named keep {DIGITS} digits: {', '.join(long)}.")
-    dates = [c for c in schema.learned if c.kind in (Kind.DATE, Kind.DATETIME) and not (c.lower and c.upper)]
+        said.append(f"Decimals that were not named keep {DIGITS} digits: {_some(long)}.")
+    dates = [c.name for c in schema.learned if c.kind in (Kind.DATE, Kind.DATETIME) and not (c.lower and c.upper)]
     if dates:
-        said.append(f"Dates are of the {YEARS}; one beyond comes out within them: {', '.join(c.name for c in dates)}.")
+        said.append(f"Dates are of the {YEARS}; one beyond comes out within them: {_some(dates)}.")
     fine = [c.name for c in schema.learned if c.kind is Kind.DATETIME and not (c.lower and c.upper)]
     if fine:
         said.append(
-            f"Microseconds of datetimes before 1684 or after 2255 that were not named are rounded: {', '.join(fine)}."
+            f"Microseconds of datetimes before 1684 or after 2255 that were not named are rounded: {_some(fine)}."
         )
     finer = [c.name for c in schema.learned if c.kind is Kind.DATETIME and "ns" in c.storage]
     if finer:
-        said.append(f"Nanoseconds are cut to microseconds: {', '.join(finer)}.")
+        said.append(f"Nanoseconds are cut to microseconds: {_some(finer)}.")
     return said
+
+
+def _some(names: list[str]) -> str:
+    shown, more = names[:SHOWN], len(names) - SHOWN
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _small(column: Column) -> bool:

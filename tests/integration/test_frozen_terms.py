@@ -178,7 +178,7 @@ def test_a_release_in_which_something_ran_that_was_not_charged_is_not_settled(be
     assert not (bench.store / "releasable" / "people" / "generator").exists()
 
 
-def test_what_ran_is_reported_by_each_mechanism_and_is_what_was_charged(bench):
+def test_what_ran_lies_beside_the_weights_and_is_what_was_charged(bench):
     assert step(bench, "ingested", *REST[:4])[0]
     (release,) = bench.ledger.releases("people")
     charged = [e.to_dict() for entry in bench.ledger.entries(release_id=release.id) for e in entry.events]

@@ -167,15 +167,17 @@ def test_a_run_whose_process_is_gone_is_marked_as_failed_and_its_slots_are_free(
     (tmp_path / "dagster.yaml").write_text("concurrency:\n  pools:\n    default_limit: 1\n")
     job = dg.Definitions(jobs=[dg.GraphDefinition("nothing").to_job()]).resolve_job_def("nothing")
     with instance() as before:
+        here, locks = liveness.socket.gethostname(), [tmp_path / "another home" / f"{i}.lock" for i in range(3)]
         runs = [
-            before.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={liveness.HOST: host})
-            for host in (liveness.socket.gethostname(), liveness.socket.gethostname(), "elsewhere")
+            before.create_run_for_job(
+                job, status=dg.DagsterRunStatus.STARTED, tags={liveness.HOST: host, liveness.LOCK: str(lock)}
+            )
+            for host, lock in zip((here, here, "elsewhere"), locks, strict=True)
         ]
         before.event_log_storage.initialize_concurrency_limit_to_default("gpu")
         before.event_log_storage.claim_concurrency_slot("gpu", runs[0].run_id, "step")
-    lock = tmp_path / "runs" / f"{runs[1].run_id}.lock"
-    lock.parent.mkdir(exist_ok=True)
-    with living(lock), instance() as after:
+    locks[1].parent.mkdir()
+    with living(locks[1]), instance() as after:
         states = [after.get_run_by_id(run.run_id).status.value for run in runs]
         assert states == ["FAILURE", "STARTED", "STARTED"]
         assert not after.event_log_storage.get_concurrency_info("gpu").active_slot_count

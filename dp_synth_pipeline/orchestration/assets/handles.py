@@ -29,7 +29,7 @@ class Refresh:
         facts: released numbers that later links report.
         partitions: the partitions that it covers; none for a table without.
         terms: the settings that it was reserved under; a handle of an older version has none.
-        ran: the privacy events of what ran so far, as each mechanism reports them itself.
+        ran: the privacy events of what ran so far: of counts, as they were planned; of trainings, the steps that ran.
     """
 
     release: str
@@ -52,7 +52,7 @@ class Refresh:
         return asdict(replace(self, files=paths, facts=(self.facts or {}) | facts))
 
     def having_run(self, events: Iterable[Event]) -> Refresh:
-        """Return the handle after a mechanism that reports these events."""
+        """Return the handle after a mechanism with these events ran."""
         return replace(self, ran=[*self.ran, *(e.to_dict() for e in events)])
 
     def table_schema(self) -> TableSchema:

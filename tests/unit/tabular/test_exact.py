@@ -112,3 +112,5 @@ def test_what_is_not_kept_follows_from_types_and_declarations_alone() -> None:
     assert "years 1 to 9999" in said.lower()
     assert "Nanoseconds are cut to microseconds: t." in said
     assert exact.limits_of(schema.build({"n": pa.int64()}, {"n": {"lower": 0, "upper": 100}})) == []
+    (many,) = exact.limits_of(schema.build({f"n{i}": pa.int64() for i in range(9)}))
+    assert many.endswith("n0, n1, n2, n3, n4 and 4 more.")

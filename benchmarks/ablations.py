@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import charts
-from pipeline import Release, run
+from pipeline import Made, run
 from scoring import Log, markdown, options, score, write
 
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 
 Variant = dict[str, Any]
 
@@ -59,7 +59,7 @@ COLUMNS = {
     "tvd3": ".4f",
     "disc_auc": ".3f",
     "tstr_auc": ".3f",
-    "done": ".0f",
+    "steps": ".0f",
     "train_cpu": ".1f",
     "cpu": ".0f",
     "runs": ".0f",
@@ -69,37 +69,38 @@ METHODS = ("method", "start", "max_epochs")
 """Settings that have a name of their own in the YAML; the rest go under `training.settings`."""
 
 
-def settings(train: Path, epsilon: float, changes: Variant) -> TableSettings:
+def settings(train: Path, epsilon: float, changes: Variant) -> ReleaseSettings:
     """Return the table's settings with some of the training's changed."""
     named = {k: v for k, v in changes.items() if k in METHODS}
     rest = {k: v for k, v in changes.items() if k not in METHODS}
-    return TableSettings(
+    return ReleaseSettings(
         table="benchmark",
         source=str(train),
         account="benchmark",
         epsilon=epsilon,
         delta=1e-5,
+        reuse_profile=False,
         training={**named, "settings": rest},  # type: ignore[arg-type]
     )
 
 
-def release(asked: Namespace, epsilon: float, changes: Variant, out: Path) -> Release:
+def release(asked: Namespace, epsilon: float, changes: Variant, out: Path) -> Made:
     """Make one release; a warm start begins from the network of a first one, whose own cost is not in its figures."""
-    before = None
-    if changes.get("start") == "warm_start":
-        with tempfile.TemporaryDirectory() as folder:
-            first = run(settings(asked.train, epsilon, {}), Path(folder), Path(folder) / "first.csv")
-            before = first.generator.proposal if first.generator else None
-    # the rows held out stand in for a public table of the same shape
-    public = str(asked.holdout) if changes.get("start") == "public" else None
+    own = settings(asked.train, epsilon, changes)
+    if changes.get("start") == "public":  # the rows held out stand in for a public table of the same shape
+        own.training.public = str(asked.holdout)
     with tempfile.TemporaryDirectory() as folder:
-        return run(settings(asked.train, epsilon, changes), Path(folder), out, previous=before, public=public)
+        if changes.get("start") == "warm_start":
+            run(settings(asked.train, epsilon, {}), Path(folder), Path(folder) / "first.csv")
+        return run(own, Path(folder), out)
 
 
-def figures(made: Release) -> dict[str, Any]:
+def figures(made: Made) -> dict[str, Any]:
     """Return what a release cost: epsilon spent, CPU seconds in all and of training, and its plan."""
-    train = made.steps.get("train")
-    plan = {k: made.facts.get(k) for k in ("noise_multiplier", "steps", "done", "batch", "pairs", "weights")}
+    train = made.steps.get("generator")
+    plan = {
+        k: made.facts.get(k) for k in ("noise_multiplier", "steps_planned", "steps", "sample_rate", "pairs", "weights")
+    }
     return {"spent": made.epsilon, "cpu": made.cpu, "train_cpu": train.cpu if train else 0.0, **plan}
 
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.tabular import rules
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema, build
@@ -87,9 +88,9 @@ def main() -> None:
         kept = timed("drawing, kept to three rules", lambda: made(declared, asked.rows, asked.columns))
         suite = Asked(rules=declared).suite(schema, profile, asked.rows)
         print(f"{len(suite)} expectations on {kept.num_rows:,} rows:")
-        results = timed("imports included", lambda: validate(kept, suite, docs=page))
+        results = timed("imports included", lambda: validate(kept, suite, docs=data_docs.to(page)))
         for _ in range(asked.reps - 1):
-            timed("again", lambda: validate(kept, suite, docs=page))
+            timed("again", lambda: validate(kept, suite, docs=data_docs.to(page)))
         print("failed:", [r.name for r in results if not r.passed] or "none")
 
 

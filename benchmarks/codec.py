@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.orchestration import planning
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.synthesis import allocation
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import measure, nulls, profile_plan, source
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
@@ -44,14 +44,14 @@ class Trip:
 
     def __init__(self, path: Path, folder: Path, cost: Facts, declared: Facts, policy: str = "keep") -> None:
         facts = {"source": str(path), "account": "benchmark", "delta": DELTA, "nulls": policy, **cost}
-        settings = TableSettings(**facts)
+        settings = ReleaseSettings(**facts)
         folder.mkdir(exist_ok=True)
         self.snapshot = source.snapshot(
             source.parse(str(path)), folder / f"{policy}.parquet", declared=declared, nulls=policy
         )
         self.schema: TableSchema = self.snapshot.schema
-        asked = planning.ask(settings, DELTA)
-        self.plan = planning.plan_profile(settings, asked, self.schema, population=self.snapshot.units)
+        asked = allocation.BudgetRequest.of(settings, DELTA)
+        self.plan = allocation.plan_profile(settings, asked, self.schema, population=self.snapshot.units)
         self.folder = folder
 
     def run(self) -> tuple[TableProfile, TableCodec, pa.Table]:

@@ -13,9 +13,6 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from dp_synth_pipeline.orchestration import planning
-from dp_synth_pipeline.orchestration.config import TableSettings
-from dp_synth_pipeline.orchestration.sections import TrainingSettings
 from dp_synth_pipeline.privacy import accountant, filter
 from dp_synth_pipeline.privacy.budget import Budget
 from dp_synth_pipeline.privacy.events import (
@@ -26,6 +23,8 @@ from dp_synth_pipeline.privacy.events import (
     SubsampledGaussian,
     Threshold,
 )
+from dp_synth_pipeline.synthesis import allocation
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings, TrainingSettings
 from dp_synth_pipeline.tabular import schema as schema_lib
 
 Step = tuple[str, Event]
@@ -33,19 +32,19 @@ CODES = 40
 """Codes of each column, which the profile would release; what a step spends does not depend on them."""
 
 
-def steps(settings: TableSettings, schema: schema_lib.TableSchema, rows: int, delta: float) -> Iterator[Step]:
+def steps(settings: ReleaseSettings, schema: schema_lib.TableSchema, rows: int, delta: float) -> Iterator[Step]:
     """Yield the events of one release in the order in which they are performed, each planned after the ones before."""
-    asked, spec = planning.ask(settings, delta), settings.training.spec()
-    profile, budget = planning.plan_profile(settings, asked, schema, population=rows), Budget(settings.epsilon, delta)
+    asked, spec = allocation.BudgetRequest.of(settings, delta), settings.training.spec()
+    profile, budget = allocation.plan_profile(settings, asked, schema, population=rows), Budget(settings.epsilon, delta)
     spent: list[Event] = [*profile.count_events(), *profile.histogram_events(schema)]
     yield from ((_name(e, profile.scale), e) for e in spent)
     if spec.method != "autoregressive":
         codes = [CODES] * len(schema.learned)
-        pairs = planning.marginals(planning.Room(tuple(spent), budget), spec, codes, rows, rows, 1)
+        pairs = allocation.marginals(allocation.RemainingBudget(tuple(spent), budget), spec, codes, rows, rows, 1)
         spent.append(pairs.event)
         yield "marginals", pairs.event
     if spec.method != "marginals":
-        training, looks = planning.training(planning.Room(tuple(spent), budget), spec, rows)
+        training, looks = allocation.training(allocation.RemainingBudget(tuple(spent), budget), spec, rows)
         if looks is not None:
             yield "looks at the loss", looks.event
         yield "training", training.event
@@ -115,7 +114,7 @@ def main() -> None:
     }
     schema = schema_lib.build(storage)
     for epsilon in asked.epsilon:
-        settings = TableSettings(
+        settings = ReleaseSettings(
             table="t",
             source="t.csv",
             account="t",

@@ -1,7 +1,7 @@
-"""One release in process, without Dagster and without a ledger: the same calls in the same order as the assets make.
+"""One release in process, stage by stage as the asset graph runs it, with what each stage took.
 
-A release made here spends exactly what `dp-synth synthesize` spends: its noise comes from the same plans. What is left
-out is what costs no epsilon and changes no row: reservations, checks, reports, publication.
+It is the very release that `dp-synth synthesize` makes, with a ledger and a store of its own. What is left out is what
+costs no epsilon and changes no row: checks, reports, publication.
 """
 
 from __future__ import annotations
@@ -9,27 +9,24 @@ from __future__ import annotations
 import os
 import resource
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
+import pyarrow.parquet as pq
 
-from dp_synth_pipeline.model import generation, initialization, marginals, raking, training
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import capacity
-from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
-from dp_synth_pipeline.orchestration import planning
-from dp_synth_pipeline.orchestration.config import TableSettings
-from dp_synth_pipeline.privacy import accountant, calibration
-from dp_synth_pipeline.privacy.budget import Budget
-from dp_synth_pipeline.privacy.events import Event
-from dp_synth_pipeline.tabular import measure, nulls, sink, source
-from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.model import artifact
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.synthesis import stages
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.store import Store
 
 DELTA = 1e-5
 """Of every benchmark."""
@@ -51,38 +48,31 @@ class Step:
 
 
 @dataclass
-class Release:
+class Made:
     """What one release came to.
 
     Attributes:
         path: the synthetic table.
         rows: rows drawn.
-        steps: what each step took, in order.
-        events: what was spent.
-        generator: what rows were drawn from; its network can start the next release.
-        facts: public facts of the plan.
+        steps: what each stage took, in order.
+        epsilon: of all that ran, by privacy loss distributions, at the delta that thresholds leave.
+        facts: public facts of the stages.
     """
 
     path: Path
     rows: int = 0
     steps: dict[str, Step] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    generator: generation.Generator | None = None
+    epsilon: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def epsilon(self) -> float:
-        """The epsilon of all that ran, by privacy loss distributions, at the delta that thresholds leave."""
-        return accountant.epsilon(self.events, DELTA)
-
-    @property
     def cpu(self) -> float:
-        """CPU seconds of all steps."""
+        """CPU seconds of all stages."""
         return sum(s.cpu for s in self.steps.values())
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measure one step."""
+        """Measure one stage."""
         _forget_peak()
         cpu, wall = time.process_time(), time.perf_counter()
         yield
@@ -105,111 +95,34 @@ def _peak() -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def run(
-    settings: TableSettings,
-    folder: Path,
-    out: Path,
-    *,
-    previous: AutoregressiveNetwork | None = None,
-    public: str | None = None,
-) -> Release:
+def run(settings: ReleaseSettings, folder: Path, out: Path) -> Made:
     """Make one release of `settings.source` and write it to `out`, .csv or .parquet.
 
     Args:
-        folder: an empty folder for the snapshot and the codes: real rows.
-        previous: with `start: warm_start`, the network of an earlier release.
-        public: with `start: public`, a table declared public.
+        folder: for the ledger, the snapshot and the codes: real rows. A second release of a table in one folder may start
+            from the first one's network, by `start: warm_start`.
     """
-    made, spec = Release(out), settings.training.spec()
-    budget, asked = Budget(settings.epsilon, DELTA), planning.ask(settings, DELTA)
-    with made.step("snapshot"):
-        taken = source.snapshot(source.parse(settings.source), folder / "snapshot.parquet", declared=settings.columns)
-    with made.step("count"):
-        population = measure.measure_population(taken.units, planning.plan_profile(settings, asked, taken.schema))
-        plan = planning.plan_profile(settings, asked, taken.schema, population=population)
-        made.events += [*plan.count_events(), *plan.histogram_events(taken.schema)]
-    with made.step("profile"):
-        profile = measure.measure(taken.path, taken.schema, plan, population)
-    with made.step("codec"):
-        codec = TableCodec(taken.schema, profile)
-        whole = nulls.complete(taken.path, taken.schema, profile, folder / "completed.parquet")
-        codec.encode_file(whole, folder / "codes.npy")
-        codes = np.load(folder / "codes.npy", mmap_mode="r")
-    known: np.ndarray | None = None
-    if public is not None:
-        known = _encoded(public, taken.schema, profile, codec, folder)
-    if spec.hidden is None:
-        noise, columns = calibration.gaussian_noise(budget.epsilon, DELTA), len(codec.cardinalities)
-        spec = spec.with_(hidden=capacity(population, noise, columns, spec.embedding))
-    measured = _measure(made, codes, codec, spec, budget, profile)
-    proposal = _learn(made, codes, codec, spec, budget, population, measured, previous, known)
-    tilt = None
-    if measured is not None and spec.rake:
-        with made.step("rake"):
-            tilt = raking.rake(generation.propose(proposal, raking.draws(measured)), measured)
-    made.generator = generation.Generator(proposal, tilt)
-    made.rows = settings.rows or profile.rows
-    with made.step("draw"):
-        drawn = generation.draw(made.generator, made.rows, forbidden=codec.forbidden)
-        _write(codec, taken.schema.arrow_schema(), drawn, out)
-    made.facts |= {"codes": sum(codec.cardinalities), "weights": made.generator.weights}
+    ledger, store, made = Ledger.open(str(folder / "ledger.db")), Store(folder / "store"), Made(out)
+    account, epsilon = settings.charge
+    if account not in {a.name for a in ledger.accounts()}:
+        # Under a declared plan, what a release costs is its epsilon and delta alone.
+        ledger.open_account(account, epsilon=10 * epsilon, delta=10 * DELTA, rule="plan", why="benchmark")
+    run_id = uuid.uuid4().hex
+    release = Release.reserve(settings, ledger, store, key=run_id, run_id=run_id)
+    for stage in stages.of_release(release):
+        with made.step(stage.name):
+            made.facts |= release.run(stage)
+    made.epsilon = accountant.epsilon(release.spent, DELTA)
+    made.rows = made.facts.pop("rows")
+    _write(made.facts.pop("path"), out)
+    generator, _ = artifact.load(release.state.path("generator"))
+    made.facts |= {"codes": sum(release.codec.cardinalities), "weights": generator.weights}
     return made
 
 
-def _encoded(uri: str, schema: Any, profile: Any, codec: TableCodec, folder: Path) -> np.ndarray:
-    found = source.snapshot(source.parse(uri), folder / "public.parquet")
-    whole = nulls.complete(found.path, schema, profile, folder / "public_completed.parquet")
-    codec.encode_file(whole, folder / "public.npy")
-    return np.load(folder / "public.npy")
-
-
-def _measure(
-    made: Release, codes: np.ndarray, codec: TableCodec, spec: GeneratorSpec, budget: Budget, profile: Any
-) -> marginals.Marginals | None:
-    if not Method(spec.method).measures or len(codec.cardinalities) < 2:
-        return None
-    with made.step("marginals"):
-        room = planning.Room(tuple(made.events), budget)
-        plan = planning.marginals(room, spec, codec.cardinalities, profile.population, profile.rows, 1)
-        made.events.append(plan.event)
-        made.facts |= {"pairs": plan.chosen, "noise_per_cell": plan.scale}
-        return marginals.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=profile.rows)
-
-
-def _learn(
-    made: Release,
-    codes: np.ndarray,
-    codec: TableCodec,
-    spec: GeneratorSpec,
-    budget: Budget,
-    population: int,
-    measured: marginals.Marginals | None,
-    previous: AutoregressiveNetwork | None,
-    public: np.ndarray | None,
-) -> AutoregressiveNetwork:
-    trains = Method(spec.method).trains
-    with made.step("begin"):
-        spec = spec if trains else spec.with_(start=Start.MARGINALS)
-        network = initialization.begin(
-            codec.cardinalities, spec, codec.marginals(), measured=measured, previous=previous, public=public
-        )
-    if not trains:
-        return network
-    with made.step("calibrate"):
-        plan, looks = planning.training(planning.Room(tuple(made.events), budget), spec, population)
-        made.events += [] if looks is None else [looks.event]
-        made.facts |= {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps, "batch": plan.expected_batch}
-    with made.step("train"):
-        trained = training.train(codes, codec.cardinalities, plan, spec, network=network, looks=looks)
-    made.events.append(trained.event)
-    made.facts["done"] = trained.event.steps
-    return trained.network
-
-
-def _write(codec: TableCodec, schema: pa.Schema, drawn: Iterator[np.ndarray], out: Path) -> None:
+def _write(drawn: Path, out: Path) -> None:
+    rows: pa.Table = pq.read_table(drawn)
     if out.suffix == ".parquet":
-        sink.write_parquet(codec.decode_stream(drawn), schema, out)
-        return
-    with pc.CSVWriter(out, schema) as file:
-        for batch in codec.decode_stream(drawn):
-            file.write_batch(batch)
+        pq.write_table(rows, out)
+    else:
+        pc.write_csv(rows, out)

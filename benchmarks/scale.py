@@ -59,10 +59,10 @@ def child(source: Path, epochs: int, epsilon: float) -> None:
     import torch
     from pipeline import run
 
-    from dp_synth_pipeline.orchestration.config import TableSettings
+    from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 
     torch.set_num_threads(1)
-    settings = TableSettings(
+    settings = ReleaseSettings(
         table="scale",
         source=str(source),
         account="benchmark",

@@ -23,7 +23,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "SyntheticTable": "dp_synth_pipeline.orchestration.component",
     "build_synthetic_table": "dp_synth_pipeline.orchestration.build",
-    "TableSettings": "dp_synth_pipeline.orchestration.config",
+    "TableSettings": "dp_synth_pipeline.orchestration.settings",
 }
 """Public names that need dagster, imported when asked for."""
 

@@ -1,7 +1,8 @@
-"""What every test may use: hypothesis without deadlines or files, and torch on one thread."""
+"""What every test may use: hypothesis without deadlines or files, Ctrl-C as in a terminal, and torch on one thread."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("house", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell runs in the background; programs inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

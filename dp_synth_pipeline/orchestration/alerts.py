@@ -14,8 +14,9 @@ from typing import Any
 import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
+from dp_synth_pipeline.home import home
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.resources import LedgerResource, home
+from dp_synth_pipeline.orchestration.resources import LedgerResource
 
 AUDIT = "audit"
 """How the name of every check that audits the noise, the sampling or the claim begins."""

@@ -18,7 +18,7 @@ from dagster._utils.schedules import is_valid_cron_string
 from dp_synth_pipeline.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.orchestration.config import TableSettings
+    from dp_synth_pipeline.orchestration.settings import TableSettings
 
 SPENDS = "dp_synth/spends"
 """Tag of the links up to the generator: materializing one may charge an account."""

@@ -5,10 +5,12 @@ Belongs here: assembly. Does not belong here: any decision about privacy, tables
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster_shared.utils.config import discover_config_file
 
 from dp_synth_pipeline.model.spec import Method
 from dp_synth_pipeline.orchestration import lineage, metadata
@@ -17,22 +19,23 @@ from dp_synth_pipeline.orchestration.assets.card import release_card
 from dp_synth_pipeline.orchestration.assets.completed import completed
 from dp_synth_pipeline.orchestration.assets.generator import generator
 from dp_synth_pipeline.orchestration.assets.ingested import ingested
-from dp_synth_pipeline.orchestration.assets.link import HANDLES, key
 from dp_synth_pipeline.orchestration.assets.marginals import marginals
 from dp_synth_pipeline.orchestration.assets.one_run_audit import one_run_audits
 from dp_synth_pipeline.orchestration.assets.profile import profile
 from dp_synth_pipeline.orchestration.assets.published import published
 from dp_synth_pipeline.orchestration.assets.report import quality_report
+from dp_synth_pipeline.orchestration.assets.stage import HANDLES, key
 from dp_synth_pipeline.orchestration.assets.synthetic import synthetic
 from dp_synth_pipeline.orchestration.automation import refuse_eager_spending
 from dp_synth_pipeline.orchestration.checks import checks
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.executors.placing import executor_for, executor_of
 from dp_synth_pipeline.orchestration.io_managers import HandleIOManager
 from dp_synth_pipeline.orchestration.new_data import sensors
 from dp_synth_pipeline.orchestration.preflight import asking
-from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource, ledger_url
+from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, schedules
+from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular.warehouse.address import shown
 
 LINKS = (ingested, profile, completed, marginals, generator, synthetic, published, quality_report, release_card)
@@ -112,6 +115,15 @@ def completed_definitions(tables: dg.Definitions, ledger: str = "") -> dg.Defini
     lacking = {k: v for k, v in resources(ledger).items() if k not in (tables.resources or {})}
     executor = None if tables.executor else executor_for(tables, ledger or ledger_url())
     return refuse_eager_spending(dg.Definitions.merge(tables, dg.Definitions(resources=lacking, executor=executor)))
+
+
+def current_project(ledger: str = "") -> dg.Definitions:
+    """Return the definitions of the Dagster project here, or else of this one, complete with ledger and store."""
+    if discover_config_file(Path.cwd()) is None:
+        return project_definitions()
+    if str(Path.cwd()) not in sys.path:  # as `dagster` and `dg` do
+        sys.path.insert(0, str(Path.cwd()))
+    return completed_definitions(dg.load_from_defs_folder(path_within_project=Path.cwd()), ledger)
 
 
 def _price(settings: TableSettings) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.orchestration import progress
-from dp_synth_pipeline.orchestration.assets.handles import load
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.executors.compute import op_tags, pool_of
 from dp_synth_pipeline.orchestration.failures import reported
-from dp_synth_pipeline.orchestration.partitions import part
+from dp_synth_pipeline.orchestration.progress import DagsterProgress
 from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.synthesis.blocks import part
+from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.tabular import rules, sink
 from dp_synth_pipeline.tabular.profile import TableProfile
 from dp_synth_pipeline.validation.asked import Asked
@@ -46,20 +46,19 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
         can_subset=True,
     )
     def _checks(context: dg.AssetCheckExecutionContext, synthetic: dict, store: StoreResource):
+        from dp_synth_pipeline.reporting import data_docs
         from dp_synth_pipeline.validation.expectations import suite_json
         from dp_synth_pipeline.validation.run import validate
 
         with reported("checks"):
-            refresh = load(synthetic)
-            shown = progress.REPORTER.get()
-            if shown is not None:
-                shown(f"{settings.name}: checks", 0, 1, "")
-            profile = TableProfile.from_json(refresh.path("profile").read_text())
-            suite = wanted.suite(refresh.table_schema(), profile, int((refresh.facts or {})["asked_rows"]))
-            folder = store.get().releasable(part(settings, refresh.partitions).folder)
+            state = RunState.from_dict(synthetic)
+            DagsterProgress(context).report(f"{settings.name}: checks", 0, 1)
+            profile = TableProfile.from_json(state.path("profile").read_text(encoding="utf-8"))
+            suite = wanted.suite(state.table_schema(), profile, state.facts.asked_rows or 0)
+            folder = store.get().releasable(part(settings, state.partitions).folder)
             page = folder / DATA_DOCS
             with sink.replacing(page) as partial:
-                results = validate(refresh.path("synthetic"), suite, docs=partial)
+                results = validate(state.path("synthetic"), suite, docs=data_docs.to(partial))
             sink.write_text(json.dumps([asdict(r) for r in results], indent=1, default=str), folder / "checks.json")
             sink.write_text(suite_json(suite), folder / "suite.json")
         # A run of some checks alone still writes about all of them, so that the files never tell half.

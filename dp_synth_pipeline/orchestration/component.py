@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import dagster as dg
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.build import build_synthetic_table
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.mistakes import explain
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 TEMPLATE = """type: dp_synth_pipeline.SyntheticTable
 attributes:
@@ -50,8 +51,32 @@ class SyntheticTableScaffolder(dg.Scaffolder):
         (request.target_path / "defs.yaml").write_text(TEMPLATE.format(name=request.target_path.name))
 
 
+_TWINS: dict[type[BaseModel], type[BaseModel]] = {}
+
+
+def _resolvable(annotation: Any) -> Any:
+    """Return a field's type with each section in it replaced by a twin that Dagster can resolve, templates included."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if annotation not in _TWINS:
+            fields = {name: (_resolvable(f.annotation), f) for name, f in annotation.model_fields.items()}
+            base: Any = create_model(annotation.__name__, __base__=annotation, **fields)  # type: ignore[call-overload]
+            kept = {"__module__": __name__, "__doc__": annotation.__doc__}
+            _TWINS[annotation] = type(annotation.__name__, (base, dg.Resolvable), kept)
+        return _TWINS[annotation]
+    if get_origin(annotation) in (Union, UnionType):
+        return Union[tuple(map(_resolvable, get_args(annotation)))]  # noqa: UP007: of a list that is known only now
+    return annotation
+
+
+_Fields: Any = create_model(
+    "_Fields",
+    __base__=TableSettings,
+    **{name: (_resolvable(f.annotation), f) for name, f in TableSettings.model_fields.items()},  # type: ignore[call-overload]
+)
+
+
 @dg.scaffold_with(SyntheticTableScaffolder)
-class SyntheticTable(dg.Component, TableSettings):
+class SyntheticTable(dg.Component, _Fields, dg.Resolvable):
     """A differentially private synthetic copy of one table, refreshed under a privacy account that refuses to be overspent.
 
     Materializing the table's assets reads its source, spends at most `epsilon` of `account`, checks what it drew and

@@ -11,8 +11,8 @@ import dagster as dg
 
 from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.assets.link import key
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.assets.stage import key
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 HEAD = "ledger_head"
 CHARGING = ("ingested", "generator")

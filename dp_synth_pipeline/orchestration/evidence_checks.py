@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.validation.evidence import Evidence
-
-LET_OUT = "Whether distances and attacks on real rows warned is in the run's event log: a bit each, without noise."
-"""What the release card says."""
 
 CHECKS = {
     "evidence_closeness": "no more synthetic rows lie on or near rows learnt from than near a holdout",

@@ -16,10 +16,12 @@ import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Account, Ask, Ledger
-from dp_synth_pipeline.orchestration import partitions, planning
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.preflight import ASKS, asked_of
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, due, ticks
+from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.synthesis import blocks
+from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE, BudgetRequest
 
 LEAST = 1e-3
 """No smaller epsilon is worth naming."""
@@ -47,7 +49,7 @@ class Scheduled:
     @property
     def in_blocks(self) -> bool:
         """Whether each refresh is charged to the block that it reads."""
-        return self.settings is not None and partitions.charges_blocks(self.settings)
+        return self.settings is not None and self.settings.charges_blocks
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,14 @@ def dues(account: Account, known: Iterable[Scheduled], until: datetime) -> list[
     for one in known:
         cut = None if one.settings is None else one.settings.partitions
         if one.settings is None or cut is None:
-            ask = Ask(one.epsilon, account.delta, account.delta * planning.THRESHOLD_SHARE)
+            ask = Ask(one.epsilon, account.delta, account.delta * THRESHOLD_SHARE)
             found += [Due(at, one.table, "", ask) for at in ticks([one.cron], until)]
             continue
-        ask, parts = Ask(**asdict(planning.ask(one.settings, account.delta))), partitions.definition(cut)
+        ask, parts = Ask(**asdict(BudgetRequest.of(one.settings, account.delta))), partitions.definition(cut)
         for at in ticks([one.cron], until):
             for key in due(parts, at):
-                blocks = (partitions.block(cut, key),) if one.in_blocks else ()
-                found.append(Due(at, one.table, key, replace(ask, blocks=blocks)))
+                charged = (blocks.block(cut, key),) if one.in_blocks else ()
+                found.append(Due(at, one.table, key, replace(ask, blocks=charged)))
     return sorted(found, key=lambda d: d.at)
 
 
@@ -187,7 +189,7 @@ def sound(ledger: Ledger, one: Scheduled) -> str:
     if one.settings is None or not one.in_blocks:
         return ""
     try:
-        partitions.require_blocks(ledger, one.settings)
+        blocks.require_blocks(ledger, one.settings)
     except InvalidInput as error:
         return str(error)
     return ""

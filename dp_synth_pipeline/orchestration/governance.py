@@ -15,13 +15,15 @@ import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, Release
-from dp_synth_pipeline.orchestration import forecasts, statements, unprotected, verification
+from dp_synth_pipeline.orchestration import forecasts
 from dp_synth_pipeline.orchestration import lineage as lineages
-from dp_synth_pipeline.orchestration.config import SUFFIX
 from dp_synth_pipeline.orchestration.lineage import Lineage
-from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy.budget import level
-from dp_synth_pipeline.validation.card import ReleaseCard, from_json
+from dp_synth_pipeline.reporting import card_verification, statements
+from dp_synth_pipeline.reporting.card import ReleaseCard, from_json
+from dp_synth_pipeline.synthesis import no_protection
+from dp_synth_pipeline.synthesis.settings import SUFFIX
+from dp_synth_pipeline.synthesis.store import Store
 
 FORMAT = "dp-synth/governance/1"
 
@@ -173,7 +175,7 @@ def _table(name: str, ledger: Ledger, store: Store, graph: Lineage) -> dict[str,
     card = cards[-1][0] if cards else None
     settled = [r for r in ledger.releases() if r.table == name and r.released]
     newest = settled[-1].fingerprint if settled else None
-    public = any(r.table == name for r in unprotected.releases(store))
+    public = any(r.table == name for r in no_protection.releases(store))
     return {
         "table": name,
         "guarantee": "none" if public and not settled else "dp",
@@ -194,7 +196,7 @@ def _cards(store: Store, name: str) -> dict[Path, str]:
     """Return the newest cards of a table by path: its one, or one for each partition that was refreshed."""
     folder = store.root / "releasable" / name
     places = [*folder.glob("release_card.json"), *sorted(folder.glob("partition=*/release_card.json"))]
-    return {path: verification.read(path) for path in places}
+    return {path: card_verification.read(path) for path in places}
 
 
 def _said(card: ReleaseCard, path: Path) -> dict[str, Any]:
@@ -221,14 +223,14 @@ def _card(text: str) -> ReleaseCard | None:
 def _problems(text: str, ledger: Ledger) -> list[str]:
     """Return the claims of a card that the ledger does not bear out; the chain itself is verified once, elsewhere."""
     try:
-        return [f"{c.what}: {c.note}".removesuffix(": ") for c in verification.claims(text, ledger) if not c.holds]
+        return [f"{c.what}: {c.note}".removesuffix(": ") for c in card_verification.claims(text, ledger) if not c.holds]
     except InvalidInput as error:
         return [str(error)]
 
 
 def _released(ledger: Ledger, store: Store) -> set[str]:
     """Return the tables that were released, with a guarantee or without."""
-    public = {r.table for r in unprotected.releases(store) if r.state == "settled"}
+    public = {r.table for r in no_protection.releases(store) if r.state == "settled"}
     return public | {r.table for r in ledger.releases() if r.released and not r.table.endswith(SUFFIX)}
 
 

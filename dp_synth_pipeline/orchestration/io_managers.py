@@ -13,9 +13,10 @@ from dagster._core.storage.tags import (
     PARTITION_NAME_TAG,
 )
 
-from dp_synth_pipeline.orchestration.partitions import folded_label
-from dp_synth_pipeline.orchestration.resources import HANDLES_FOLDER, StoreResource
-from dp_synth_pipeline.orchestration.restricted import private
+from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.synthesis.blocks import folded_label
+from dp_synth_pipeline.synthesis.retention import private
+from dp_synth_pipeline.synthesis.store import HANDLES_FOLDER
 
 KEPT_RUNS = 20
 """Runs whose own handles are kept beside the latest ones."""

@@ -15,11 +15,12 @@ import dagster as dg
 from filelock import FileLock, Timeout
 
 from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.home import home
 from dp_synth_pipeline.ledger import Ledger, Release
-from dp_synth_pipeline.orchestration import unprotected
-from dp_synth_pipeline.orchestration.resources import Store, home
-from dp_synth_pipeline.orchestration.restricted import partition_of
-from dp_synth_pipeline.orchestration.unprotected import Unprotected
+from dp_synth_pipeline.synthesis import no_protection
+from dp_synth_pipeline.synthesis.no_protection import Unprotected
+from dp_synth_pipeline.synthesis.retention import partition_of
+from dp_synth_pipeline.synthesis.store import Store
 
 HOST, LOCK = "dp_synth/host", "dp_synth/lock"
 """Run tags: the machine whose command line runs it, in its own process; and the lock that this process holds."""
@@ -104,7 +105,7 @@ def only_refresh(
 
 def _releases(ledger: Ledger, store: Store, table: str) -> Iterable[Release | Unprotected]:
     paid = [r for r in ledger.releases() if r.table == table and r.state != "voided"]
-    free = [r for r in unprotected.releases(store) if r.table == table and r.state != "voided"]
+    free = [r for r in no_protection.releases(store) if r.table == table and r.state != "voided"]
     return [*paid[-RECENT:], *free[-RECENT:]]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import dagster as dg
 
 from dp_synth_pipeline.ledger import Entry, Release
-from dp_synth_pipeline.orchestration.unprotected import Unprotected
+from dp_synth_pipeline.reporting.burndown import drawing, layout
+from dp_synth_pipeline.reporting.templates import markdown
+from dp_synth_pipeline.synthesis.no_protection import Unprotected
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.validation.burndown import drawing, layout
-from dp_synth_pipeline.validation.templates import markdown
 
 RESTRICTED = "restricted"
 """Looks at real rows; never leaves."""
@@ -67,7 +67,7 @@ def cost(release: Release | Unprotected, entries: Sequence[Entry] = ()) -> dict[
     """What a release costs, who paid and by which entries of the ledger; or that it promises nothing, and who says so."""
     if isinstance(release, Unprotected):
         return {
-            "guarantee": release.told,
+            "guarantee": release.notice,
             "release": release.id,
             "run_id": release.run_id,
             "code_version": release.code_version,

@@ -13,8 +13,7 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from dp_synth_pipeline.orchestration.config import TableSettings
-from dp_synth_pipeline.orchestration.sections import duration
+from dp_synth_pipeline.orchestration.settings import TableSettings, duration
 
 
 def sensors(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> list[dg.SensorDefinition]:

@@ -11,8 +11,10 @@ from dagster._core.storage.tags import BACKFILL_ID_TAG
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration import partitions, planning
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration import partitions
+from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.synthesis import blocks
+from dp_synth_pipeline.synthesis.allocation import BudgetRequest
 
 ASKS = "dp_synth/asks"
 """Metadata of a partitioned table's job: what one of its refreshes asks of which account. Declared, so public."""
@@ -64,11 +66,11 @@ def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> P
         left = next((p.times - p.used for p in ledger.plans(account.name) if p.name == settings.plan), 0)
         uses = 1 if cut.backfill == "single_run" else len(keys)
         return Preflight(tuple(keys), tuple(i < left or uses <= left for i in range(len(keys))))
-    asked = asdict(planning.ask(settings, account.delta))
-    if partitions.charges_blocks(settings):
+    asked = asdict(BudgetRequest.of(settings, account.delta))
+    if settings.charges_blocks:
         # Over blocks, one release over all of them takes of each what a release over it alone would.
-        partitions.require_blocks(ledger, settings)
-        each: list[tuple[str, ...]] = [(partitions.block(cut, k),) for k in keys]
+        blocks.require_blocks(ledger, settings)
+        each: list[tuple[str, ...]] = [(blocks.block(cut, k),) for k in keys]
     else:
         each = [()] if cut.backfill == "single_run" else [() for _ in keys]
     fits = ledger.admitted(account.name, **asked, each=each)
@@ -134,3 +136,53 @@ def _targets(context: dg.AssetExecutionContext, backfill_id: str, definition: dg
     subset = data.get_target_partitions_subset(context.asset_key)
     wanted = set() if subset is None else set(subset.get_partition_keys())
     return [k for k in definition.get_partition_keys() if k in wanted]
+
+
+def asking_table(definitions: dg.Definitions, table: str) -> TableSettings:
+    """Return what one partitioned table of a project asks of its account.
+
+    Raises:
+        InvalidInput: if the project has no such table, or no account pays for its partitions.
+    """
+    name = f"{table}_refresh"
+    known = sorted(j.name.removesuffix("_refresh") for j in definitions.jobs or () if j.name.endswith("_refresh"))
+    if table not in known:
+        raise InvalidInput(f"this project has no table {table!r}; it has: {', '.join(known) or 'none'}.")
+    return asked_of(definitions.resolve_job_def(name).metadata, table)
+
+
+def chosen(settings: TableSettings, wanted: str) -> list[str]:
+    """Return the partitions that a person named, in their own order.
+
+    Raises:
+        InvalidInput: if the table has no such partition, or none yet.
+    """
+    if settings.partitions is None:
+        return []
+    known = list(partitions.definition(settings.partitions).get_partition_keys())
+    first, mark, last = wanted.partition("..")
+    named = [first, last] if mark else [k.strip() for k in wanted.split(",") if k.strip()]
+    unknown = [k for k in named if k not in known]
+    if unknown or not known:
+        have = f"it has {known[0]} to {known[-1]}" if known else "its first window is not over yet"
+        raise InvalidInput(
+            f"--partitions: {settings.name} has no partition {unknown[0] if unknown else 'yet'!r}; {have}."
+        )
+    if mark:
+        return known[known.index(first) : known.index(last) + 1]
+    return [k for k in known if k in named] if named else known
+
+
+def runs(settings: TableSettings, keys: list[str]) -> list[list[str]]:
+    """Return the partitions of each run: one, or under single_run all that adjoin one another."""
+    cut = settings.partitions
+    if cut is None or cut.backfill == "multi_run":
+        return [[k] for k in keys]
+    known = list(partitions.definition(cut).get_partition_keys())
+    found: list[list[str]] = []
+    for key in keys:
+        if found and known.index(key) == known.index(found[-1][-1]) + 1:
+            found[-1].append(key)
+        else:
+            found.append([key])
+    return found

@@ -13,44 +13,28 @@ Reporter = Callable[[str, int, int, str], None]
 REPORTER: ContextVar[Reporter | None] = ContextVar("REPORTER", default=None)
 
 
-def reporter(context: dg.AssetExecutionContext, stage: str) -> Callable[..., None]:
-    """Return a callback for one stage that reports every tenth of the way."""
-    shown = REPORTER.get()
-    last = -1
+class DagsterProgress:
+    """Tells the run's log of every tenth of the way, and the command line's display, if there is one, of every part."""
 
-    def report(done: int, total: int, note: str = "") -> None:
-        nonlocal last
-        if shown is not None:
-            shown(stage, done, total, note)
+    def __init__(self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> None:
+        self._context, self._shown = context, REPORTER.get()
+        self._tenths: dict[str, int] = {}
+
+    def report(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Take note that `done` of `total` parts of a stage are done."""
+        if self._shown is not None:
+            self._shown(stage, done, total, note)
         tenth = 10 * done // max(total, 1)
-        if tenth > last:
-            last = tenth
-            context.log.info(f"{stage}: {done:,} of {total:,}{', ' if note else ''}{note}")
+        if tenth > self._tenths.get(stage, -1):
+            self._tenths[stage] = tenth
+            self._context.log.info(f"{stage}: {done:,} of {total:,}{', ' if note else ''}{note}")
 
-    return report
+    def log(self, message: str) -> None:
+        """Take note of a decision."""
+        self._context.log.info(message)
 
-
-def with_epsilon(report: Callable[..., None], epsilon: Callable[[int], float]) -> Callable[[int, int], None]:
-    """Add to a callback what was spent when so many steps are done, worked out every tenth of the way."""
-    said, note = -1, ""
-
-    def told(done: int, steps: int) -> None:
-        nonlocal said, note
-        if done and 10 * done // steps > said:
-            said = 10 * done // steps
-            note = f"epsilon so far {epsilon(done):.3g}"
-        report(done, steps, note)
-
-    return told
-
-
-def waiting(context: dg.AssetExecutionContext, stage: str) -> Callable[[str], None]:
-    """Return a callback that says, on the terminal and in the log, what a stage waits for."""
-    shown = REPORTER.get()
-
-    def told(why: str) -> None:
-        context.log.warning(f"{stage} {why}.")
-        if shown is not None:
-            shown(stage, 0, 1, why)
-
-    return told
+    def wait(self, stage: str, why: str) -> None:
+        """Say, on the terminal and in the log, what a stage waits for."""
+        self._context.log.warning(f"{stage} {why}.")
+        if self._shown is not None:
+            self._shown(stage, 0, 1, why)

@@ -9,8 +9,8 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._utils.schedules import schedule_execution_time_iterator
 
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.partitions import definition
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 ACCOUNT, EPSILON = "dp_synth/account", "dp_synth/epsilon"
 """Tags by which a forecast knows what one tick of a schedule asks for."""

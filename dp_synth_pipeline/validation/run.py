@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.kinds import is_length
 from dp_synth_pipeline.validation.checks import Check, CheckResult
 from dp_synth_pipeline.validation.custom import expectation_class
-from dp_synth_pipeline.validation.docs import render_docs
 from dp_synth_pipeline.validation.expectations import STORAGE_EXPECTATION
 from dp_synth_pipeline.validation.own import columns_of
 
@@ -33,7 +32,7 @@ TEMPORAL_KWARGS = ("min_value", "max_value")
 
 
 def validate(
-    table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check], *, docs: Path | None = None
+    table: pd.DataFrame | pa.Table | str | Path, checks: Sequence[Check], *, docs: Callable[[Any], None] | None = None
 ) -> list[CheckResult]:
     """Return one result per check, in the order of `checks`; a check that cannot be evaluated has failed.
 
@@ -42,7 +41,7 @@ def validate(
             for the first two. A DataFrame cannot hold some of them, so there a column counts as being of the expected
             type if it casts to that type without loss.
         checks: as `suite_for` and `asked.Asked.suite` return them.
-        docs: where to write Great Expectations' Data Docs of this validation, one page that needs no network.
+        docs: called with Great Expectations' own result, for whoever makes a page of it.
 
     Raises:
         InvalidInput: if two checks have one name, or an expectation is unknown to Great Expectations.
@@ -119,7 +118,7 @@ def _silence() -> Iterator[None]:
 
 
 def _run(
-    frame: pd.DataFrame, storage: pa.Schema, checks: Sequence[Check], docs: Path | None = None
+    frame: pd.DataFrame, storage: pa.Schema, checks: Sequence[Check], docs: Callable[[Any], None] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return, per check name, Great Expectations' verdict, figures and exception name."""
     import great_expectations as gx
@@ -143,7 +142,7 @@ def _run(
         if config is not None:
             results[config.meta["check"]] = {"passed": bool(r.success), "figures": r.result, "error": r.exception_info}
     if docs is not None:
-        docs.write_text(render_docs(outcome), encoding="utf-8")
+        docs(outcome)
     return results
 
 

@@ -35,7 +35,7 @@ LIGHT = {
     "model.mixture.COMPONENTS": 20,
     "model.raking.STEPS": 5,
     "model.descent.CHUNK": 10,
-    "orchestration.headline.DRAWS": 1_000,
+    "synthesis.mechanisms.accuracy.DRAWS": 1_000,
     "validation.charged.ROWS": 1 << 9,
     "validation.learners.FEWEST_ROWS": 1 << 30,
 }
@@ -326,7 +326,7 @@ def _in_fork(work: Callable[[int], int], printed: Path) -> tuple[int, int]:
 def _command(request: dict[str, Any], tell: int) -> int:
     """Run the command line in this fork, with its points wrapped."""
     os.environ.update(request["environment"])
-    from dp_synth_pipeline.orchestration import cli
+    from dp_synth_pipeline import cli
 
     def come(point: str) -> None:
         if request["mode"] == "kill" and point == request["kill"]:
@@ -354,7 +354,7 @@ def _ledger(request: dict[str, Any], tell: int) -> int:
     """Tell what the ledger holds, after verifying it."""
     os.environ.update(request["environment"])
     from dp_synth_pipeline.ledger import Ledger
-    from dp_synth_pipeline.orchestration.resources import ledger_url
+    from dp_synth_pipeline.synthesis.store import ledger_url
 
     book = Ledger.open(ledger_url())
     book.verify()

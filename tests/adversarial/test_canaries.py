@@ -179,7 +179,7 @@ PLACES = [
     ("dp_synth_pipeline.tabular.codec.TableCodec", "decode"),
     ("dp_synth_pipeline.validation.run", "validate"),
     ("dp_synth_pipeline.validation.fidelity", "compare"),
-    ("dp_synth_pipeline.validation.card", "render_card"),
+    ("dp_synth_pipeline.reporting.card", "render_card"),
 ]
 ERRORS = {
     "pandas": lambda: pd.to_datetime(pd.Series([WORD])),
@@ -211,7 +211,7 @@ def test_a_library_that_fails_anywhere_in_the_chain_quotes_nothing_in_the_event_
 
 DEFINITIONS = """
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.tabular import nulls
 
 def broken(*args, **kwargs):

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,21 @@ import pyarrow as pa
 import pytest
 import torch
 
-from dp_synth_pipeline.model import generation, initialization, marginals, training
+from dp_synth_pipeline.model import generation, initialization, marginals
 from dp_synth_pipeline.model.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.spec import GeneratorSpec
-from dp_synth_pipeline.orchestration import planning
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
+from dp_synth_pipeline.synthesis.allocation import Declared
+from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
+from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
+from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
+from dp_synth_pipeline.synthesis.mechanisms.training import Training
+from dp_synth_pipeline.synthesis.protection import LedgerProtection
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
+from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import measure, nulls
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
@@ -45,7 +55,7 @@ DECLARED: dict[str, Any] = {
     "paid": {"lower": 1, "upper": 4096, "decimals": 2},
 }
 SPEC = GeneratorSpec(hidden=3, embedding=2, optimizer="sgd", learning_rate=0.05, averaging=0.0)
-SETTINGS = TableSettings(table="people", source="people.parquet", account="people", epsilon=3.0)
+SETTINGS = ReleaseSettings(table="people", source="people.parquet", account="people", epsilon=3.0)
 MARGINALS, TRAINING = Gaussian(3.0), SubsampledGaussian(2.0, 0.5, 3)
 
 
@@ -100,23 +110,45 @@ def claim(events: tuple[Event, ...]) -> Claim:
     return Claim.of(events, (0.001, 0.05, 0.2, 0.35, 0.5), fixed=True)
 
 
+class Paid(LedgerProtection):
+    """A use of a declared plan that is paid for already: this is about what is released, not about who pays."""
+
+    def __init__(self, events: tuple[Event, ...]) -> None:
+        self.settings, self._events = SETTINGS, events
+
+    def record(self, release_id: str) -> Any:
+        return SimpleNamespace(state="started", relation="add-remove", run_id="run")
+
+    def allocation(self, release_id: str) -> Declared:
+        return Declared(SETTINGS, ReleasePlan.of(self._events), 3.0, 1e-5)
+
+    def charge(self, release_id: str, mechanism: str, events: Any, key: str | None = None) -> None:
+        return None
+
+    def entries(self, release_id: str) -> tuple[()]:
+        return ()
+
+
 def release(side: Side, events: tuple[Event, ...]) -> list[float]:
-    """Run every link once, and return the scores of what it released."""
-    schema = side.snapshot.schema
-    plan = planning.declared_profile(SETTINGS, events)
-    population = measure.measure_population(side.snapshot.units, plan)
-    profile = measure.measure(side.snapshot.path, schema, plan, population)
-    codec = TableCodec(schema, profile)
-    completed = side.complete(profile)
-    codes, units = codec.encode_file(completed, completed.with_name("codes.npy"))
-    pairs = planning.declared_marginals(codec.cardinalities, profile.rows, events, 1)
-    assert pairs is not None
-    measured = marginals.measure(codes, codec.cardinalities, codec.marginals(), pairs, rows=profile.rows)
+    """Run every mechanism once, as the stages of a release do, and return the scores of what it released."""
+    snapshot, schema = side.snapshot, side.snapshot.schema
+    state = RunState("release", dump_schema(schema), units=snapshot.units).with_(snapshot=snapshot.path)
+    made = Release(SETTINGS, Paid(events), Store(snapshot.path.parent), state)
+    population = RowCount().perform(made)
+    assert population is not None
+    profile = Profile(population).perform(made)
+    assert profile is not None
+    codec, completed = TableCodec(schema, profile), side.complete(profile)
+    completed.with_name("encoded").unlink(missing_ok=True)  # the codes of the run before
+    file = completed.with_name("profile.json")
+    file.write_text(profile.to_json())
+    made.state = made.state.with_(completed=completed, profile=file)
+    measured = Marginals(codec, profile).perform(made)
+    assert measured is not None
     # Fitting and raking to the measured pairs are post-processing, and slow; the attacker sees the pairs themselves.
     network = initialization.begin(codec.cardinalities, SPEC, codec.marginals())
     grads, first = gradient(network, codec, schema), [p.detach().clone() for p in network.parameters()]
-    plan = planning.declared_training(population, events)
-    trained = training.train(codes, codec.cardinalities, plan, SPEC, units=units, network=network).network
+    trained, _ = Training.of(made, codec, SPEC, population).train(network)
     moves = zip(grads, trained.parameters(), first, strict=True)
     along = sum(((after.detach() - before) * g).sum() for g, after, before in moves)
     drawn = list(generation.draw(generation.Generator(trained), profile.rows, forbidden=codec.forbidden))

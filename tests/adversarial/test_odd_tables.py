@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration import reuse
+from dp_synth_pipeline.synthesis import profile_cache
 from dp_synth_pipeline.tabular import source
 from dp_synth_pipeline.tabular.kinds import Kind, format_storage, kind_of
 from dp_synth_pipeline.tabular.profile import TableProfile
@@ -86,7 +86,9 @@ def released(case: Case, address: str, out: Path, folder: Path) -> None:
         made.column(name).validate(full=True)
     if case.spelling == "csv":
         return
-    profile = TableProfile.from_json(next((folder / "home" / "store" / "releasable").rglob(reuse.PROFILE)).read_text())
+    profile = TableProfile.from_json(
+        next((folder / "home" / "store" / "releasable").rglob(profile_cache.PROFILE)).read_text()
+    )
     for facts in profile.columns:
         before, after = (set(_plain(t.column(facts.name))) - {None} for t in (case.table, made))
         both = facts.kind is Kind.BOOLEAN  # whose two names are public, whatever the source holds

@@ -9,7 +9,11 @@ import pandas as pd
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
-from dp_synth_pipeline.orchestration.assets.published import require_settled
+from dp_synth_pipeline.synthesis.protection import LedgerProtection
+from dp_synth_pipeline.synthesis.publication import require_settled
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.conftest import failure, lent, steps
 from tests.unit.ledger.stores import new_store
 
@@ -84,7 +88,9 @@ def test_18_nothing_is_published_that_no_settled_release_paid_for(bench):
         "people", key="k", epsilon=1.0, delta=1e-5, own_delta=1e-8, table="people", run_id="r", code_version="c"
     )
     with pytest.raises(ReleaseStateError, match="not settled"):
-        require_settled(bench.ledger, open_release.id)
+        settings = bench.settings()
+        protection = LedgerProtection(settings, bench.ledger)
+        require_settled(Release(settings, protection, Store(bench.store), RunState(open_release.id)))
     assert bench.refresh(epsilon=1.0).success
     handles = bench.store / "restricted/people"
     forged = json.loads((handles / "synthetic.json").read_text()) | {"release": open_release.id}

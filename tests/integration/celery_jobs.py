@@ -11,9 +11,9 @@ import dagster as dg
 
 from dp_synth_pipeline.model import training
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.orchestration.executors.placing import executor_of
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 FOLDER = Path(os.environ["CELERY_FOLDER"])
 QUEUE = json.loads(os.environ["CELERY_QUEUE"])

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dp_synth_pipeline import cli
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration import cli
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 ROWS = 600
 

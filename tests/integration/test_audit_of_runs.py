@@ -12,14 +12,15 @@ import pytest
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 from typer.testing import CliRunner
 
+from dp_synth_pipeline import cli
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model import descent
 from dp_synth_pipeline.model.clipping import OnePassClipping
 from dp_synth_pipeline.model.sampling import PoissonSampler
-from dp_synth_pipeline.orchestration import cli, restricted
-from dp_synth_pipeline.orchestration.cli import running
+from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.privacy.audit import NAMES
+from dp_synth_pipeline.synthesis import retention
 from tests.integration.conftest import failure, steps
 
 Patch = pytest.MonkeyPatch
@@ -108,8 +109,8 @@ def assert_ended_and_charged(bench, told: str) -> None:
 def test_a_failed_audit_is_told_as_such_and_no_later_attempt_goes_on_with_its_training(bench, monkeypatch: Patch):
     half_the_noise(monkeypatch)
     result = bench.refresh(**QUICK)
-    assert "Release" in running._outcome(result).message
-    assert "audit_noise" in running._outcome(result).message
+    assert "Release" in in_process._outcome(result).message
+    assert "audit_noise" in in_process._outcome(result).message
     monkeypatch.undo()
     (release,) = bench.ledger.releases("people")
     head = bench.ledger.head()
@@ -118,7 +119,7 @@ def test_a_failed_audit_is_told_as_such_and_no_later_attempt_goes_on_with_its_tr
     assert "a new release is a new charge" in failure(again).user_failure_data.description
     assert bench.ledger.head() == head
     assert (bench.store / "restricted/people" / release.id / "snapshot.parquet").exists()
-    assert restricted.purge(StoreResource(root=str(bench.store)).get(), bench.ledger, "people")
+    assert retention.purge(StoreResource(root=str(bench.store)).get(), bench.ledger, "people")
     assert not (bench.store / "restricted/people" / release.id).exists(), "its real rows may go"
     assert bench.refresh(**QUICK).success
 

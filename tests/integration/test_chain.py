@@ -232,12 +232,12 @@ def test_nothing_private_reaches_the_event_log_or_the_releasable_store(bench):
 
 
 def test_two_runs_of_one_table_do_not_mix_their_handles(bench):
-    from dp_synth_pipeline.orchestration.assets.handles import load
+    from dp_synth_pipeline.synthesis.run_state import RunState
 
     first, second = bench.refresh(epsilon=1.0), bench.refresh(epsilon=1.0)
     handles = bench.store / "restricted" / "people" / "handles"
     releases = {
-        run.run_id: load(json.loads((handles / run.run_id / "generator.json").read_text())).release
+        run.run_id: RunState.from_dict(json.loads((handles / run.run_id / "generator.json").read_text())).release
         for run in (first, second)
     }
     assert releases == {r.run_id: r.id for r in bench.ledger.releases("people")}

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dp_synth_pipeline.orchestration import reuse
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
+from dp_synth_pipeline.synthesis import profile_cache
 from dp_synth_pipeline.tabular import profile_plan
 from dp_synth_pipeline.tabular.profile import TableProfile
 from tests.integration.conftest import failure, people
@@ -30,7 +30,7 @@ def looks(bench, release) -> list[int]:
 
 
 def kept(bench) -> TableProfile:
-    return TableProfile.from_json((bench.store / "releasable/people" / reuse.PROFILE).read_text())
+    return TableProfile.from_json((bench.store / "releasable/people" / profile_cache.PROFILE).read_text())
 
 
 def test_many_towns_are_named_charged_once_and_covered_by_a_plan_of_what_ran(towns):

@@ -14,7 +14,7 @@ import pytest
 
 from dp_synth_pipeline.ledger import journal
 from dp_synth_pipeline.model import descent, generation, marginals
-from dp_synth_pipeline.orchestration.cli import running
+from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.resources import LedgerResource
 from dp_synth_pipeline.tabular import measure
 from dp_synth_pipeline.validation import run
@@ -210,7 +210,7 @@ def test_whoever_opens_or_shows_an_account_is_told_where_its_ledger_lies(shell):
 
 
 def test_a_failure_without_words_of_ours_is_withheld_and_is_no_traceback(shell, monkeypatch):
-    monkeypatch.setattr("dp_synth_pipeline.orchestration.cli.answers.show", lambda *_: {}["CANARY"])
+    monkeypatch.setattr("dp_synth_pipeline.cli.answers.show", lambda *_: {}["CANARY"])
     done = shell("ledger", "show")
     assert (done.code, "CANARY" in done.text, "Traceback" in done.text) == (1, False, False)
     assert "unexpected KeyError" in done.text
@@ -304,7 +304,7 @@ def test_steps_start_no_process_that_copies_what_they_print(tmp_path, monkeypatc
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     if own:
         write(tmp_path / "dagster.yaml", "telemetry: {enabled: true}", "nux: {enabled: false}")
-    with running.instance() as made:
+    with in_process.instance() as made:
         assert type(made.compute_log_manager).__name__ == "NoOpComputeLogManager"
         assert made.telemetry_enabled is own
         assert made.nux_enabled is not own
@@ -369,11 +369,11 @@ def test_an_interruption_before_the_first_step_is_one_and_charges_nothing(shell,
 def test_ctrl_c_ends_the_demo_before_its_next_table_is_paid_for(shell, monkeypatch):
     ran = []
 
-    def refresh(definitions, table, console):
+    def refresh(definitions, table, report):
         ran.append(table)
-        return running.Outcome("", running.STOPPED, "interrupted.")
+        return in_process.Outcome("", in_process.STOPPED, "interrupted.")
 
-    monkeypatch.setattr(running, "refresh", refresh)
+    monkeypatch.setattr(in_process, "refresh", refresh)
     done = shell("demo")
     assert done.code == 130
     assert ran == ["rand_hie"]

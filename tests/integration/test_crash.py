@@ -30,7 +30,7 @@ def killed(tmp_path):
     people(4000).drop(columns="person").to_parquet(tmp_path / "people.parquet")
     ledger = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.open_account("people", epsilon=10.0, delta=1e-5)
-    command = [sys.executable, "-c", "from dp_synth_pipeline.orchestration.cli import main; main()", "synthesize"]
+    command = [sys.executable, "-c", "from dp_synth_pipeline.cli import main; main()", "synthesize"]
     options = ["people.parquet", "--out", "o.parquet", "--epsilon", "2", "--purpose", "machine_learning"]
     environment = {**os.environ, "DP_SYNTH_HOME": str(tmp_path)}
     environment.pop("DAGSTER_HOME", None)

@@ -3,14 +3,22 @@
 import json
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model import mixture
-from dp_synth_pipeline.orchestration import headline, planning
 from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.synthesis import allocation
+from dp_synth_pipeline.synthesis.allocation import Calibrated
+from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
+from dp_synth_pipeline.synthesis.protection import LedgerProtection
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release_plan import ACCURACY
+from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.validation import charged
 from tests.integration.conftest import failure, lent
@@ -61,13 +69,13 @@ def test_charged_figures_are_in_the_ledger_in_metadata_and_on_the_card(done) -> 
     bench, result = done
     (release,) = bench.ledger.releases("people")
     entries = {e.mechanism: e for e in bench.ledger.entries(release_id=release.id)}
-    assert sum(e.epsilon for e in entries[headline.MECHANISM].events) == pytest.approx(0.5)
+    assert sum(e.epsilon for e in entries[ACCURACY].events) == pytest.approx(0.5)
     told = facts(result)["generator"]
     assert set(told) >= FIGURES
     assert 0.3 < told["accuracy_one"].value <= 1
     card = json.loads((bench.store / "releasable/people/release_card.json").read_text())
     assert set(card["accuracy"]) >= FIGURES
-    assert entries[headline.MECHANISM].id in [m["entry"] for m in card["mechanisms"]]
+    assert entries[ACCURACY].id in [m["entry"] for m in card["mechanisms"]]
     assert "Accuracy, two columns" in (bench.store / "releasable/people/release_card.html").read_text()
 
 
@@ -83,28 +91,30 @@ def test_a_second_attempt_never_looks_again_for_one_charge(done) -> None:
     bench, _ = done
     (release,) = bench.ledger.releases("people")
     settings = bench.settings(validation={"report_epsilon": 0.5})
-    assert headline.plan(settings, release, 6) == charged.ChargedPlan(6, 1, 0.5)
-    assert headline.begin(settings, bench.ledger, release.id, 6) is None
+    assert Calibrated(settings, release).accuracy(6) == charged.ChargedPlan(6, 1, 0.5)
+    store = Store(bench.store)
+    again = Release(settings, LedgerProtection(settings, bench.ledger), store, RunState(release.id))
+    codec = SimpleNamespace(cardinalities=[2] * 6)
+    assert Accuracy(codec, 100).begin(again) is None  # type: ignore[arg-type]
 
 
 def test_replacing_a_unit_halves_the_figures_own_epsilon(done) -> None:
     bench, _ = done
     (release,) = bench.ledger.releases("people")
-    plan = headline.plan(
-        bench.settings(validation={"report_epsilon": 0.5}), replace(release, relation="replace-one"), 6
-    )
+    settings = bench.settings(validation={"report_epsilon": 0.5})
+    plan = Calibrated(settings, replace(release, relation="replace-one")).accuracy(6)
     assert plan is not None
     assert accountant.epsilon(plan.events, 1e-9, "replace-one") == pytest.approx(0.5)
 
 
 def test_the_profile_leaves_the_figures_their_epsilon(bench) -> None:
     columns = build({"x": pa.float64(), "a": pa.string()})
-    asked = planning.Asked(1.0, 1e-5, 5e-9)
+    asked = allocation.BudgetRequest(1.0, 1e-5, 5e-9)
     plain, less = (
-        planning.plan_profile(bench.settings(epsilon=1.0, population=1000, **more), asked, columns)
+        allocation.plan_profile(bench.settings(epsilon=1.0, population=1000, **more), asked, columns)
         for more in ({}, {"validation": {"report_epsilon": 0.25}})
     )
-    smaller = planning.plan_profile(
+    smaller = allocation.plan_profile(
         bench.settings(epsilon=0.75, population=1000), replace(asked, epsilon=0.75), columns
     )
     assert less.histogram_events(columns) == smaller.histogram_events(columns) != plain.histogram_events(columns)
@@ -114,9 +124,8 @@ def test_without_report_epsilon_nothing_is_charged_for_figures(bench) -> None:
     settings = bench.settings()
     asked = {"table": "people", "run_id": "r", "code_version": "c", "epsilon": 1.0, "delta": 1e-5}
     release = bench.ledger.reserve("people", key="k", **asked)
-    assert headline.begin(settings, bench.ledger, release.id, 6) is None
+    assert Calibrated(settings, release).accuracy(6) is None
     assert bench.ledger.entries(release_id=release.id) == []
-    assert headline.measure(None, None, None, None, 0) == {}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ import types
 import dagster as dg
 import pytest
 
-from dp_synth_pipeline.orchestration import cli, governance, verification
-from dp_synth_pipeline.orchestration.resources import Store
+from dp_synth_pipeline import cli
+from dp_synth_pipeline.orchestration import governance
 from dp_synth_pipeline.privacy.filter import NANO
+from dp_synth_pipeline.reporting import card_verification
+from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.conftest import lent
 
 FAST = {"training": {"max_epochs": 1, "method": "autoregressive"}}
@@ -115,7 +117,7 @@ def test_a_reviewer_walks_from_the_table_to_its_source_with_the_exported_files_a
 
 def test_the_card_of_the_run_is_true_and_so_is_the_published_file(bench):
     text = (bench.store / "releasable" / "people" / "release_card.json").read_text()
-    found = verification.verify(text, bench.ledger, bench.folder / "published.parquet")
+    found = card_verification.verify(text, bench.ledger, bench.folder / "published.parquet")
     assert [f.what for f in found if not f.holds] == []
 
 

@@ -12,9 +12,10 @@ import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from typer.testing import CliRunner
 
-from dp_synth_pipeline.orchestration import cli
-from dp_synth_pipeline.orchestration.cli import backfill as command
-from dp_synth_pipeline.orchestration.cli.running import QUIET, partition_tags
+from dp_synth_pipeline import cli
+from dp_synth_pipeline.cli import backfill as command
+from dp_synth_pipeline.orchestration import build, in_process
+from dp_synth_pipeline.orchestration.in_process import QUIET, partition_tags
 from tests.integration.conftest import Bench, failure, steps
 
 CITIES = {"column": "city", "values": ["Rome", "Oslo", "Lima"]}
@@ -178,16 +179,19 @@ def test_a_profile_of_a_range_is_found_by_its_first_and_last_partition(parted, m
 
 
 def test_a_table_that_was_refreshed_as_a_whole_too_shows_and_renews_that_profile(parted, profiled):
-    from dp_synth_pipeline.orchestration import reuse
+    from dp_synth_pipeline.synthesis import profile_cache
 
     table = parted.store / "releasable/people"
-    for file in (reuse.PROFILE, reuse.FACTS):
+    for file in (profile_cache.PROFILE, profile_cache.FACTS):
         (table / file).write_text((table / "partition=Rome" / file).read_text())
     text = profiled("show", "people")[1]
     assert text.index("Oslo") < text.index("people: measured 0 days ago")
     code, text = profiled("renew", "people")
     assert (code, "Its partitions keep theirs" in text) == (0, True)
-    assert (reuse.read(table).origin.renew is None, reuse.read(table / "partition=Rome").origin.renew) == (False, None)
+    assert (
+        profile_cache.read(table).origin.renew is None,
+        profile_cache.read(table / "partition=Rome").origin.renew,
+    ) == (False, None)
 
 
 def test_a_refresh_of_one_partition_keeps_the_snapshot_that_another_still_needs(parted):
@@ -242,14 +246,14 @@ def test_a_backfill_that_fits_runs_to_its_end_though_its_own_runs_fill_the_block
 
 def test_the_command_tells_what_fits_exits_with_3_and_launches_what_was_asked_for(parted, monkeypatch):
     assert run(parted, CITIES, ["Lima"]).success
-    monkeypatch.setattr(command, "project", lambda ledger: parted.definitions(**facts(parted, CITIES)))
+    monkeypatch.setattr(build, "current_project", lambda ledger: parted.definitions(**facts(parted, CITIES)))
     done: list[list[str]] = []
 
     def refresh(definitions, table, console, *, show, partitions):
         done.append(partitions)
-        return cli.backfill.running.Outcome("run")
+        return in_process.Outcome("run")
 
-    monkeypatch.setattr(command.running, "refresh", refresh)
+    monkeypatch.setattr(command.progress_bars, "refresh", refresh)
     head, ask = parted.ledger.head(), ["backfill", "people", "--ledger", parted.url]
     short = CliRunner().invoke(cli.app, [*ask, "--launch"])
     assert short.exit_code == 3, short.output

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.orchestration import audits, holdout
-from dp_synth_pipeline.orchestration.assets.handles import load
 from dp_synth_pipeline.privacy.audit import NAMES
+from dp_synth_pipeline.synthesis import generator_files, holdout
+from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.validation import evidence
 from tests.integration.conftest import failure, lent, people
 
@@ -39,7 +39,7 @@ def done(tmp_path_factory):
 
 
 def handles(result):
-    return [load(result.output_for_node(f"people__{n}")) for n in ("synthetic", "completed")]
+    return [RunState.from_dict(result.output_for_node(f"people__{n}")) for n in ("synthetic", "completed")]
 
 
 def test_the_report_shows_distances_and_both_attacks_with_their_intervals(done) -> None:
@@ -88,9 +88,9 @@ def test_the_audit_of_another_training_is_not_shown(done, tmp_path) -> None:
     bench, _ = done
     (release,) = bench.ledger.releases("people")
     folder = bench.store / "releasable/people/generator"
-    assert len(audits.kept(folder, release.id)) == 3
-    assert audits.kept(folder, "another release") == []
-    assert audits.kept(tmp_path, release.id) == []
+    assert len(generator_files.findings(folder, release.id)) == 3
+    assert generator_files.findings(folder, "another release") == []
+    assert generator_files.findings(tmp_path, release.id) == []
 
 
 def test_a_holdout_that_is_the_very_source_says_nothing(done) -> None:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_synth_pipeline.orchestration import cli, reuse
+from dp_synth_pipeline import cli
 from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.synthesis import profile_cache
 from tests.integration.conftest import failure
 
 MEASURED = {"row count", "profile"}
@@ -119,7 +120,7 @@ def test_new_rows_alone_do_not(bench):
     assert not profiled(bench)[1]
 
 
-@pytest.mark.parametrize("name", [reuse.PROFILE, reuse.FACTS])
+@pytest.mark.parametrize("name", [profile_cache.PROFILE, profile_cache.FACTS])
 def test_a_deleted_profile_is_measured_anew(bench, name):
     assert profiled(bench)[1]
     (bench.store / "releasable/people" / name).unlink()
@@ -149,12 +150,12 @@ def test_a_person_renews_a_profile_for_the_next_refresh_and_shows_it(bench, monk
     assert (code, "Nothing is charged now" in told) == (0, True)
     assert "measures it anew" in run("show", "people")[1]
     assert [profiled(bench)[1], profiled(bench)[1]] == [True, False]
-    assert reuse.read(bench.store / "releasable/people").origin.release == bench.ledger.releases("people")[1].id
+    assert profile_cache.read(bench.store / "releasable/people").origin.release == bench.ledger.releases("people")[1].id
 
 
 def test_a_run_tag_renews_a_profile_for_that_run_only(bench):
     assert profiled(bench)[1]
-    assert profiled(bench, tags={reuse.RENEW: "true"})[1]
+    assert profiled(bench, tags={profile_cache.RENEW: "true"})[1]
     assert not profiled(bench)[1]
 
 
@@ -169,7 +170,7 @@ def test_a_reused_profile_gives_the_rows_that_were_measured_when_rows_are_left_o
         result = bench.refresh(**changes)
         assert result.success, failure(result)
         rows.append(pq.read_table(bench.store / "releasable/people/synthetic.parquet").num_rows)
-    profile = reuse.read(bench.store / "releasable/people").profile
+    profile = profile_cache.read(bench.store / "releasable/people").profile
     assert rows == [profile.rows] * 2
     assert profile.rows < 0.85 * profile.population  # 40 % of the rows hold a null
     assert mechanisms(bench, changes.get("account", "people"))[1].isdisjoint(MEASURED)
@@ -203,7 +204,7 @@ def test_what_the_ledger_says_would_fit_still_fits_when_the_profile_is_reused(be
 def test_drawing_again_uses_the_profile_of_the_generator_not_the_cached_one(bench):
     assert bench.refresh(epsilon=1.0).success
     own = (bench.store / "releasable/people/generator/profile.json").read_text()
-    assert profiled(bench, tags={reuse.RENEW: "true"})[1]
+    assert profiled(bench, tags={profile_cache.RENEW: "true"})[1]
     assert (bench.store / "releasable/people/profile.json").read_text() != own
     definitions = bench.definitions(rows=77)
     keys = [k for k in definitions.resolve_all_asset_keys() if k.path[-1] == "synthetic"]

@@ -131,11 +131,11 @@ def test_a_person_purges_what_ended_and_all_else_only_on_purpose(shell):
 
 
 def test_drawing_again_works_after_a_purge(bench):
-    from dp_synth_pipeline.orchestration import restricted
-    from dp_synth_pipeline.orchestration.resources import Store
+    from dp_synth_pipeline.synthesis import retention
+    from dp_synth_pipeline.synthesis.store import Store
 
     assert bench.refresh(epsilon=2.0).success
-    restricted.purge(Store(bench.store), bench.ledger)
+    retention.purge(Store(bench.store), bench.ledger)
     assert private_files(bench) == []
     definitions = bench.definitions(rows=50, epsilon=2.0)
     keys = [k for k in definitions.resolve_all_asset_keys() if k.path[-1] in ("synthetic", "published", "release_card")]

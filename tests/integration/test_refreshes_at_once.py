@@ -10,9 +10,10 @@ import dagster as dg
 import pytest
 
 from dp_synth_pipeline.model import training
-from dp_synth_pipeline.orchestration import learnt, liveness
-from dp_synth_pipeline.orchestration.assets import card
-from dp_synth_pipeline.orchestration.cli.running import instance
+from dp_synth_pipeline.orchestration import liveness
+from dp_synth_pipeline.orchestration.in_process import instance
+from dp_synth_pipeline.reporting import release_card
+from dp_synth_pipeline.synthesis import generator_files
 from tests.integration.conftest import interrupt, people
 
 HOLD = "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print('held', flush=True); input()"
@@ -58,7 +59,7 @@ def test_while_one_run_refreshes_a_table_another_is_refused_and_a_dead_one_is_go
 
 def test_what_was_learnt_survives_a_failure_after_its_settlement(table, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupt(patched, learnt, "release_to")
+        interrupt(patched, generator_files, "release_to")
         done = table(*ASKED)
     assert done.code == 130, done.text
     assert "is paid for, and what it learnt is kept" in done.text
@@ -99,7 +100,7 @@ def test_a_release_that_was_settled_for_a_crash_releases_nothing_that_it_learnt(
 
 def test_a_release_whose_card_was_not_written_goes_on_from_there(table, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupt(patched, card.cards, "render_card")
+        interrupt(patched, release_card, "render_card")
         assert table(*ASKED).code == 130
     written = (table.folder / "o.parquet").stat().st_mtime_ns
     page = table.folder / "home/store/releasable/t/release_card.html"
@@ -147,10 +148,7 @@ def test_the_advice_says_what_is_left_before_a_person_ends_a_release_for_it(tabl
 
 
 def test_dagsters_tables_are_made_once_however_many_processes_begin_at_once(tmp_path):
-    begin = (
-        "from dp_synth_pipeline.orchestration.cli.running import instance\n"
-        "with instance() as found: print(len(found.get_runs()))"
-    )
+    begin = "from dp_synth_pipeline.orchestration.in_process import instance\nwith instance() as found: print(len(found.get_runs()))"
     environment = {**os.environ, "DAGSTER_HOME": str(tmp_path)}
     started = [
         subprocess.Popen(

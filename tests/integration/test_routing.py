@@ -199,7 +199,7 @@ def test_a_pod_is_asked_for_what_the_step_declared_and_its_command_runs_the_step
 
 TABLE = """
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 facts = dict(account="people", epsilon=4.0, columns={{"person": {{"kind": "excluded"}}}}, training={{"max_epochs": 1}})
 compute = {{"training": {{"gpus": 1, "cpus": 1}}, "generation": {{"cpus": 1}}}}

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from dp_synth_pipeline.orchestration import inference
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.synthesis import schema_inference
 from dp_synth_pipeline.tabular import declare, source
 from tests.integration.conftest import people
 
@@ -74,7 +74,7 @@ def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_the
     types = source.storage_types(source.parse(str(run.folder / "people.parquet")))
     schema = declare.build(types, declared, complete=True)
     assert schema["seen"].upper.year == 2025
-    assert inference.load_columns(run.folder / "schema.yaml") == columns
+    assert schema_inference.load_columns(run.folder / "schema.yaml") == columns
 
 
 def test_nothing_of_the_rows_stays_after_a_schema_was_inferred(run):

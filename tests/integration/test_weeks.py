@@ -12,8 +12,8 @@ from dagster._core.workspace.load_target import PythonFileTarget
 from dagster._scheduler.scheduler import launch_scheduled_runs
 from rich.console import Console
 
+from dp_synth_pipeline.cli import forecasting
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.cli import forecasting
 from dp_synth_pipeline.orchestration.schedules import ticks
 from tests.integration.conftest import people
 

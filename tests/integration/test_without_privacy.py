@@ -9,12 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
-from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model import training
-from dp_synth_pipeline.orchestration import inference, reuse, unprotected
-from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy import mechanisms
-from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.synthesis import no_protection, profile_cache, schema_inference, stages
+from dp_synth_pipeline.synthesis.protection import LedgerProtection
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.profile import TableProfile
 from tests.integration.conftest import ROWS, failure, lent, people, steps
 from tests.integration.test_chain import LINKS
@@ -35,8 +36,8 @@ def done(tmp_path_factory):
         yield bench, result, before
 
 
-def records(bench) -> list[unprotected.Unprotected]:
-    return list(unprotected.releases(Store(bench.store)))
+def records(bench) -> list[no_protection.Unprotected]:
+    return list(no_protection.releases(Store(bench.store)))
 
 
 def profile(bench) -> TableProfile:
@@ -71,7 +72,7 @@ def test_the_profile_counts_exactly_and_is_not_cached_for_a_protected_refresh(do
     weights = dict(zip(found["city"].values, found["city"].weights, strict=True))
     assert weights == pytest.approx(shares.to_dict(), abs=1e-12)
     assert found["score"].null_rate == real["score"].isna().mean()
-    assert not (bench.store / "releasable/people" / reuse.PROFILE).exists()
+    assert not (bench.store / "releasable/people" / profile_cache.PROFILE).exists()
 
 
 def test_the_marginals_are_the_rows_own_counts(done):
@@ -162,7 +163,7 @@ def test_a_table_that_an_account_protects_is_refused_before_it_is_read(bench):
 
 
 def test_a_table_whose_schema_an_account_paid_for_is_refused(bench):
-    inference.infer(bench.ledger, Store(bench.store), bench.settings(epsilon=0.5))
+    schema_inference.infer(bench.ledger, Store(bench.store), bench.settings(epsilon=0.5))
     assert "it is protected" in refused(bench.refresh(**PUBLIC))
 
 
@@ -170,9 +171,9 @@ def test_content_that_an_account_protects_is_refused_under_any_name_and_nothing_
     release = bench.ledger.reserve(
         "people", key="k", epsilon=1.0, delta=1e-5, table="other", run_id="r", code_version="c"
     )
-    from dp_synth_pipeline.orchestration.assets.ingested import ingest
-
-    bench.ledger.note_source(release.id, ingest(bench.settings(), Store(bench.store).restricted("other", "x")).digest)
+    other = bench.settings(table="other")
+    read = Release(other, LedgerProtection(other, bench.ledger), Store(bench.store), RunState(release.id))
+    bench.ledger.note_source(release.id, stages.read_source(read).digest)
     head = bench.ledger.head()
     told = refused(bench.refresh(**PUBLIC))
     assert "this very content was read under account people: it is protected" in told
@@ -204,8 +205,8 @@ def test_under_dp_every_count_is_noised_and_training_is_private(bench, monkeypat
     monkeypatch.setattr(
         mechanisms, "noisy_count", lambda n, *, epsilon, **k: epsilons.append(epsilon) or count(n, epsilon=epsilon, **k)
     )
-    for name in ("profile_plan", "marginals_plan", "training_plan"):
-        monkeypatch.setattr(unprotected, name, _never)
+    for name in ("profile", "marginals", "training"):
+        monkeypatch.setattr(no_protection.Exact, name, _never)
     monkeypatch.setattr(training, "train_public", _never)
     result = bench.refresh()
     assert result.success, failure(result)
@@ -225,33 +226,30 @@ def _never(*args, **kwargs):
     raise AssertionError
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        lambda release: unprotected.profile_plan(release, PrivacyUnit(), None),
-        lambda release: unprotected.marginals_plan(release, (2, 2, 2)),
-        lambda release: unprotected.training_plan(release, 100, None),
-    ],
-)
-def test_no_release_of_an_account_gets_a_plan_without_noise(bench, plan):
+def test_no_release_of_an_account_gets_a_plan_without_noise(bench):
     release = bench.ledger.reserve(
         "people", key="k", epsilon=1.0, delta=1e-5, table="people", run_id="r", code_version="c"
     )
     with pytest.raises(ReleaseStateError, match="an account protects"):
-        plan(release)
+        no_protection.Exact(bench.settings(), release)
+    with pytest.raises(ReleaseStateError, match="not read under privacy: none"):
+        public = bench.settings(**PUBLIC)
+        no_protection.NoProtection(public, bench.ledger, Store(bench.store)).allocation(release.id)
 
 
-def test_a_table_under_dp_gets_the_ledger_and_no_book(bench):
-    assert isinstance(unprotected.book_of(bench.settings(), bench.ledger, Store(bench.store)), Ledger)
+def test_a_table_under_dp_is_paid_for_by_the_ledger_and_by_nothing_else(bench):
+    protection = no_protection.protection_of(bench.settings(), bench.ledger, Store(bench.store))
+    assert isinstance(protection, LedgerProtection)
+    assert protection.guaranteed
     with pytest.raises(InvalidInput, match="under privacy: dp"):
-        unprotected.Book(bench.settings(), bench.ledger, Store(bench.store))
+        no_protection.NoProtection(bench.settings(), bench.ledger, Store(bench.store))
 
 
 def test_noise_that_is_none_never_moves_a_count():
     counts = np.arange(20_000)
-    (found,), _ = mechanisms.noisy_histograms([counts], scale=2 * unprotected.NO_NOISE)
+    (found,), _ = mechanisms.noisy_histograms([counts], scale=2 * no_protection.NO_NOISE)
     assert (found == counts).all()
-    assert {mechanisms.noisy_count(7, epsilon=1 / unprotected.NO_NOISE)[0] for _ in range(1000)} == {7}
+    assert {mechanisms.noisy_count(7, epsilon=1 / no_protection.NO_NOISE)[0] for _ in range(1000)} == {7}
 
 
 @pytest.mark.parametrize("method", ["autoregressive", "marginals"])

@@ -5,7 +5,7 @@ import os
 import dagster as dg
 
 from dp_synth_pipeline.orchestration.build import build_synthetic_table, resources
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 HOME = os.environ["DP_SYNTH_TEST_WEEKLY"]
 

@@ -14,12 +14,12 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.plan import TrainingPlan
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method
 from dp_synth_pipeline.orchestration import metadata
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
-from dp_synth_pipeline.orchestration.partitions import FOLDER, folded_label
 from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.one_run import bound
+from dp_synth_pipeline.synthesis.blocks import FOLDER, folded_label
 from dp_synth_pipeline.tabular import sink
 
 DELTA = 1e-6

@@ -13,8 +13,7 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.automation import SPENDING, refuse_eager_spending
 from dp_synth_pipeline.orchestration.build import build_defs, build_synthetic_table
-from dp_synth_pipeline.orchestration.config import TableSettings
-from dp_synth_pipeline.orchestration.sections import NewDataSettings
+from dp_synth_pipeline.orchestration.settings import NewDataSettings, TableSettings
 
 FREE = ["synthetic", "published", "quality_report", "release_card"]
 

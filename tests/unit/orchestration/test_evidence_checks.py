@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.evidence_checks import CHECKS, evaluations
+from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.validation.evidence import HOW, Evidence
 
 

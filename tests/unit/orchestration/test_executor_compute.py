@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.executors.compute import CELERY, COMPUTE, K8S, RAY, Compute, resolve
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 DEFAULT = Compute(gpus=2)
 POSTGRES = "postgresql+psycopg://someone@ledger/ledger"

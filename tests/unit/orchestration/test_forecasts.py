@@ -9,12 +9,12 @@ import dagster as dg
 import pytest
 from rich.console import Console
 
+from dp_synth_pipeline.cli import forecasting
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import forecasts, governance
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.cli import forecasting
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy.events import Gaussian
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}

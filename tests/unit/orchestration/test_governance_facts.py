@@ -7,13 +7,13 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import governance
-from dp_synth_pipeline.orchestration.resources import Store
-from dp_synth_pipeline.orchestration.unprotected import FOLDER
 from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.reporting.card import to_json
+from dp_synth_pipeline.reporting.governance_page import render_governance
+from dp_synth_pipeline.synthesis.no_protection import FOLDER
+from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.validation.card import to_json
-from dp_synth_pipeline.validation.governance import render_governance
-from tests.unit.orchestration.test_verification import card_of, released
+from tests.unit.reporting.test_card_verification import card_of, released
 
 
 @pytest.fixture

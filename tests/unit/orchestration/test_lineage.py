@@ -9,7 +9,7 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import lineage
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 
 def made(key: str, *parents: str) -> dg.AssetSpec:

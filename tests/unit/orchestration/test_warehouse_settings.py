@@ -8,7 +8,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 from dp_synth_pipeline.orchestration.build import build_defs, resources
 from dp_synth_pipeline.orchestration.component import SyntheticTable
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 
 PASSWORD = "hunter2"
 URI = f"postgresql://ann:{PASSWORD}@db.example/clinic?table=public.visits"

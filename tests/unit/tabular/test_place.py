@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.orchestration.config import TableSettings
+from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular.place import same_place
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.tabular.rules import parse
 from dp_synth_pipeline.validation.asked import Asked
 from dp_synth_pipeline.validation.checks import Check, CheckResult, grouped
@@ -200,7 +201,7 @@ def test_data_docs_show_each_expectation_quote_no_cell_and_need_no_network(tmp_p
         "odd", None, "own", True, "?", "expect_column_values_to_be_between", {"column": "sector", "min_value": 3}
     )
     suite = [*Asked(COLUMNS, rules()).suite(schema(), profile(), ROWS), odd]
-    validate(spoiled("sector", "a_telling_value"), suite, docs=page)
+    validate(spoiled("sector", "a_telling_value"), suite, docs=data_docs.to(page))
     text = page.read_text()
     assert "Every row keeps the rule age" in text
     assert "raised an exception" in text
@@ -215,7 +216,9 @@ def test_a_page_that_cannot_be_drawn_takes_no_check_down(tmp_path, monkeypatch) 
 
     monkeypatch.setattr(view.DefaultJinjaPageView, "render", lambda *_: 1 / 0)
     page = tmp_path / "index.html"
-    assert all(r.passed for r in validate(good(), Asked(COLUMNS).suite(schema(), profile(), ROWS), docs=page))
+    assert all(
+        r.passed for r in validate(good(), Asked(COLUMNS).suite(schema(), profile(), ROWS), docs=data_docs.to(page))
+    )
     assert "checks.json" in page.read_text()
 
 

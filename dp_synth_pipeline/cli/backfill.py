@@ -1,0 +1,69 @@
+"""`dp-synth backfill`: how many partitions of a table fit what is left of its account, before the first one runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dp_synth_pipeline.cli import progress_bars
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration.preflight import Preflight, asking_table, chosen, preflight, runs
+from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.synthesis import blocks
+from dp_synth_pipeline.synthesis.store import ledger_url
+
+MOST = 40
+"""Rows that the table shows; of a longer backfill, those around the first partition that does not fit."""
+
+
+def backfill(
+    table: Annotated[str, typer.Argument(help="A table of this project that has partitions.")],
+    wanted: Annotated[
+        str, typer.Option("--partitions", help="FIRST..LAST, or some, separated by commas; all of them without it.")
+    ] = "",
+    fitting: Annotated[bool, typer.Option("--fitting", help="Be content with those that fit.")] = False,
+    launch: Annotated[bool, typer.Option("--launch", help="Run them here, one after the other.")] = False,
+    ledger: Annotated[
+        str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")
+    ] = "",
+) -> None:
+    """Ask the ledger how many partitions fit. Nothing is reserved; exit code 3 if not all of them fit.
+
+    Example: dp-synth backfill visits --partitions 2026-01-01..2026-01-30 --fitting --launch
+    """
+    from dp_synth_pipeline.orchestration.build import current_project
+
+    console, definitions = Console(), current_project(ledger)
+    settings = asking_table(definitions, table)
+    keys = chosen(settings, wanted)
+    answer = preflight(settings, Ledger.open(ledger or ledger_url()), keys)
+    _show(settings, answer, console)
+    if not answer.fitting or not (fitting or all(answer.fits)):
+        raise typer.Exit(3)
+    if not launch:
+        return
+    for group in runs(settings, answer.fitting):
+        outcome = progress_bars.refresh(definitions, table, console, show=console.is_terminal, partitions=group)
+        name = blocks.folded_label(group)
+        if outcome.exit_code:
+            console.print(f"{name}: {outcome.message}", highlight=False, soft_wrap=True, markup=False)
+            raise typer.Exit(outcome.exit_code)
+        console.print(f"{name}: published.", highlight=False)
+
+
+def _show(settings: TableSettings, answer: Preflight, console: Console) -> None:
+    shown = Table("partition", "charged to", "fits", title=f"Backfill of {settings.name}", title_justify="left")
+    begin = max(0, answer.fits.index(False) - MOST // 2) if False in answer.fits else 0
+    account, epsilon = settings.charge
+    for key, fits in list(zip(answer.keys, answer.fits, strict=True))[begin : begin + MOST]:
+        charged = blocks.part(settings, [key]).blocks
+        shown.add_row(key, charged[0] if charged else f"{account} as a whole", "yes" if fits else "[red]no[/]")
+    console.print(shown)
+    console.print(
+        f"{answer.told}. Each asks {account} for epsilon {epsilon:g}; nothing was reserved.",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,87 @@
+"""`dp-synth card`: whether a release card is true, and the card in other forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dp_synth_pipeline.cli.options import existing_ledger
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.reporting import card_verification, registry
+from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, render_card, render_markdown
+from dp_synth_pipeline.tabular import sink
+
+app = typer.Typer(help="Verify a release card against the ledger, or write it in another form.", no_args_is_help=True)
+
+Card = Annotated[Path, typer.Argument(metavar="CARD", help="A release_card.json.")]
+FORMATS = ("markdown", "html", "registry")
+
+
+@app.command("verify")
+def verify(
+    card: Card,
+    table: Annotated[
+        Path | None, typer.Option(help="The published Parquet file: is it the one that the card is about?")
+    ] = None,
+    ledger: Annotated[
+        str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")
+    ] = "",
+) -> None:
+    """Check every claim of a card against the ledger. Exit code 0 if all hold, 4 if one does not, 2 for no card.
+
+    Example: dp-synth card verify release_card.json --table synthetic.parquet
+    """
+    text = card_verification.read(card)
+    found = card_verification.verify(text, existing_ledger(ledger), table)
+    shown = Table("", "claim", "", title=f"Release card {escape(str(card))}", title_justify="left", show_header=False)
+    for one in found:
+        mark = "[green]holds[/]" if one.holds else "[bold red]does not hold[/]"
+        shown.add_row(mark, escape(one.what), escape(one.note))
+    console, broken = Console(), sum(not one.holds for one in found)
+    console.print(shown)
+    if broken:
+        console.print(f"[bold red]Not verified[/]: {broken} of {len(found)} claims do not hold. Rely on none of them.")
+        raise typer.Exit(4)
+    facts = from_json(text).facts
+    what = "no guarantee, as it says" if facts.epsilon is None else f"epsilon {facts.epsilon:.4g}"
+    console.print(f"[green]Verified[/]: all {len(found)} claims hold; {what}.", highlight=False)
+
+
+@app.command("export")
+def export(
+    card: Card,
+    format: Annotated[str, typer.Option(help="markdown, html, or registry (a YAML record).")] = "markdown",
+    out: Annotated[Path | None, typer.Option(help="A file; default: standard output.")] = None,
+    curator: Annotated[str, typer.Option(help="registry: who publishes.")] = registry.FILL_IN,
+    curator_type: Annotated[str, typer.Option(help="registry: Government, Industry or Nonprofit.")] = "Industry",
+    use: Annotated[str, typer.Option(help="registry: intended use.")] = registry.FILL_IN,
+    region: Annotated[str, typer.Option(help="registry: whom the data describe.")] = registry.FILL_IN,
+    sector: Annotated[str | None, typer.Option(help="registry: such as Healthcare or Finance.")] = None,
+    author: Annotated[list[str] | None, typer.Option(help="registry: who fills this in; may be repeated.")] = None,
+) -> None:
+    """Write a card as Markdown, as HTML, or as a record of the public Differential Privacy Deployments Registry.
+
+    Example: dp-synth card export release_card.json --format registry --curator "Ministry of Health" --region Norway
+    """
+    authors = tuple(author or (registry.FILL_IN,))
+    curation = registry.Curation(curator, curator_type, use, region, sector, authors)
+    text = _text(from_json(card_verification.read(card)), format, curation)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        sink.write_text(text, out)
+
+
+def _text(card: ReleaseCard, format: str, curation: registry.Curation) -> str:
+    if format == "registry":
+        return registry.to_yaml(card, curation)
+    if format == "markdown":
+        return render_markdown(card)
+    if format == "html":
+        return render_card(card)
+    raise InvalidInput(f"--format: expected {', '.join(FORMATS)}, got {format!r}.")

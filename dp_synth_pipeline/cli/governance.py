@@ -1,0 +1,136 @@
+"""`dp-synth governance`: what a review of the whole project asks, on one page and one by one."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dp_synth_pipeline.cli.options import existing_ledger
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.orchestration import governance, in_process, lineage
+from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.tabular import sink
+
+app = typer.Typer(help="One page on all accounts, tables and sources; and what depends on what.", no_args_is_help=True)
+
+Url = Annotated[str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")]
+Module = Annotated[
+    str, typer.Option("--module", "-m", help="The project, as for dagster dev -m; default: this package's own.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+
+
+@app.command("report")
+def report(
+    out: Annotated[Path, typer.Option(help="The page; its facts go beside it, as .json.")] = Path("governance.html"),
+    days: Annotated[int, typer.Option(help="How far ahead the forecast looks.", min=1)] = 365,
+    ledger: Url = "",
+    module: Module = "",
+) -> None:
+    """Write the governance page: accounts, balances, released tables, sources, refusals, raises, and what to look into.
+
+    Example: dp-synth governance report --out governance.html
+    """
+    from dp_synth_pipeline.reporting.governance_page import render_governance
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"--out {out}: name an .html file; the JSON is written beside it.")
+    beside = out.with_suffix(".json")
+    for place in (out, beside):
+        sink.check_writable(str(place))
+    told = _facts(ledger, module, days)
+    sink.write_text(render_governance(told), out)
+    sink.write_text(json.dumps(told, indent=1, allow_nan=False), beside)
+    Console().print(
+        f"Wrote {out} and {beside}: {len(told['accounts'])} accounts, {len(told['tables'])} tables, "
+        f"{len(told['refused'])} runs refused.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if told["verified"] is False:
+        Console(stderr=True).print("[bold red]The ledger does not verify.[/] Stop all runs on it.")
+        raise typer.Exit(4)
+
+
+@app.command("sources")
+def sources(
+    source: Annotated[
+        str | None, typer.Argument(help="A part of a source's name, or the start of its keyed fingerprint.")
+    ] = None,
+    ledger: Url = "",
+    module: Module = "",
+    as_json: Json = False,
+) -> None:
+    """Say which releases depend on a source; without one, list all sources.
+
+    Example: dp-synth governance sources visits.parquet
+    """
+    told = _facts(ledger, module)
+    found = told["sources"] if source is None else governance.dependent(told, source)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    if source is None:
+        rows = [(s["name"], ", ".join(s["tables"]), ", ".join(s["accounts"]), str(len(s["releases"]))) for s in found]
+        _print("Person-level sources", ("source", "tables", "accounts", "releases"), rows)
+        return
+    rows = [(r["table"], r["state"], _number(r["final_epsilon"]), r["account"] or "none", r["run_id"]) for r in found]
+    _print(f"Releases that depend on {source}", ("table", "state", "ε", "account", "run"), rows)
+
+
+@app.command("table")
+def table(
+    name: Annotated[str, typer.Argument(help="A synthetic table, or an asset made from one, such as marts/report.")],
+    ledger: Url = "",
+    module: Module = "",
+    as_json: Json = False,
+) -> None:
+    """Say which person-level sources feed a table, at what cost, and what is made from it.
+
+    Example: dp-synth governance table clinic_visits
+    """
+    told = _facts(ledger, module)
+    known = {t["table"]: t for t in told["tables"]}
+    graph = lineage.read(lineage.load(module))
+    fed = [known[n] for n in ([name] if name in known else graph.sources_of(name))]
+    if as_json:
+        typer.echo(json.dumps(fed))
+        return
+    rows = [(t["source"] or t["fingerprint"][:16], t["table"], t["account"] or "none", _cost(t)) for t in fed]
+    _print(f"Person-level sources of {name}", ("source", "through", "account", "ε, δ of its release"), rows)
+    made = sorted({d for t in fed for d in t["downstream"]} - {name})
+    Console().print(f"Made from it: {', '.join(made) or 'nothing in this project'}.", highlight=False, soft_wrap=True)
+
+
+def _facts(ledger: str, module: str, days: int = 365) -> dict[str, Any]:
+    book, store = existing_ledger(ledger), StoreResource().get()
+    definitions = lineage.load(module)
+    if not os.environ.get("DAGSTER_HOME"):
+        return governance.facts(book, store, definitions, None, days)
+    with in_process.instance() as instance:
+        return governance.facts(book, store, definitions, instance, days)
+
+
+def _print(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    shown = Table(*columns, title=escape(title), title_justify="left")
+    for row in rows:
+        shown.add_row(*map(escape, row))
+    Console().print(shown)
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _cost(table: dict[str, Any]) -> str:
+    card = table["card"]
+    if table["guarantee"] == "none":
+        return "no guarantee"
+    return "no card" if card is None else f"{_number(card['epsilon'])}, {_number(card['delta'])}"

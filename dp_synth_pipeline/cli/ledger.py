@@ -1,0 +1,255 @@
+"""`dp-synth ledger`: what a person decides about privacy accounts, and what the ledger answers."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from typing import Annotated
+
+import typer
+
+from dp_synth_pipeline.cli import answers, forecasting
+from dp_synth_pipeline.cli.terminal import console
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.privacy import events
+from dp_synth_pipeline.synthesis.store import ledger_url
+
+app = typer.Typer(
+    help="Open, raise, plan, settle, show, forecast, export and verify privacy accounts.", no_args_is_help=True
+)
+
+Url = Annotated[str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")]
+Why = Annotated[str, typer.Option(help="The reason, for the record.")]
+Who = Annotated[str, typer.Option(help="Who decides; default: the user of this machine.")]
+
+
+def _book(url: str) -> Ledger:
+    return Ledger.open(url or ledger_url())
+
+
+@app.command("open")
+def open_account(
+    account: Annotated[str, typer.Argument(help="A name for the protected data set.")],
+    epsilon: Annotated[float, typer.Option(help="The most that all releases together may ever cost.")],
+    delta: Annotated[
+        float, typer.Option(help="The delta of that guarantee; below one over the number of people.")
+    ] = 1e-5,
+    unit: Annotated[str, typer.Option(help="Whose presence is hidden: row, or a column such as patient_id.")] = "row",
+    max_rows: Annotated[int, typer.Option(help="Rows kept per unit; 1 when the unit is a row, else 4.")] = 0,
+    relation: Annotated[str, typer.Option(help="Neighbouring tables: add-remove, or replace-one.")] = "add-remove",
+    rule: Annotated[str, typer.Option(help="filter (any number of releases), or plan (declared ones).")] = "filter",
+    blocks: Annotated[
+        list[str] | None, typer.Option(help="A block with a balance of its own; may be repeated.")
+    ] = None,
+    unit_in_one_block: Annotated[bool, typer.Option(help="Confirm that no unit has rows in two blocks.")] = False,
+    why: Why = "",
+    ledger: Url = "",
+) -> None:
+    """Open a privacy account. Only a person does this; a pipeline never opens or raises one."""
+    book = _book(ledger)
+    opened = book.open_account(
+        account,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        max_rows=max_rows or (1 if unit == "row" else 4),
+        relation=relation,
+        rule=rule,  # type: ignore[arg-type]
+        blocks=blocks or (),
+        unit_in_one_block=unit_in_one_block,
+        why=why,
+    )
+    order = f", Renyi order {opened.order:g}" if opened.order else ""
+    console().print(
+        f"Opened {opened.name}: epsilon {opened.epsilon:g}, delta {opened.delta:g}, unit {opened.unit}, "
+        f"{opened.relation}{order}. Nothing is spent yet. Ledger: {book.place}",
+        soft_wrap=True,
+    )
+
+
+@app.command("raise")
+def raise_account(
+    account: Annotated[str, typer.Argument(help="The account.")],
+    why: Why,
+    epsilon: Annotated[float | None, typer.Option(help="The new limit; never below the old one.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The new delta; never below the old one.")] = None,
+    who: Who = "",
+    ledger: Url = "",
+) -> None:
+    """Raise an account's limit, on record with a reason and a name. What was promised to people before is then weaker."""
+    raised = _book(ledger).raise_account(account, epsilon=epsilon, delta=delta, why=why, who=who or getpass.getuser())
+    console().print(f"Raised {raised.name} to epsilon {raised.epsilon:g}, delta {raised.delta:g}.")
+
+
+@app.command("plan")
+def declare_plan(
+    account: Annotated[str, typer.Argument(help="The account.")],
+    times: Annotated[int, typer.Option(help="How often it may run.", min=1)],
+    why: Why,
+    name: Annotated[str, typer.Option(help="A name, for `plan: NAME` in a table's YAML.")] = "refresh",
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="kind:key=value,...: subsampled_gaussian:noise_multiplier=2,sample_rate=0.01,steps=800"),
+    ] = None,
+    like: Annotated[str | None, typer.Option(help="Take the events of this release instead.")] = None,
+    share: Annotated[str | None, typer.Option(help="EPSILON,DELTA of the account that the plan takes.")] = None,
+    who: Who = "",
+    ledger: Url = "",
+) -> None:
+    """Declare that a release will run at most so often: accounted once for all, by the tightest accountant there is."""
+    book = _book(ledger)
+    if bool(event) == bool(like):
+        raise InvalidInput("give the events of one release with --event, or a release to copy with --like.")
+    entries = book.entries(release_id=_release(book, like)) if like else []
+    facts = [e for entry in entries for e in entry.events] or [_event(e) for e in event or ()]
+    plan = book.declare_plan(
+        account, name=name, events=facts, times=times, why=why, who=who or getpass.getuser(), share=_share(share)
+    )
+    console().print(
+        f"Declared {plan.name} on {account}: at most {plan.times} times, together epsilon {plan.epsilon:.4g} at "
+        f"delta {plan.delta:.2g}. Name it in the table's YAML: plan: {plan.name}."
+    )
+
+
+@app.command("settle")
+def settle(
+    what: Annotated[str, typer.Argument(metavar="ENTRY|RELEASE", help="See dp-synth ledger show ACCOUNT.")],
+    why: Why,
+    at_mark: Annotated[bool, typer.Option("--at-mark", help="ENTRY: charge the steps up to its durable mark.")] = False,
+    who: Who = "",
+    ledger: Url = "",
+) -> None:
+    """Settle a crashed release: charge what started, give back the rest. Only a person can say that it is really dead.
+
+    With --at-mark, a training entry is charged up to its durable mark, and for nothing if it has none. Without it, a
+    release is charged for every mechanism that started, in full: what is left to do when it died before its training.
+    """
+    book = _book(ledger)
+    who, steps = who or getpass.getuser(), ""
+    if at_mark:
+        entry = book.settle_at_mark(what, why=why, who=who)
+        what, steps = entry.release_id, f"{entry.steps_paid} steps charged, "
+    release = book.settle(_release(book, what), why=why, who=who)
+    console().print(f"Settled release {release.id[:12]}: {steps}epsilon {release.final_epsilon:.4g}.")
+
+
+@app.command("void")
+def void(
+    release: Annotated[str, typer.Argument(help="A release of which nothing has started.")],
+    why: Why,
+    ledger: Url = "",
+) -> None:
+    """Give back a reservation of which nothing has started; it costs nothing."""
+    book = _book(ledger)
+    voided = book.void(_release(book, release), why)
+    console().print(f"Voided release {voided.id[:12]}; nothing was charged.")
+
+
+@app.command("show")
+def show(
+    account: Annotated[str | None, typer.Argument(help="One account; all of them without it.")] = None,
+    ledger: Url = "",
+) -> None:
+    """Show balances, and for one account every release, plan and block, and what is still open; `export` has each charge."""
+    answers.show(_book(ledger), account, console())
+
+
+@app.command("history")
+def history(
+    account: Annotated[str | None, typer.Argument(help="One account; all of them without it.")] = None,
+    ledger: Url = "",
+) -> None:
+    """Show the journal: every decision, by whom, when, with its place in the hash chain."""
+    answers.history(_book(ledger), account, console())
+
+
+@app.command("can")
+def can(
+    account: Annotated[str, typer.Argument(help="The account.")],
+    epsilon: Annotated[float, typer.Option(help="What one release would cost at most.")],
+    delta: Annotated[float | None, typer.Option(help="Its delta; default: the account's.")] = None,
+    ledger: Url = "",
+) -> None:
+    """Say whether a release would be admitted now, and how many; charge nothing. Exit code 3 if not even one."""
+    answers.can(_book(ledger), account, epsilon, delta, console())
+
+
+@app.command("forecast")
+def forecast(
+    account: Annotated[str | None, typer.Argument(help="One account; all that have a schedule without it.")] = None,
+    days: Annotated[int, typer.Option(help="How far ahead.", min=1)] = 365,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Ask for this epsilon each time instead of the schedules'.")
+    ] = None,
+    every: Annotated[str | None, typer.Option(help="A cron to assume instead of the project's schedules.")] = None,
+    ledger: Url = "",
+) -> None:
+    """Say when the schedules exhaust an account, and the epsilon at which all their refreshes would fit.
+
+    A refresh of a partition is charged to its own block, so of those it says which block refuses first.
+    """
+    forecasting.forecast(_book(ledger), account, days, epsilon, every, console())
+
+
+@app.command("export")
+def export(
+    account: Annotated[str | None, typer.Argument(help="One account; all of them without it.")] = None,
+    format: Annotated[str, typer.Option(help="json, csv or html.")] = "json",
+    out: Annotated[str, typer.Option(help="A file; default: standard output.")] = "",
+    ledger: Url = "",
+) -> None:
+    """Write everything a governance review asks: who, when, which run and code, which mechanism, at what cost."""
+    answers.export(_book(ledger), account, format, out)
+
+
+@app.command("adopt")
+def adopt(why: Why, who: Who = "", ledger: Url = "") -> None:
+    """Accept a ledger that was restored on purpose in place of the one that was left last; the act goes on record.
+
+    It must verify. What was spent after the backup is not in it, and must be charged again by hand.
+    """
+    book = _book(ledger)
+    book.adopt(why=why, who=who or getpass.getuser())
+    console().print(f"Adopted the ledger {book.place} as it is. Chain head {book.head()[:16]}.", soft_wrap=True)
+
+
+@app.command("verify")
+def verify(ledger: Url = "") -> None:
+    """Recompute the hash chain, every cost from its stored events and every balance; exit 4 if anything differs."""
+    found = _book(ledger).verify()
+    console().print(
+        f"Verified {found.accounts} accounts, {found.releases} releases and {found.entries} entries. "
+        f"Chain head {found.head[:16]}."
+    )
+
+
+def _release(book: Ledger, start: str) -> str:
+    """Complete the beginning of a release's id, as `ledger show` prints it."""
+    found = [r.id for r in book.releases() if r.id.startswith(start)]
+    if len(found) != 1:
+        how = "no release" if not found else f"{len(found)} releases"
+        raise InvalidInput(f"{how} begins with {start!r}; dp-synth ledger show ACCOUNT lists them.")
+    return found[0]
+
+
+def _event(text: str) -> events.Event:
+    kind, _, rest = text.partition(":")
+    try:
+        facts = {k.strip(): json.loads(v) for k, _, v in (part.partition("=") for part in rest.split(",") if part)}
+        return events.from_dict({"kind": kind.strip(), **facts})
+    except (ValueError, TypeError):
+        raise InvalidInput(
+            f"--event {text!r}: expected kind:key=value,..., such as subsampled_gaussian:noise_multiplier=2,"
+            f"sample_rate=0.01,steps=800."
+        ) from None
+
+
+def _share(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        epsilon, delta = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"--share {text!r}: expected EPSILON,DELTA, such as 2,5e-6.") from None
+    return epsilon, delta

@@ -1,0 +1,120 @@
+"""What every stage of a table's release has in common as a Dagster asset: how it is declared, opened and reported."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from dp_synth_pipeline.orchestration import automation, metadata, partitions
+from dp_synth_pipeline.orchestration.executors.compute import op_tags, pool_of
+from dp_synth_pipeline.orchestration.progress import DagsterProgress
+from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
+from dp_synth_pipeline.orchestration.settings import TableSettings, duration
+from dp_synth_pipeline.synthesis.profile_cache import RENEW
+from dp_synth_pipeline.synthesis.protection import no_guarantee
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.settings import PartitionSettings, PublicSettings
+
+HANDLES = "dp_synth_handles"
+"""Key of the IO manager, so that it can live beside a project's own."""
+
+
+def key(settings: TableSettings, name: str) -> dg.AssetKey:
+    """Name one stage of one table."""
+    return dg.AssetKey([settings.name, name])
+
+
+def stage(
+    settings: TableSettings,
+    name: str,
+    *,
+    visibility: str,
+    description: str,
+    kinds: set[str],
+    after: tuple[str, ...] = (),
+    deps: tuple[str, ...] = (),
+    pool: str | None = None,
+    checks: Sequence[dg.AssetCheckSpec] | None = None,
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Return a decorator that makes an asset of one stage; `after` names the stages whose states it takes.
+
+    Args:
+        visibility: `metadata.RESTRICTED` or `metadata.RELEASABLE`.
+        deps: stages it follows without taking their states.
+        checks: asset checks that the stage itself evaluates, so that nobody can run it without them.
+    """
+    cut = settings.partitions
+    spends = automation.spending_tag(name) if settings.privacy == "dp" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", dg.BetaWarning
+        )  # backfill policies: once a stage would say it nine times a table
+        return dg.asset(  # type: ignore[return-value]
+            key=key(settings, name),
+            ins={other: dg.AssetIn(key=key(settings, other)) for other in after},
+            deps=[key(settings, other) for other in deps],
+            check_specs=checks,
+            description=description if settings.public is None else f"{_without(settings.public)} {description}",
+            kinds=kinds,
+            tags=metadata.tags(visibility, settings.privacy, settings.tags) | spends,
+            group_name=settings.group or settings.name,
+            owners=settings.owners or None,
+            code_version=settings.code_version(),
+            io_manager_key=HANDLES,
+            op_tags=op_tags(settings.compute, name),
+            pool=pool or pool_of(settings.compute, name),
+            partitions_def=None if cut is None else partitions.definition(cut),
+            **_backfill(cut),
+            automation_condition=automation.condition(settings, name),
+            freshness_policy=_freshness(settings) if name == "published" else None,
+        )
+
+
+def _backfill(cut: PartitionSettings | None) -> dict[str, Any]:
+    """Return the policy of one run over all partitions; one run for each is Dagster's own default."""
+    single = cut is not None and cut.backfill == "single_run"
+    return {"backfill_policy": dg.BackfillPolicy.single_run()} if single else {}
+
+
+def _freshness(settings: TableSettings) -> dg.FreshnessPolicy | None:
+    if settings.fresh_for is None:
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=duration(settings.fresh_for, "fresh_for"))
+
+
+def _without(public: PublicSettings) -> str:
+    notice = no_guarantee(public.by, public.why)
+    return f"{notice[0].upper()}{notice[1:]}. Made without noise, clipping or charge, where under privacy: dp it is:"
+
+
+def opened(
+    context: dg.AssetExecutionContext,
+    settings: TableSettings,
+    state: dict[str, Any],
+    ledger: LedgerResource,
+    store: StoreResource,
+) -> Release:
+    """Go on with the release that an upstream asset's state is of, under the release's own terms."""
+    release = Release.open(
+        settings,
+        RunState.from_dict(state),
+        ledger.get(),
+        store.get(),
+        attempt=f"{context.run_id}:{context.retry_number}",
+        progress=DagsterProgress(context),
+    )
+    release.renew_profile = context.run_tags.get(RENEW, "").lower() == "true"
+    if settings.compute is not None and settings.compute.training is not None:
+        release.workers = settings.compute.training.processes
+    return release
+
+
+def materialized(release: Release, visibility: str, facts: Mapping[str, Any], **how: Any) -> dg.MaterializeResult:
+    """Return what an asset hands on, and what the UI shows of it: its cost, and public facts."""
+    return dg.MaterializeResult(
+        value=release.state.to_dict(),
+        metadata={**metadata.cost(release.record), "visibility": visibility, **facts},
+        **how,
+    )

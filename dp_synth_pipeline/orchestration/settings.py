@@ -1,0 +1,95 @@
+"""What a person writes about one table in a project: its release, and when, where and for whom it is refreshed."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from dagster._utils.schedules import is_valid_cron_string
+from pydantic import Field, field_validator, model_validator
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.orchestration import automation as triggers
+from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section
+
+
+class NewDataSettings(Section):
+    """A sensor that asks for a refresh when a file was written anew; off until a person starts it."""
+
+    watermark: str | None = Field(
+        default=None,
+        description="File that whoever loads the source writes last; by default the source, if it is a file.",
+    )
+    minutes: int = Field(default=15, ge=1, description="How often to look.")
+    at_most_every: str = Field(default="1d", description="At most one refresh in so long: 12h, 7d, 4w.")
+
+    @field_validator("at_most_every")
+    @classmethod
+    def _lasting(cls, value: str) -> str:
+        duration(value, "on_new_data: at_most_every")
+        return value
+
+
+class TableSettings(ReleaseSettings):
+    """One table of a project: what its releases ask for, and when, where and for whom it is refreshed."""
+
+    compute: ComputeSettings | None = Field(
+        default=None, description="Per stage, where it runs: {target: local | ray | k8s, gpus, cpus, memory_gib}."
+    )
+    schedule: str | None = Field(
+        default=None, description="Cron of the refresh in UTC, such as 0 3 * * 1; off until started."
+    )
+    on_new_data: NewDataSettings | None = Field(
+        default=None,
+        description="Sensor that asks for a refresh when a file is new: {minutes, at_most_every, watermark}.",
+    )
+    automation: dict[str, str] = Field(
+        default_factory=dict,
+        description="For synthetic, published, quality_report, release_card: eager, on_missing or a cron.",
+    )
+    fresh_for: str | None = Field(default=None, description="How long a published table counts as fresh: 36h, 8d, 5w.")
+    group: str | None = None
+    owners: list[str] = Field(default_factory=list)
+    tags: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, value: str | None) -> str | None:
+        if value is not None and not is_valid_cron_string(value):
+            raise InvalidInput(f"schedule: expected a cron such as '0 3 * * 1' (Mondays at three), got {value!r}.")
+        return value
+
+    @field_validator("automation")
+    @classmethod
+    def _automation(cls, value: dict[str, str]) -> dict[str, str]:
+        return triggers.check(value)
+
+    @field_validator("fresh_for")
+    @classmethod
+    def _fresh_for(cls, value: str | None) -> str | None:
+        if value is not None:
+            duration(value, "fresh_for")
+        return value
+
+    @model_validator(mode="after")
+    def _watched(self) -> TableSettings:
+        triggers.check_watermark(self)
+        if self.partitions is not None and self.on_new_data is not None:
+            raise InvalidInput(
+                "on_new_data: a partition is refreshed when its window is over; write a `schedule` instead."
+            )
+        return self
+
+
+def duration(text: str, what: str) -> timedelta:
+    """Read hours, days or weeks.
+
+    Example:
+        >>> duration("8d", "fresh_for")
+        datetime.timedelta(days=8)
+    """
+    found = re.fullmatch(r"([1-9]\d{0,3})([hdw])", text.strip().lower())
+    if found is None:
+        raise InvalidInput(f"{what}: expected hours, days or weeks, such as 12h, 8d or 4w; got {text!r}.")
+    return timedelta(**{{"h": "hours", "d": "days", "w": "weeks"}[found[2]]: int(found[1])})

@@ -1,0 +1,182 @@
+"""Whether a release card tells what the ledger holds: each fact against the record that it claims to come from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
+from dp_synth_pipeline.ledger import Account, Entry, JournalRow, Ledger, Release
+from dp_synth_pipeline.ledger.journal import GENESIS
+from dp_synth_pipeline.reporting.card import CardFacts, content, from_json
+from dp_synth_pipeline.synthesis import profile_cache
+
+CLOSE = 1e-9
+"""How far an epsilon on a card may lie from the ledger's, as a share: JSON keeps every digit of a float."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        what: the claim, in words.
+        holds: whether it is so.
+        note: what was found instead, or why nothing can be said; never a value of a source.
+    """
+
+    what: str
+    holds: bool
+    note: str = ""
+
+
+def read(path: Path) -> str:
+    """Return the text of a card's file.
+
+    Raises:
+        InvalidInput: if it cannot be read as text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InvalidInput(f"{path} cannot be read as a card; name the release_card.json of a table.") from None
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file that may leave; never call it on real rows, whose plain hash confirms a guess."""
+    try:
+        with path.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        raise InvalidInput(f"{path} cannot be read; name the published Parquet file.") from None
+
+
+def verify(text: str, ledger: Ledger, table: Path | None = None) -> list[Finding]:
+    """Return every claim of a card, and whether the ledger bears it out.
+
+    Args:
+        text: a card's JSON.
+        table: the published Parquet file, to compare with the digest on the card.
+
+    Raises:
+        InvalidInput: if `text` is no release card, or the file cannot be read.
+    """
+    found = [*claims(text, ledger), _chain(ledger)]
+    if table is not None:
+        same = sha256(table) == from_json(text).facts.table_sha256
+        found.append(Finding("the file is the published table", same, "" if same else "its SHA-256 is another"))
+    return found
+
+
+def claims(text: str, ledger: Ledger) -> list[Finding]:
+    """Return what `verify` does, but for the slow recomputation of the ledger itself, and for the file."""
+    card = from_json(text)
+    f = card.facts
+    if not f.release or not f.seal:
+        raise InvalidInput(
+            "this card was written by an earlier version, without a seal; materialize release_card again."
+        )
+    found = [_seal(text, f, ledger), _head(f, ledger)]
+    if card.protected:
+        found += _release(f, ledger)
+    else:
+        unknown = all(r.id != f.release for r in ledger.releases())
+        found.append(Finding("no account paid for this release, as the card says", unknown))
+    return found
+
+
+def _seal(text: str, f: CardFacts, ledger: Ledger) -> Finding:
+    holds = ledger.fingerprint(content(text)) == f.seal
+    note = "" if holds else "edited since it was written, or the card of another ledger"
+    return Finding("nothing on the card was changed: its seal is this ledger's", holds, note)
+
+
+def _chain(ledger: Ledger) -> Finding:
+    try:
+        ledger.verify()
+    except LedgerCorrupted as error:
+        return Finding("the ledger's chain verifies", False, str(error))
+    return Finding("the ledger's chain verifies", True)
+
+
+def _head(f: CardFacts, ledger: Ledger) -> Finding:
+    known = any(row.hash == f.ledger_head for row in ledger.history())
+    known = known or (f.guarantee == "none" and f.ledger_head == GENESIS)  # nothing had been charged yet
+    note = "" if known else "it was rolled back to before this release, or is another ledger"
+    return Finding("the ledger still holds the head on the card", known, note)
+
+
+def _release(f: CardFacts, ledger: Ledger) -> Iterator[Finding]:
+    release = next((r for r in ledger.releases() if r.id == f.release), None)
+    yield Finding("the ledger knows the release", release is not None)
+    if release is None:
+        return
+    settled = release.state == "settled"
+    yield Finding("the release is settled", settled, "" if settled else f"it is {release.state}")
+    past = _until(ledger.history(), f.ledger_head)
+    for what, said, kept in _pairs(f, release, _account(ledger, release, past)):
+        same = _same(said, kept)
+        yield Finding(what, same, "" if same else f"card {_short(said)}, ledger {_short(kept)}")
+    entries = ledger.entries(release_id=release.id)
+    yield Finding("every mechanism, with its parameters and entry", _events(entries) == _events(f.mechanisms))
+    if f.reused_from:
+        paid = profile_cache.paid_by(ledger, f.reused_from)
+        yield Finding("every reused mechanism, with its parameters and entry", _events(paid) == _events(f.reused))
+
+
+def _pairs(f: CardFacts, release: Release, account: Account | None) -> Iterable[tuple[str, Any, Any]]:
+    yield from (
+        ("the table", f.table, release.table),
+        ("the account", f.account, release.account),
+        ("epsilon of the release", f.epsilon, release.final_epsilon or 0.0),
+        ("delta of the release", f.delta, release.final_delta or 0.0),
+        ("the neighbouring relation", f.relation, release.relation),
+        ("the run", f.run_id, release.run_id),
+        ("the code version", f.code_version, release.code_version),
+        ("the source's keyed fingerprint", f.source_fingerprint, release.fingerprint or ""),
+    )
+    if account is not None:
+        yield "the privacy unit", (f.unit, f.unit_max_rows), (account.unit, account.max_rows)
+        yield "the account's limit", (f.account_epsilon, f.account_delta), (account.epsilon, account.delta)
+
+
+def _account(ledger: Ledger, release: Release, past: list[JournalRow]) -> Account | None:
+    """Return the account as it stood when the card was written; it may have been raised since."""
+    told = [row.facts["account"] for row in past if row.account == release.account and row.facts["account"]]
+    return Account.from_record({"unit_in_one_block": False, **told[-1]}) if told else None
+
+
+def _until(chain: list[JournalRow], head: str) -> list[JournalRow]:
+    """Return the chain up to a head, or all of it if it lacks that head."""
+    places = [i for i, row in enumerate(chain) if row.hash == head]
+    return chain[: places[0] + 1] if places else chain
+
+
+def _events(found: Iterable[Entry | dict[str, Any]]) -> list[tuple[str, str, str]]:
+    told = []
+    for one in found:
+        if isinstance(one, Entry):
+            told += [(one.mechanism, one.id, _text(event.to_dict())) for event in one.events]
+        else:
+            told.append((one["stage"], one["entry"], _text(one["event"])))
+    return told
+
+
+def _text(event: dict[str, Any]) -> str:
+    return json.dumps(event, sort_keys=True)
+
+
+def _same(said: Any, kept: Any) -> bool:
+    if isinstance(said, tuple):
+        return all(map(_same, said, kept))
+    if isinstance(said, float) and isinstance(kept, float):
+        return abs(said - kept) <= CLOSE * abs(kept)
+    return said == kept
+
+
+def _short(value: Any) -> str:
+    return str(value) if len(str(value)) <= 40 else f"{str(value)[:16]}…"

@@ -1,0 +1,115 @@
+"""The governance page: every account, every released table, where each came from, and what to look into.
+
+For whoever answers for a privacy budget. It holds declared facts, charges, and the names of people and runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.reporting.burndown import day, when
+from dp_synth_pipeline.reporting.statement_page import TONES, account
+from dp_synth_pipeline.reporting.templates import render
+
+SHOWN = 20
+"""How many refusals and releases of a source a page shows before the rest is folded away."""
+
+
+def render_governance(told: Mapping[str, Any]) -> str:
+    """Return the governance facts as one HTML page without scripts that makes no request to any network.
+
+    Args:
+        told: what `orchestration.governance.facts` returns; `accounts` and `tables` are required.
+    """
+    accounts = [account(a, told.get("generated_at")) for a in told["accounts"]]
+    tables = [_table(t) for t in told["tables"]]
+    return render(
+        "governance.html.j2",
+        generated=_moment(told.get("generated_at")),
+        head=told.get("head") or "",
+        verified=told.get("verified"),
+        lineage=told.get("lineage", False),
+        event_log=told.get("event_log", False),
+        accounts=accounts,
+        tables=tables,
+        sources=[_source(s) for s in told.get("sources") or []],
+        refused=[{**r, "at": _moment(r.get("at"))} for r in told.get("refused") or []],
+        raises=[_raise(r) for r in reversed(told.get("raises") or [])],
+        concerns=sorted(_concerns(told, accounts), key=lambda c: c["tone"] != "fail"),
+        shown=SHOWN,
+    )
+
+
+def _table(t: Mapping[str, Any]) -> dict[str, Any]:
+    card = t.get("card")
+    view = {**t, "card": card, "level": "", "tone": "off", "cost": "", "made": ""}
+    if t["guarantee"] == "none":
+        return view | {"level": "no guarantee", "tone": "fail", "cost": "no guarantee", "made": _made(card)}
+    if card is None or card.get("epsilon") is None:
+        return view | {"level": "no card"}
+    tone = {"good": "ok", "fair": "warn", "poor": "fail"}[TONES[card["level"]]]
+    cost = f"ε {wording.at_most(card['epsilon'])}, δ {wording.scientific(card['delta'])}"
+    return view | {"level": f"{card['level']} protection", "tone": tone, "cost": cost, "made": _made(card)}
+
+
+def _made(card: Mapping[str, Any] | None) -> str:
+    return "" if card is None else _moment(card.get("created"))
+
+
+def _source(s: Mapping[str, Any]) -> dict[str, Any]:
+    return {**s, "releases": [_release(r) for r in reversed(s["releases"])]}
+
+
+def _release(r: Mapping[str, Any]) -> dict[str, Any]:
+    ended = when(r.get("ended_at"))
+    epsilon = r.get("final_epsilon")
+    cost = "—" if epsilon is None else f"ε {wording.at_most(epsilon)}"
+    return {**r, "day": day(ended) if ended else "—", "cost": cost, "account": r.get("account") or "—"}
+
+
+def _raise(r: Mapping[str, Any]) -> dict[str, Any]:
+    (before, _), (after, delta) = r["from"], r["to"]
+    return {**r, "at": _moment(r.get("at")), "limits": f"ε {before:g} to {after:g}, δ {wording.scientific(delta)}"}
+
+
+def _concerns(told: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
+    """Yield what a reviewer should look into."""
+    if told.get("verified") is False:
+        yield _concern("fail", "The ledger does not verify", "stop all runs on it: dp-synth ledger verify")
+    for t in told["tables"]:
+        for problem in t.get("card_problems") or []:
+            yield _concern("fail", t["table"], f"its card does not agree with the ledger: {problem}")
+        if t.get("reads_rows"):
+            yield _concern("fail", t["table"], f"real rows are read outside its chain, by {', '.join(t['reads_rows'])}")
+        if t["guarantee"] == "none":
+            yield _concern("warn", t["table"], "released without a privacy guarantee, on a person's word")
+        if (t.get("card") or {}).get("checks_failed"):
+            yield _concern("warn", t["table"], f"{_many(t['card']['checks_failed'], 'check')} failed or warned")
+        if t.get("releases") and t.get("card") is None:
+            yield _concern("warn", t["table"], "was released, and its card is not in this store")
+    for s in told.get("sources") or []:
+        if len(s["accounts"]) > 1:
+            shared = f"is charged to {', '.join(s['accounts'])}: whoever is in it is protected by their sum only"
+            yield _concern("warn", s["name"], shared)
+    for a in accounts:
+        if a["state"]["tone"] in ("fail", "warn"):
+            yield _concern(a["state"]["tone"], a["name"], f"account {a['state']['word']}: ε {a['left']} left")
+        if a["forecast"] and a["forecast"]["refused"]:
+            yield _concern("warn", a["name"], f"a scheduled refresh will be refused on {a['forecast']['refused']}")
+        if a["open"]:
+            yield _concern("warn", a["name"], f"{_many(len(a['open']), 'open reservation')}, counted as spent")
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _concern(tone: str, where: str, what: str) -> dict[str, str]:
+    return {"tone": tone, "where": where, "what": what}
+
+
+def _moment(text: Any) -> str:
+    at = when(text)
+    return f"{day(at)}, {at:%H:%M} UTC" if at else str(text or "")

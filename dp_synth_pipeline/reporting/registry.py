@@ -1,0 +1,162 @@
+"""A release card as a record of the public Differential Privacy Deployments Registry.
+
+The schema is that of the registry's data, github.com/opendp/deployments-registry-data, `schemas/deployments-schema.yaml`
+(read in its 2026 form, with `basic`, `dp_variant`, `privacy_loss`, `deployment_model`, `implementation` and
+`administrative`), by OpenDP with a governance proposed by NIST; it follows Nanayakkara, Ghazi & Vadhan 2025, "Practitioners'
+Perspectives on a Differential Privacy Deployment Registry". A record is proposed as a pull request with one YAML file.
+
+What only a person can say (who publishes, what for, of which region) is an option, or is marked `FILL_IN`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard
+
+FILL_IN = "TO BE FILLED IN"
+
+CURATORS = ("Government", "Industry", "Nonprofit")
+SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+"""The words that the registry's schema knows; its maintainers add to both lists as needed."""
+
+
+@dataclass(frozen=True)
+class Curation:
+    """What a card does not know of its deployment, because only a person does.
+
+    Attributes:
+        curator, curator_type: who publishes, and one of `CURATORS`.
+        use: intended use.
+        region: whom the data describe, or whose law applies.
+        sector: one of `SECTORS`, or none.
+        authors: who filled in the record.
+    """
+
+    curator: str = FILL_IN
+    curator_type: str = "Industry"
+    use: str = FILL_IN
+    region: str = FILL_IN
+    sector: str | None = None
+    authors: tuple[str, ...] = (FILL_IN,)
+
+    def __post_init__(self) -> None:
+        for what, got, known in (("curator type", self.curator_type, CURATORS), ("sector", self.sector, SECTORS)):
+            if got is not None and got not in known:
+                raise InvalidInput(f"{what}: the registry knows {', '.join(known)}; got {got!r}.")
+
+
+def record(card: ReleaseCard, curation: Curation) -> dict[str, Any]:
+    """Return a card as a record of the registry, a draft of tier 3.
+
+    Raises:
+        InvalidInput: if the release has no guarantee, so that it is no deployment of differential privacy.
+    """
+    f = card.facts
+    if f.epsilon is None or f.delta is None:
+        raise InvalidInput("this release has no privacy guarantee, so it is no deployment of differential privacy.")
+    return {
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{f.table}-{curation.curator}-{f.created[:4]}".lower()).strip("-"),
+        "deployment": {
+            "basic": _basic(f, curation),
+            "dp_variant": {
+                "variant_name": "Approximate DP" if f.delta > 0 else "Pure DP",
+                "data_domain": f"All tables with these columns: {', '.join(c['name'] for c in f.public)}.",
+                "unprotected_quantities": _unprotected(f),
+            },
+            "privacy_loss": _loss(card),
+            "deployment_model": _model(f),
+            "implementation": _implementation(card),
+            "administrative": {"status": "Draft", "registry_authors": list(curation.authors), "tier": 3},
+        },
+    }
+
+
+def to_yaml(card: ReleaseCard, curation: Curation) -> str:
+    """Return the record as YAML in the registry's style: blocks for long texts, never folded."""
+    import yaml
+
+    class Plain(yaml.SafeDumper):
+        pass
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Plain.add_representer(str, text)
+    return yaml.dump(record(card, curation), Dumper=Plain, sort_keys=False, allow_unicode=True, width=float("inf"))
+
+
+def _basic(f: CardFacts, curation: Curation) -> dict[str, Any]:
+    told = f.description or f"A synthetic copy of the table {f.table}: {f.rows:,} rows in {f.columns} columns."
+    sector = {} if curation.sector is None else {"data_product_sector": curation.sector}
+    return {
+        "name": f.table,
+        "data_curators": [{"data_curator_name": curation.curator, "data_curator_type": curation.curator_type}],
+        "description": told,
+        "intended_use": curation.use,
+        "data_product_type": "Synthetic data",
+        "data_product_region": curation.region,
+        **sector,
+        "publication_date": f.created[:10],
+    }
+
+
+def _unprotected(f: CardFacts) -> str:
+    said = [
+        f"- {c['name']}: {', '.join(f'{k} {v}' for k, v in c['declared'].items())}" for c in f.public if c["declared"]
+    ]
+    said = [f"- Declared public by {f.declared_by or 'a person'}:", *(f"  {line}" for line in said)] if said else []
+    return "\n".join(["- The names and storage types of all columns.", *said]) + "\n"
+
+
+def _loss(card: ReleaseCard) -> dict[str, Any]:
+    f = card.facts
+    adjacent = "one unit more or less" if f.relation == ADD_REMOVE else "one unit with other values"
+    whose = "One row" if f.unit == "row" else f"All rows with one value of {f.unit}, at most {f.unit_max_rows}"
+    account = (
+        f" It is charged to an account with a limit of epsilon {f.account_epsilon:g} at delta {f.account_delta:g} on "
+        f"everything ever released from the data; epsilon {wording.at_most(f.account_spent_epsilon)} of it was spent "
+        f"after this release."
+        if f.account_epsilon is not None and f.account_delta is not None and f.account_spent_epsilon is not None
+        else ""
+    )
+    return {
+        "privacy_unit": "Row-level" if f.unit == "row" else f"User-level ({f.unit})",
+        "privacy_unit_details": f"{whose}. Adjacent tables differ in {adjacent} ({f.relation}).",
+        "privacy_parameters": {"epsilon": f.epsilon, "delta": f.delta},
+        "privacy_parameters_details": f"{card.meaning}{account}",
+    }
+
+
+def _model(f: CardFacts) -> dict[str, Any]:
+    return {
+        "model_name": "Central",
+        "actors": "The curator reads the table. Everybody else sees the synthetic table, and this record.",
+        "release_type": "Many releases",
+        "release_type_details": f"Further releases are admitted by this rule: {f.account_rule or FILL_IN}.",
+        "access_type": "Non-interactive",
+    }
+
+
+def _implementation(card: ReleaseCard) -> dict[str, Any]:
+    f = card.facts
+    told = [f"- {m['stage']}: {wording.mechanism(m['event'])} `{m['event']}`" for m in f.mechanisms]
+    told += [f"- {m['stage']} (charged to an earlier release): {wording.mechanism(m['event'])}" for m in f.reused]
+    own = [f"- Software: {f.software}, settings {f.code_version}."] if f.software else []
+    return {
+        "preprocessing_and_hyperparameter_tuning": "Bounds, categories, null rates and the number of units are measured "
+        "by charged mechanisms, or were declared public. Hyperparameters are defaults, or settings that a person wrote. "
+        f"How that person chose them: {FILL_IN}.",
+        "mechanisms": "\n".join([*told, *own]) + "\n",
+        "composition": "The mechanisms of a release are composed by a privacy loss distribution; releases of one account "
+        "by a filter at a fixed Rényi order, or as declared shares.",
+        "post_processing": "Rows are drawn from a generator that was released with noise, and may be weighted by noisy "
+        "marginals that were released with it.",
+        "justification": FILL_IN,
+        "additional_information": "\n".join(f"- {limit}" for limit in card.limits) + "\n",
+    }

@@ -1,0 +1,284 @@
+"""The privacy account statement: what each account promises, what was spent, by whom, and what is left.
+
+For a privacy officer. It holds what the ledger holds and no more: declared facts, charges, and the names of people and
+runs. No row of a source was looked at to write it.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE, level
+from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.reporting.burndown import day, layout, when
+from dp_synth_pipeline.reporting.templates import render
+
+OPEN_STATES = ("reserved", "started")
+
+SHOWN = 12
+"""How many releases a page shows before the rest is folded away."""
+
+LOW, NONE = 0.1, 0.001
+"""Under the first share left, an account is called low; under the second, which would show as 0 %, exhausted."""
+
+RULES = {
+    "filter": "Each release is admitted only if its cost, added to everything charged before, stays within the limit, "
+    "whatever earlier releases showed (a Rényi filter at {order}).",
+    "plan": "Each release takes a share (ε, δ) of the limit, and the shares are summed.",
+}
+
+TONES = {"high": "good", "medium": "fair", "low": "poor"}
+STATES = {"settled": "ok", "voided": "off", "reserved": "warn", "started": "warn"}
+
+
+def render_statement(statement: Mapping[str, Any]) -> str:
+    """Return the statement as one HTML page without scripts that makes no request to any network.
+
+    Args:
+        statement: JSON-ready facts of the ledger; `accounts` is required, and every other key may be missing. Epsilon is
+            shown rounded up where it was spent and rounded down where it is left, so that what is shown still holds.
+    """
+    accounts = [account(a, statement.get("generated_at")) for a in statement["accounts"]]
+    return render(
+        "statement.html.j2",
+        generated=_moment(statement.get("generated_at")),
+        head=statement.get("head") or "",
+        verified=statement.get("verified"),
+        accounts=accounts,
+        shown=SHOWN,
+        waiting=sum(len(a["open"]) for a in accounts),
+        releases=sum(len(a["releases"]) for a in accounts),
+    )
+
+
+def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
+    """Return one account as a page shows it: figures in words, shares, a burn-down, releases newest first."""
+    epsilon: float | None = a.get("epsilon")
+    delta: float | None = a.get("delta")
+    unit, most = a.get("unit") or "row", a.get("max_rows") or 1
+    releases = sorted((_release(r) for r in a.get("releases") or []), key=lambda r: r["sort"], reverse=True)
+    history = list(a.get("history") or [])
+    cost = _meter(a.get("cost_limit"), a.get("cost_spent"), a.get("cost_held"))
+    order = a.get("order")
+    rule = RULES.get(a.get("rule") or "", "").format(order="order " + _plain(order) if order else "one fixed order")
+    relation = a.get("relation") or ADD_REMOVE
+    view = {
+        "name": a.get("name") or "unnamed",
+        "unit": unit,
+        "max_rows": most,
+        "relation": relation,
+        "epsilon": _plain(epsilon),
+        "delta": _scientific(delta),
+        "tone": TONES[level(epsilon)] if epsilon else "fair",
+        "promise": _promise(epsilon, delta or 0.0, unit, most, relation) if epsilon else "",
+        "rule": rule,
+        "opened": _moment(a.get("opened_at")),
+        "who": a.get("who") or "",
+        "why": a.get("why") or "",
+        "spent": _at_most(a.get("epsilon_spent")),
+        "spent_level": level(a["epsilon_spent"]) if a.get("epsilon_spent") else "",
+        "left": at_least(a.get("epsilon_left")),
+        "cost": cost,
+        "own_delta": _meter(a.get("delta_limit"), a.get("delta_spent"), 0),
+        "chart": layout(history, a.get("forecast"), now),
+        "forecast": _forecast(a.get("forecast")),
+        "history": [_movement(h) for h in reversed(history)],
+        "raises": [_movement(h) for h in history if str(h.get("what")).startswith("raise")],
+        "releases": releases,
+        "open": _waiting(releases, now),
+        "counts": {state: sum(r["state"] == state for r in releases) for state in STATES},
+    }
+    return {**view, "state": _state(a, view)}
+
+
+def _promise(epsilon: float, delta: float, unit: str, most: int, relation: str) -> str:
+    """Say what the limit promises for everything the account ever releases, taken together."""
+    told = wording.meaning(epsilon, delta, unit, most)
+    told = told.replace("Whoever reads this table", "Whoever reads everything this account ever releases", 1)
+    if relation == ADD_REMOVE:
+        return told
+    return f"{told} (Neighbouring relation {relation}: read “in the source” as “in the source with these values”.)"
+
+
+def _state(a: Mapping[str, Any], view: dict[str, Any]) -> dict[str, str]:
+    """Return one word on the account, and its colour."""
+    cost, own = view["cost"], view["own_delta"]
+    gone = a.get("epsilon_left") is not None and a["epsilon_left"] <= 0
+    full = cost is not None and cost["left"] < NONE
+    if gone or full or (a.get("rule") == "plan" and own is not None and own["left"] < NONE):
+        return {"word": "exhausted", "tone": "fail"}
+    if cost is not None and cost["left"] < LOW:
+        return {"word": "low", "tone": "warn"}
+    if cost is None and a.get("epsilon_left") is None:
+        return {"word": "balance not given", "tone": "off"}
+    return {"word": "open", "tone": "ok"}
+
+
+def _meter(limit: Any, spent: Any, held: Any) -> dict[str, Any] | None:
+    """Return what is spent, held and left as shares of the limit, whatever unit the three are in."""
+    if not limit or spent is None:
+        return None
+    taken, kept = min(1.0, max(0.0, spent / limit)), max(0.0, (held or 0) / limit)
+    kept = min(kept, 1 - taken)
+    left = max(0.0, (limit - spent - (held or 0)) / limit)
+    return {
+        "spent": taken,
+        "held": kept,
+        "left": left,
+        "words": {k: _up(v) for k, v in (("spent", taken), ("held", kept))},
+    }
+
+
+def _release(r: Mapping[str, Any]) -> dict[str, Any]:
+    state = str(r.get("state") or "unknown")
+    final, asked, still_open = r.get("final_epsilon"), r.get("epsilon"), state in OPEN_STATES
+    at = when(r.get("reserved_at"))
+    share = r.get("charged_share")
+    return {
+        "id": r.get("id") or "",
+        "table": r.get("table") or "unnamed",
+        "state": state,
+        "tone": STATES.get(state, "off"),
+        "open": still_open,
+        "voided": state == "voided",
+        "epsilon": _at_most(asked if final is None else final),
+        "delta": _scientific(r.get("delta") if r.get("final_delta") is None else r.get("final_delta")),
+        "asked": f"ε {_plain(asked)}, δ {_scientific(r.get('delta'))}" if asked is not None else "",
+        "share": _up(share) if isinstance(share, (int, float)) else "",
+        "who": r.get("who") or "",
+        "reserved": _moment(r.get("reserved_at")),
+        "day": day(at) if at else "",
+        "ended": _moment(r.get("ended_at")),
+        "run": r.get("run_id") or "",
+        "code": r.get("code_version") or "",
+        "fingerprint": r.get("fingerprint") or "",
+        "entries": [_entry(e) for e in r.get("entries") or []],
+        "at": at,
+        "sort": at.timestamp() if at else -math.inf,
+    }
+
+
+def _entry(e: Mapping[str, Any]) -> dict[str, Any]:
+    events = list(e.get("events") or [])
+    paid = sum(ev.get("steps") or 0 for ev in events if ev.get("kind") == "subsampled_gaussian")
+    started, share = e.get("steps_started"), e.get("cost_share")
+    return {
+        "id": e.get("id") or "",
+        "mechanism": e.get("mechanism") or "",
+        "state": e.get("state") or "",
+        "share": _up(share) if isinstance(share, (int, float)) else "",
+        "steps": f"{started or 0:,} of {paid:,} steps started" if paid else "",
+        "events": [
+            {"words": _words(ev), "kind": ev.get("kind") or "event", "parameters": _parameters(ev)} for ev in events
+        ],
+    }
+
+
+def _words(event: Mapping[str, Any]) -> str:
+    try:
+        return wording.mechanism(dict(event))
+    except (TypeError, ValueError):  # a parameter of the mechanism is missing: its name is all there is to say
+        return f"{event.get('kind') or 'An unnamed mechanism'}."
+
+
+def _parameters(event: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} = {v}" for k, v in event.items() if k != "kind")
+
+
+def _waiting(releases: list[dict[str, Any]], now: Any) -> list[dict[str, Any]]:
+    """Return the open reservations, oldest first, each with how long it stands and the command that ends it."""
+    waiting = []
+    for i, r in reversed(list(enumerate(releases))):
+        if r["open"]:
+            entries = [e for e in r["entries"] if e["state"] not in ("settled", "voided")]
+            commands = [f"dp-synth ledger settle {shlex.quote(e['id'])} --at-mark --why …" for e in entries]
+            later = sum(1 for other in releases[:i] if other["sort"] > r["sort"])
+            waiting.append({**r, "later": later, "age": _age(r["at"], when(now)), "commands": commands})
+    return waiting
+
+
+def _forecast(forecast: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if not forecast or not forecast.get("dates"):
+        return None
+    refused = when(forecast.get("first_refused"))
+    return {
+        "fits": forecast.get("fits") or 0,
+        "planned": len(forecast["dates"]),
+        "refused": day(refused) if refused else "",
+    }
+
+
+def _movement(h: Mapping[str, Any]) -> dict[str, str]:
+    left = h.get("left_share")
+    return {
+        "at": _moment(h.get("at")),
+        "what": h.get("what") or "",
+        "left": share_left(left) if isinstance(left, (int, float)) else "",
+        "who": h.get("who") or "",
+        "why": h.get("why") or "",
+    }
+
+
+def at_least(x: float | None, digits: int = 4) -> str:
+    """Write what is left with few digits, rounded down, so that what is shown still fits.
+
+    Example:
+        >>> at_least(2.49999), at_least(0.0), at_least(None)
+        ('2.499', '0', '—')
+    """
+    if x is None:
+        return "—"
+    if x <= 0 or not math.isfinite(x):
+        return f"{max(x, 0.0):g}"
+    digits = digits if x >= 0.001 else 3  # what a very small number is written with
+    step = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
+    return _plain(float(f"{math.floor(x / step + 1e-9) * step:.{digits}g}"))
+
+
+def share_left(share: float) -> str:
+    """Write a share that is left, rounded down to a tenth of a percent.
+
+    Example:
+        >>> share_left(0.99999), share_left(0.0)
+        ('99.9 %', '0 %')
+    """
+    return f"{math.floor(1000 * max(share, 0.0) + 1e-9) / 10:g} %"
+
+
+def _up(share: float) -> str:
+    return f"{math.ceil(1000 * max(share, 0.0) - 1e-9) / 10:g} %"
+
+
+def _at_most(x: float | None) -> str:
+    return "—" if x is None else wording.at_most(x)
+
+
+def _scientific(x: float | None) -> str:
+    return "—" if x is None else wording.scientific(x)
+
+
+def _plain(x: Any) -> str:
+    """Write a number a person chose as they chose it."""
+    if x is None:
+        return "—"
+    if not isinstance(x, float):
+        return str(x)
+    return wording.scientific(x) if x and not 0.001 <= abs(x) < 1e6 else f"{x:.10g}"
+
+
+def _moment(text: Any) -> str:
+    at = when(text)
+    return f"{day(at)}, {at:%H:%M} UTC" if at else str(text or "")
+
+
+def _age(at: Any, now: Any) -> str:
+    if at is None or now is None or now < at:
+        return ""
+    hours = (now - at).total_seconds() / 3600
+    if hours < 1:
+        return "less than an hour"
+    number, noun = (int(hours), "hour") if hours < 48 else (int(hours / 24), "day")
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,62 @@
+"""The pages' templates, styles and script, shipped as package data."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from dp_synth_pipeline.reporting import wording
+
+_MARKS = str.maketrans({c: f"\\{c}" for c in "\\`*_[]{}<>|#!~"})
+"""What Markdown would read as markup, with a backslash before it."""
+
+
+def source(name: str) -> str:
+    """Return the text of one file of this folder."""
+    return files(__package__ or "").joinpath(name).read_text(encoding="utf-8")
+
+
+def render(name: str, **facts: Any) -> str:
+    """Return a template filled with facts; everything but our own style and script is escaped."""
+    own = {k: Markup(facts.pop(k)) for k in ("plotly", "script", "charts") if k in facts}
+    styles = {"style": Markup(source("page.css")), "account_style": Markup(source("account.css"))}
+    return _environment().get_template(name).render(**styles, **own, **facts)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("dp_synth_pipeline.reporting", "templates"),
+        autoescape=lambda name: not (name or "").endswith(".md.j2"),  # Markdown has its own filters, below
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": wording.percent, "scientific": wording.scientific, "at_most": wording.at_most}
+    environment.filters |= {"md": markdown, "code": code}
+    return environment
+
+
+def markdown(text: Any) -> str:
+    """Return a text that Markdown shows as it is, on one line.
+
+    Example:
+        >>> markdown("a_b | <c>")
+        'a\\\\_b \\\\| \\\\<c\\\\>'
+    """
+    return " ".join(str(text).split()).translate(_MARKS)
+
+
+def code(text: Any) -> str:
+    """Return a text as a Markdown code span, on one line; a backtick or bar in it is replaced, so that it cannot end it.
+
+    Example:
+        >>> code("a|b")
+        '`a¦b`'
+    """
+    plain = " ".join(str(text).split()).replace("`", "'").replace("|", "¦")
+    return f"`{plain}`" if plain else ""

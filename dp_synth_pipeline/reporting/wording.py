@@ -1,0 +1,125 @@
+"""Figures in plain words, the same on every page."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dp_synth_pipeline.privacy.budget import level
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.validation.fidelity import Fidelity
+
+VERDICTS = {
+    "excellent": "Excellent. Hard to tell from the real table, in every column and every pair looked at.",
+    "good": "Good. The synthetic table follows the real one closely.",
+    "fair": "Fair. Totals of single columns hold; look at the weak places below before relying on details.",
+    "poor": "Poor. Do not draw conclusions from this table without looking at the weak places below.",
+}
+
+
+THRESHOLDS = ("all pairs, on average", "the worst column", "the worst pair")
+"""What the verdict looks at, in the order of `Fidelity.gaps`."""
+
+
+def verdict(fidelity: Fidelity) -> dict[str, Any]:
+    """Return the verdict as a word and a sentence, and each figure behind it with the limits of each word."""
+    from dp_synth_pipeline.validation.fidelity import VERDICTS as LIMITS
+
+    head, _, rest = VERDICTS[fidelity.verdict].partition(". ")
+    lines = []
+    for i, (what, gap) in enumerate(zip(THRESHOLDS, fidelity.gaps, strict=True)):
+        limits = {word: limit[i] for word, limit in LIMITS.items()}
+        reached = next((word for word, most in limits.items() if gap <= most), "poor")
+        lines.append({"what": what, "gap": max(gap, 0.0), "reached": reached, "limits": limits})
+    return {"word": fidelity.verdict, "head": head, "rest": rest, "lines": lines}
+
+
+def percent(share: float) -> str:
+    """Write a share of rows, with a decimal where it matters.
+
+    Example:
+        >>> percent(0.69384), percent(0.0004), percent(0.0)
+        ('69.4 %', '0.04 %', '0 %')
+    """
+    if share == 0:
+        return "0 %"
+    return f"{100 * share:.1f} %" if share >= 0.001 else f"{100 * share:.2g} %"
+
+
+def scientific(x: float) -> str:
+    """Write a very small or large number for a person.
+
+    Example:
+        >>> scientific(1e-5), scientific(2.68e-6), scientific(0.25)
+        ('10⁻⁵', '2.68 × 10⁻⁶', '0.25')
+    """
+    if x == 0 or not math.isfinite(x) or 0.001 <= abs(x) < 1e6:
+        return f"{x:,.4g}" if abs(x) < 1000 or not math.isfinite(x) else f"{x:,.0f}"
+    mantissa, _, power = f"{x:.3g}".partition("e") if "e" in f"{x:.3g}" else f"{x:.2e}".partition("e")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    mantissa = f"{float(mantissa):.3g}"
+    return f"10{raised}" if mantissa == "1" else f"{mantissa} \u00d7 10{raised}"
+
+
+def odds_bound(epsilon: float) -> float:
+    """Return e^epsilon, the most that the odds of any one unit's presence can change; infinite if beyond float64."""
+    return math.exp(epsilon) if epsilon < 700 else math.inf
+
+
+def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1) -> str:
+    """Say what an (epsilon, delta) promises about one privacy unit, in words."""
+    bound = odds_bound(epsilon)
+    whom = "one given row was"
+    if unit != "row":
+        whom = f"the rows of one given {unit}{f' (at most {max_rows})' if max_rows > 1 else ''} were"
+    sure = math.ceil(1000 * bound / (1 + bound)) / 10 if math.isfinite(bound) else 100.0
+    certain = f"{sure:.1f} %" if sure < 100 else "fully"
+    return (
+        f"{level(epsilon).capitalize()} protection. Whoever reads this table, whatever else they know, can change the "
+        f"odds that {whom} in the source by at most a factor of {at_most(bound, 3)}, except with a probability of "
+        f"about {scientific(delta)}. Someone who was half sure can become at most {certain} sure."
+    )
+
+
+def at_most(x: float, digits: int = 4) -> str:
+    """Write an upper bound with few digits, rounded up, so that what is shown still holds.
+
+    Example:
+        >>> at_most(2.4973), at_most(2.51), at_most(12.149, 3)
+        ('2.498', '2.51', '12.2')
+    """
+    if x <= 0 or not math.isfinite(x):
+        return f"{x:g}"
+    step = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
+    rounded = math.ceil(x / step - 1e-9) * step
+    if rounded >= 1e6 or rounded < 0.001:
+        return scientific(rounded)
+    return f"{rounded:,.{digits}g}" if rounded < 1000 else f"{rounded:,.0f}"
+
+
+def mechanism(event: dict[str, Any]) -> str:
+    """Say what one privacy event did, in words."""
+    kind, get = event.get("kind"), event.get
+    if kind == "discrete_laplace":
+        moved = get("sensitivity", 1)
+        what = "A count" if moved == 1 else f"A sum of counts, moved by at most {moved:,} by one unit,"
+        return f"{what} with two-sided geometric noise of scale {get('scale'):.4g}."
+    if kind == "discrete_gaussian":
+        return f"{_many(get('count', 1), 'histogram')} with discrete Gaussian noise of {get('scale'):.4g} rows."
+    if kind == "gaussian":
+        times = f"noise of {get('noise_multiplier'):.4g} times the sensitivity"
+        return f"{_many(get('count', 1), 'sum')} with Gaussian {times}."
+    if kind == "subsampled_gaussian":
+        return (
+            f"DP-SGD: {get('steps'):,} steps, each on a Poisson sample that holds a unit with probability "
+            f"{get('sample_rate'):.4g}, noise multiplier {get('noise_multiplier'):.4g}."
+        )
+    if kind == "threshold":
+        chance = scientific(get("delta", 0))
+        return f"Rare values withheld by a threshold; one held by a single unit shows with probability {chance}."
+    return f"{kind}."
+
+
+def _many(count: int, noun: str) -> str:
+    return f"One {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,345 @@
+"""How one release spends its epsilon: row count, profile, marginals, training, each fixed before it reads a row.
+
+1. The row count takes a small pure epsilon of its own; everything later may depend on it (basic composition).
+2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up;
+   by default a part between 5 and 25 %, by a rule that knows the noisy count only.
+3. Noisy marginals take a part of what is left then, by a rule that knows the noisy count only.
+4. Training takes the rest: its noise is the least at which all four together cost at most the epsilon asked by PLD and,
+   on a Rule F account, at most the Renyi divergence reserved.
+
+Charged figures (`validation: report_epsilon`) are a pure epsilon, set aside before the profile is planned; they run last.
+
+A step that is left out (a profile that is reused, marginals that are not wanted) leaves its part to those after it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Release as LedgerRelease
+from dp_synth_pipeline.model.plan import (
+    LooksPlan,
+    MarginalsPlan,
+    TrainingPlan,
+    marginals_share,
+    plan_looks,
+    plan_marginals,
+    plan_training,
+    wanted_triples,
+)
+from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.privacy import calibration
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
+from dp_synth_pipeline.privacy.events import Event, Gaussian
+from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.tabular import profile_plan
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.validation.charged import ChargedPlan
+
+COUNT_SHARE = 0.02
+"""Part of epsilon that the row count takes; at epsilon 1 its noise has a standard deviation of 71 units."""
+
+
+THRESHOLD_SHARE = 1 / 2000
+"""Part of delta for thresholds: small, so that an account's 5 % for them lasts 100 releases; a threshold grows only like
+the root of its logarithm."""
+
+
+@dataclass(frozen=True)
+class BudgetRequest:
+    """What a release asks of its account, known before anything is read.
+
+    Attributes:
+        epsilon: the most it may cost.
+        delta: the largest delta it may end with.
+        own_delta: the part of delta that thresholds take; small, since a threshold grows only like its logarithm.
+    """
+
+    epsilon: float
+    delta: float
+    own_delta: float
+
+    @classmethod
+    def of(cls, settings: ReleaseSettings, account_delta: float) -> BudgetRequest:
+        """Return what one refresh of a table asks of an account with `account_delta`."""
+        delta = account_delta if settings.delta == "auto" else float(settings.delta)
+        if settings.delta == "auto" and settings.population is not None:
+            delta = auto_delta(settings.population, account_delta)
+        return cls(settings.charge.epsilon, delta, delta * THRESHOLD_SHARE)
+
+    @classmethod
+    def reserved(cls, release: LedgerRelease) -> BudgetRequest:
+        """Return what a release has reserved."""
+        return cls(release.epsilon, release.delta, release.own_delta)
+
+
+LEAST_PROFILE, MOST_PROFILE = 0.05, 0.25
+"""Part of the squared signal to noise that a profile takes: enough for `PROFILE_NOISE`, within these."""
+
+PROFILE_NOISE = 1 / 2400
+"""Noise of a full histogram's cell, as a part of the units: values held by one unit in 400 then keep their names."""
+
+HISTOGRAMS_A_LOOK = 10
+"""Where that noise cannot be kept: full histograms that a closer look must stand beside, so that all of them together raise
+the noise of the rest by 28 % at most; and there are none once it is the root of `MOST_BEYOND` times as high."""
+
+MOST_BEYOND = 2.5
+"""With more noise than that, closer looks win no more than the other columns lose (Adult at epsilon 0.1 to 0.5)."""
+
+
+def plan_profile(
+    settings: ReleaseSettings,
+    request: BudgetRequest,
+    schema: TableSchema,
+    relation: str = ADD_REMOVE,
+    population: int | None = None,
+) -> ProfilePlan:
+    """Fix the noise of the row count and the profile from public facts and the noisy or declared count.
+
+    Replacing a unit is removing one and adding another: it doubles a pure epsilon and a threshold's delta, and moves a
+    histogram by the square root of two.
+
+    Args:
+        population: the noisy count, once it is known; the plan's row count does not depend on it.
+    """
+    moves = 1 if relation == ADD_REMOVE else 2
+    count = None if settings.population is not None else COUNT_SHARE * request.epsilon / moves
+    rest = request.epsilon - moves * (count or 0.0) - (settings.validation.report_epsilon or 0.0)
+    whole = calibration.gaussian_noise(rest, request.delta - request.own_delta)
+    unit, known = settings.privacy_unit, population or settings.population
+    share = settings.profile_share
+    least, most = (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
+
+    def noise(closer: int) -> float:
+        """Return the noise of a full histogram, were all signal the profile's."""
+        return whole * unit.max_rows * math.sqrt(moves * profile_plan.weight(schema, unit, closer))
+
+    def wanted(closer: int) -> float:
+        return math.inf if known is None else (noise(closer) / PROFILE_NOISE / known) ** 2
+
+    beside = profile_plan.weight(schema, unit) / HISTOGRAMS_A_LOOK
+    looks = range(profile_plan.most_closer(schema), -1, -1)
+    closer = next(n for n in looks if n == 0 or wanted(n) <= (most if n > beside else MOST_BEYOND * most))
+    scale = noise(closer) / math.sqrt(min(max(wanted(closer), least), most))
+    return ProfilePlan(count, scale, request.own_delta / moves, unit, settings.population, closer)
+
+
+def final_delta(settings: ReleaseSettings, request: BudgetRequest, population: int) -> float:
+    """Return the delta the release ends with: the one given, or 1 / N^1.2 from the noisy or declared count."""
+    if settings.delta != "auto":
+        return request.delta
+    return auto_delta(population, request.delta, floor=2 * request.own_delta)
+
+
+@dataclass(frozen=True)
+class RemainingBudget:
+    """What a release may still spend.
+
+    Attributes:
+        spent: events that have started.
+        budget: the (epsilon, delta) of the whole release.
+        order, rdp_limit: on a Rule F account, the Renyi divergence reserved, and its order.
+    """
+
+    spent: tuple[Event, ...]
+    budget: Budget
+    order: float | None = None
+    rdp_limit: float | None = None
+    relation: str = ADD_REMOVE
+
+    @classmethod
+    def of(cls, release: LedgerRelease, spent: Sequence[Event], delta: float) -> RemainingBudget:
+        """Return what is left of a release that ends with `delta`."""
+        budget = Budget(release.epsilon, delta)
+        return cls(tuple(spent), budget, release.order, release.rdp_limit, release.relation)
+
+    def least_noise(self, events: Callable[[float], Sequence[Event]]) -> float:
+        """Return the least noise at which `events(noise)` fit into it."""
+        return calibration.least_noise(
+            lambda noise: [*self.spent, *events(noise)],
+            self.budget,
+            order=self.order,
+            rdp_limit=self.rdp_limit,
+            relation=self.relation,
+        )
+
+    def most_steps(self, events: Callable[[int], Sequence[Event]], most: int) -> int:
+        """Return the most steps, up to `most`, at which `events(steps)` fit into it."""
+        return calibration.most_steps(
+            lambda steps: [*self.spent, *events(steps)],
+            most,
+            self.budget,
+            order=self.order,
+            rdp_limit=self.rdp_limit,
+            relation=self.relation,
+        )
+
+    def whole(self) -> float:
+        """Return the noise multiplier of one Gaussian mechanism that would spend all that is left."""
+        return self.least_noise(lambda noise: [Gaussian(noise)])
+
+
+def marginals(
+    budget: RemainingBudget,
+    spec: GeneratorSpec,
+    cardinalities: Sequence[int],
+    population: int,
+    rows: int,
+    max_rows: int,
+) -> MarginalsPlan:
+    """Return which marginals to measure and with which noise; their cost is fixed by what is left and the noisy count."""
+    whole = budget.whole()
+    noise = whole / math.sqrt(marginals_share(population, whole, spec))
+    return plan_marginals(tuple(cardinalities), rows, noise, max_rows, wanted_triples(population, whole, spec))
+
+
+def training(budget: RemainingBudget, spec: GeneratorSpec, population: int) -> tuple[TrainingPlan, LooksPlan | None]:
+    """Return the training with the least noise at which the whole release fits, and its looks at the loss."""
+    looks = plan_looks(population, budget.whole(), spec) if spec.looks else None
+    ahead = [] if looks is None else [looks.event]
+    plan = plan_training(population, spec)
+    if spec.noise_multiplier is not None:
+        plan = replace(plan, noise_multiplier=spec.noise_multiplier)
+        steps = budget.most_steps(lambda steps: [*ahead, replace(plan, steps=steps).event], plan.steps)
+        return replace(plan, steps=steps), looks
+    noise = budget.least_noise(lambda sigma: [*ahead, replace(plan, noise_multiplier=sigma).event])
+    return replace(plan, noise_multiplier=noise), looks
+
+
+class Allocation(ABC):
+    """How a release divides what it may spend: every plan is fixed before a row is read for it.
+
+    Attributes:
+        settings: the release's own terms.
+    """
+
+    def __init__(self, settings: ReleaseSettings) -> None:
+        self.settings = settings
+
+    @property
+    def pays_profile(self) -> bool:
+        """Whether a profile is paid for already, so that an earlier one need not be reused."""
+        return False
+
+    @abstractmethod
+    def delta(self, population: int) -> float:
+        """Return the delta that the release ends with."""
+
+    @abstractmethod
+    def noise(self, population: int) -> float:
+        """Return the noise multiplier of one Gaussian mechanism that costs as much as the release; 0 without privacy."""
+
+    @abstractmethod
+    def profile(self, schema: TableSchema, population: int | None = None) -> ProfilePlan:
+        """Return the row count and the profile; `population` is the noisy count, once it is known."""
+
+    @abstractmethod
+    def marginals(
+        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
+    ) -> MarginalsPlan | None:
+        """Return the marginals to measure; None if there are none to measure, or nothing pays for them."""
+
+    @abstractmethod
+    def training(
+        self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
+    ) -> tuple[TrainingPlan, LooksPlan | None]:
+        """Return the training and its queries of the loss."""
+
+    def accuracy(self, columns: int) -> ChargedPlan | None:
+        """Return the DP metrics of the generator's accuracy; None unless they are asked for."""
+        return None
+
+
+class Calibrated(Allocation):
+    """Divides what a release reserved: each mechanism gets its share, and training takes what is left."""
+
+    def __init__(self, settings: ReleaseSettings, release: LedgerRelease) -> None:
+        super().__init__(settings)
+        self._release, self._request = release, BudgetRequest.reserved(release)
+
+    def delta(self, population: int) -> float:
+        return final_delta(self.settings, self._request, population)
+
+    def noise(self, population: int) -> float:
+        return calibration.gaussian_noise(self._release.epsilon, self.delta(population))
+
+    def profile(self, schema: TableSchema, population: int | None = None) -> ProfilePlan:
+        return plan_profile(self.settings, self._request, schema, self._release.relation, population)
+
+    def marginals(
+        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
+    ) -> MarginalsPlan | None:
+        if len(cardinalities) < 2:
+            return None
+        later = self.accuracy(len(cardinalities))
+        budget = self._budget([*spent, *(later.events if later else ())], population)
+        spec, max_rows = self.settings.training.spec(), self.settings.privacy_unit.max_rows
+        return marginals(budget, spec, cardinalities, population, rows, max_rows)
+
+    def training(
+        self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
+    ) -> tuple[TrainingPlan, LooksPlan | None]:
+        return training(self._budget(spent, population), spec, population)
+
+    def accuracy(self, columns: int) -> ChargedPlan | None:
+        epsilon = self.settings.validation.report_epsilon
+        if epsilon is None or columns < 1:
+            return None
+        moves = 1 if self._release.relation == ADD_REMOVE else 2  # replacing a unit doubles a pure epsilon
+        return ChargedPlan(columns, self.settings.privacy_unit.max_rows, epsilon / moves)
+
+    def _budget(self, spent: Sequence[Event], population: int) -> RemainingBudget:
+        return RemainingBudget.of(self._release, spent, self.delta(population))
+
+
+class Declared(Allocation):
+    """Takes each mechanism from a declared plan, noise and steps included."""
+
+    def __init__(self, settings: ReleaseSettings, plan: ReleasePlan, epsilon: float, delta: float) -> None:
+        super().__init__(settings)
+        self._plan, self._epsilon, self._delta = plan, epsilon, delta
+
+    @property
+    def pays_profile(self) -> bool:
+        return bool(self._plan.threshold_deltas)
+
+    def delta(self, population: int) -> float:
+        return self._delta  # a use of a plan ends at the plan's, at which its epsilon was priced
+
+    def noise(self, population: int) -> float:
+        return calibration.gaussian_noise(self._epsilon, self._delta)
+
+    def profile(self, schema: TableSchema, population: int | None = None) -> ProfilePlan:
+        noise, deltas, counts = self._plan.histogram_noise, self._plan.threshold_deltas, self._plan.count_epsilons
+        public = self.settings.population
+        if noise is None or not deltas or not (counts or public):
+            raise InvalidInput(
+                "the declared plan has no profile: it needs discrete_gaussian and threshold events, and a "
+                "discrete_laplace event for the row count unless the population is declared."
+            )
+        scale, refinements = noise
+        count = None if public is not None else counts[0]
+        return ProfilePlan(count, scale, deltas[0], self.settings.privacy_unit, public, refinements)
+
+    def marginals(
+        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
+    ) -> MarginalsPlan | None:
+        noise = self._plan.marginals_noise
+        if noise is None:
+            return None
+        return plan_marginals(tuple(cardinalities), rows, noise, self.settings.privacy_unit.max_rows)
+
+    def training(
+        self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
+    ) -> tuple[TrainingPlan, LooksPlan | None]:
+        event = self._plan.training
+        if event is None:
+            raise InvalidInput("the declared plan has no training: it needs a subsampled_gaussian event.")
+        batch = max(1.0, event.sample_rate * population)
+        return TrainingPlan(event.sample_rate, event.steps, batch, event.noise_multiplier), None

@@ -1,0 +1,214 @@
+"""The generator of a release: learnt from the rows, audited, kept durably, settled, and only then released."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from dp_synth_pipeline.errors import AuditFailed, InvalidInput
+from dp_synth_pipeline.ledger import Release as LedgerRelease
+from dp_synth_pipeline.model.plan import capacity
+from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.privacy.audit import Audit
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.synthesis import generator_files
+from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
+from dp_synth_pipeline.synthesis.mechanisms.training import Training
+from dp_synth_pipeline.synthesis.release import Release, Stage
+from dp_synth_pipeline.synthesis.run_state import Ran, dump_ran, load_ran
+from dp_synth_pipeline.tabular import nulls, source
+from dp_synth_pipeline.tabular.codec import TableCodec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dp_synth_pipeline.model.generation import Generator
+    from dp_synth_pipeline.model.network import AutoregressiveNetwork
+
+FOLDER = "generator"
+"""In a table's releasable folder."""
+
+KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran")
+"""Facts that lie beside the weights and are said elsewhere."""
+
+
+class GeneratorStage(Stage):
+    """Learns the generator, or adopts what an earlier attempt learnt; settles the release; releases the weights.
+
+    Attributes:
+        audit: what training was seen to do; None if it took no noisy step.
+    """
+
+    name = "generator"
+
+    def __init__(self) -> None:
+        self.audit: Audit | None = None
+
+    def run(self, release: Release) -> dict[str, Any]:
+        """Return the weights' number, the metrics that may be published, and how training went.
+
+        Raises:
+            AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
+        """
+        from dp_synth_pipeline.model import artifact
+
+        folder = release.folder / FOLDER
+        kept = _adopted(release, folder)
+        if kept is None:
+            kept = release.restricted / generator_files.FOLDER
+            self.audit = _learn(release, folder, kept)
+            if self.audit is not None and not self.audit.passed:
+                raise _ended(release, self.audit)
+        self.audit = self.audit or generator_files.audit(kept)
+        generator, facts = artifact.load(kept)
+        ran = facts.get("ran")
+        release.protection.settle(
+            release.id,
+            delta=release.delta,
+            digest=release.state.digest,
+            ran=None if ran is None else load_ran(ran),
+        )
+        generator_files.release_to(kept, folder)
+        metrics = facts.get("accuracy", {})
+        release.state = release.state.with_(
+            generator=folder, profile=folder / "profile.json", rows=release.profile.rows, accuracy=metrics
+        )
+        public = {name: value for name, value in facts.items() if name not in KEPT_FACTS}
+        return {"weights": generator.weights, **public, **metrics}
+
+
+def _adopted(release: Release, folder: Path) -> Path | None:
+    """Return where an earlier attempt left what this release learnt, if it got so far: nothing is learnt twice then.
+
+    A release that was settled for a reason, such as a crash or an audit, releases nothing.
+    """
+    record = release.record
+    if record.state == "voided" or (isinstance(record, LedgerRelease) and record.state == "settled" and record.why):
+        return None
+    places = (release.restricted / generator_files.FOLDER, folder)
+    return next((place for place in places if generator_files.found(place, release.id)), None)
+
+
+def _learn(release: Release, folder: Path, kept: Path) -> Audit | None:
+    """Learn from the rows, and keep what was learnt unless the audit of how failed; return that audit."""
+    profile, codec = release.profile, release.codec
+    spec = _sized(release, codec)
+    # Charged before training, which then leaves it its part; measured before the settlement, which is final.
+    charged = Accuracy(codec, profile.rows).begin(release)
+    training = Training.of(release, codec, spec, profile.population)
+    generator, facts = _generator(release, codec, training, folder)
+    if training.audit is not None and not training.audit.passed:
+        generator_files.keep_failed(training.audit, release.folder, release.id)
+        return training.audit
+    metrics = Accuracy(codec, profile.rows, generator).run(release, charged) if charged else {}
+    ran: list[Ran] = [*release.state.ran, *training.ran]
+    about = {
+        "release": release.id,
+        "schema": release.state.schema,
+        "guarantee": release.settings.privacy,
+        **facts,
+        "accuracy": metrics,
+        "ran": dump_ran(ran),
+    }
+    generator_files.keep(kept, generator, spec, about, profile.to_json(), training.audit)
+    return training.audit
+
+
+def _sized(release: Release, codec: TableCodec) -> GeneratorSpec:
+    """Return the network and optimiser settings; a network that nobody sized is sized by the noise and the noisy count."""
+    spec, population = release.settings.training.spec(), release.profile.population
+    if spec.hidden:
+        return spec
+    noise = release.allocation.noise(population)
+    return spec.with_(hidden=capacity(population, noise, len(codec.cardinalities), spec.embedding))
+
+
+def _generator(
+    release: Release, codec: TableCodec, training: Training, folder: Path
+) -> tuple[Generator, dict[str, Any]]:
+    """Return the generator and the public facts of how it came to be: a start, training, raking."""
+    from dp_synth_pipeline.model import artifact, generation, initialization, raking
+
+    spec, file = training.spec, release.state.files.marginals
+    measured = None if file is None else artifact.load_marginals(file)
+    trains, facts = Method(spec.method).trains, {}
+    if measured is None and not trains:
+        raise InvalidInput("method: marginals needs two columns to learn; use method: autoregressive for this table.")
+    public = _public_codes(release, codec) if trains and spec.start == Start.PUBLIC else None
+    previous = _previous(release, folder) if trains and spec.start == Start.WARM_START else None
+    proposal = initialization.begin(
+        codec.cardinalities,
+        spec if trains else spec.with_(start=Start.MARGINALS),
+        codec.marginals(),
+        measured=measured,
+        previous=previous,
+        public=public,
+    )
+    if trains:
+        proposal, facts = training.train(proposal, release.reporter("training"))
+    tilt = None
+    if measured is not None and spec.rake:
+        tilt = raking.rake(generation.propose(proposal, raking.draws(measured)), measured)
+    return generation.Generator(proposal, tilt), facts
+
+
+def _previous(release: Release, folder: Path) -> AutoregressiveNetwork | None:
+    """Return the table's last released network, if this release may start from it."""
+    from dp_synth_pipeline.model import artifact
+
+    if not (folder / generator_files.DESCRIBED).exists():
+        return None
+    try:
+        generator, facts = artifact.load(folder)
+    except InvalidInput:  # another version's
+        return None
+    return generator.proposal if facts.get("release") in release.protection.paid_releases() else None
+
+
+def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:
+    """Return the codes of the table that was declared public: read like the source, but nothing in it is charged.
+
+    Raises:
+        InvalidInput: if there is none, an account protects it, or it has other columns.
+    """
+    import numpy as np
+
+    settings, schema = release.settings, release.schema
+    uri, unit = settings.training.public, settings.privacy_unit.column
+    if uri is None:
+        raise InvalidInput("start: public needs a table that you declare public: training: {public: FILE}.")
+    with TemporaryDirectory() as folder:
+        snapshot = source.snapshot(  # the unit's column is left out as there, so that the same rows are known again
+            source.parse(uri, settings.columns),
+            Path(folder) / "public.parquet",
+            declared=settings.columns,
+            nulls=settings.nulls,
+            unit=PrivacyUnit(unit, max_rows=sys.maxsize) if unit else PrivacyUnit(),
+        )
+        if accounts := release.protection.same_source(snapshot.digest):
+            raise InvalidInput(
+                f"the table declared public is what account {', '.join(accounts)} protects: to learn from it free "
+                f"would undo that. Name another table under training.public, or use start: marginals."
+            )
+        if snapshot.schema.names != schema.names:
+            raise InvalidInput(f"the public table must have the source's columns: {', '.join(schema.names)}.")
+        whole = nulls.complete(snapshot.path, schema, release.profile, Path(folder) / "completed.parquet")
+        codes, _ = codec.encode_file(whole, Path(folder) / "codes.npy")
+        return np.array(codes)
+
+
+def _ended(release: Release, audit: Audit) -> AuditFailed:
+    """End a release whose training failed its audit, and return what to raise.
+
+    It is charged for all that started, and its weights are not released. Nothing of it runs any more, so nobody need find
+    it open, its snapshot may go, and no later attempt can go on with this training.
+    """
+    try:
+        who = f"run {release.record.run_id}"
+        why = f"its weights are not released, since the audit of what ran failed ({', '.join(audit.failed)})"
+        release.protection.ledger.settle(release.id, why=why, who=who)
+    except Exception:  # such as a lost connection: what the audit found must be told all the same
+        return AuditFailed(audit.failed, release.id, settled=False)
+    return AuditFailed(audit.failed, release.id, settled=True)

@@ -1,0 +1,125 @@
+"""The declared holdout: rows of the source's population that were never learnt from, read for the restricted report alone.
+
+They are real rows. Nothing of them is charged, since nothing made of them leaves: not a figure, and not whether one warns,
+which would be one fact about real rows in the event log. `evidence_checks` is a person's word that this bit may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.synthesis.blocks import part
+from dp_synth_pipeline.synthesis.retention import private
+from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.tabular import nulls, source
+from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.schema import Kind, TableSchema, build
+from dp_synth_pipeline.validation import evidence
+from dp_synth_pipeline.validation.evidence import Evidence
+
+OTHER_RELEASE = (
+    "Nothing can be said: the snapshot that is left is not the one that this table was learnt from. Materialize the table "
+    "again from `ingested`, and this report after it."
+)
+"""What the page says when a later refresh has replaced the rows."""
+
+
+def check(settings: ReleaseSettings, schema: TableSchema) -> None:
+    """Refuse a holdout that is not there or has other columns, before anything is spent; only names and types are read.
+
+    Raises:
+        InvalidInput: naming the first column that does not fit; the message holds no value.
+    """
+    uri = settings.validation.holdout
+    if uri is None:
+        return
+    with _told():
+        storage = source.storage_types(source.parse(uri, settings.columns))
+        how = {"nulls": settings.nulls, "other": settings.other, "unit_column": settings.privacy_unit.column}
+        found = build(storage, settings.columns, complete=settings.columns_complete, **how)
+    _check_columns(found, schema)
+
+
+def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) -> Evidence:
+    """Return what distances and attacks find; it belongs on the restricted page, and nowhere else.
+
+    Args:
+        synthetic: the handle of the synthetic table.
+        completed: the handle of the rows that it was learnt from.
+
+    Raises:
+        InvalidInput: if the holdout cannot be used, or has other columns; the message holds no value.
+    """
+    uri = settings.validation.holdout
+    if uri is None:
+        return Evidence(evidence.HOW)
+    if completed.release != synthetic.release:
+        return Evidence(OTHER_RELEASE)
+    profile = TableProfile.from_json(synthetic.path("profile").read_text())
+    schema, rows = synthetic.table_schema(), completed.path("completed")
+    # In the release's own folder, which only its owner can open and which goes when the snapshot goes.
+    with private(), TemporaryDirectory(dir=rows.parent, prefix="holdout-") as folder:
+        found = _snapshot(settings, uri, synthetic, Path(folder))
+        if found.digest == synthetic.digest:
+            return Evidence(evidence.SAME)
+        _check_columns(found.schema, schema)
+        whole = nulls.complete(found.path, schema, profile, Path(folder) / "completed.parquet")
+        return evidence.gather(
+            rows,
+            whole,
+            synthetic.path("synthetic"),
+            TableCodec(schema, profile),
+            sensitive=settings.validation.sensitive,
+            unit=settings.privacy_unit.column or "row",
+        )
+
+
+def _snapshot(settings: ReleaseSettings, uri: str, refresh: RunState, folder: Path) -> source.Snapshot:
+    """Copy the holdout as `ingested` copies the source: the same filter and partitions, the same bound on rows a unit."""
+    where = part(settings.model_copy(update={"source": uri, "target": None}), refresh.partitions).where
+    with _told():
+        return source.snapshot(
+            source.parse(uri, settings.columns, where),
+            folder / "holdout.parquet",
+            declared=settings.columns,
+            nulls=settings.nulls,
+            other=settings.other,
+            unit=settings.privacy_unit,
+            complete=settings.columns_complete,
+        )
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say of what is refused that it is the holdout, and not the source."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"validation: holdout: {error}") from None
+
+
+def _check_columns(found: TableSchema, wanted: TableSchema) -> None:
+    """Refuse a holdout whose learned columns have other names, or kinds that are coded in another way."""
+    kinds = {c.name: c.kind for c in found.learned}
+    for column in wanted.learned:
+        if column.name not in kinds:
+            raise InvalidInput(
+                f"validation: holdout: it needs the source's columns, and {column.name!r} is missing; name rows of the "
+                f"same population."
+            )
+        if not _alike(kinds[column.name], column.kind):
+            raise InvalidInput(
+                f"validation: holdout: {column.name!r} is of kind {column.kind} in the source, and of kind "
+                f"{kinds[column.name]} here; store it alike, or declare its kind under columns."
+            )
+
+
+def _alike(one: Kind, other: Kind) -> bool:
+    numbers = (Kind.INTEGER, Kind.DECIMAL)  # a few rows of a CSV may hold no fraction
+    return one is other or (one in numbers and other in numbers)

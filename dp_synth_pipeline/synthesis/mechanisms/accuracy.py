@@ -1,0 +1,68 @@
+"""`validation: report_epsilon`: DP metrics of the generator's accuracy, which are charged and so may be published.
+
+Their pure epsilon is a part of the release's, set aside before the profile is planned, like the row count's, and charged
+before training, so that training leaves it its part. They are measured between training and settlement, by the attempt
+that charged them and by no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.synthesis.mechanism import Mechanism
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release_plan import ACCURACY
+from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.validation import charged
+from dp_synth_pipeline.validation.charged import ChargedPlan
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.model.generation import Generator
+
+DRAWS = 200_000
+"""Rows drawn to be compared, at most; free, like all rows drawn from a released generator."""
+
+
+class Accuracy(Mechanism[ChargedPlan, dict[str, float]]):
+    """Measures how near the generator's draws are to the rows; charged before training, run after it."""
+
+    name = ACCURACY
+
+    def __init__(self, codec: TableCodec, rows: int, generator: Generator | None = None) -> None:
+        self._codec, self._rows, self._generator = codec, max(rows, 1), generator
+
+    def plan(self, release: Release) -> ChargedPlan | None:
+        """Return what will be measured; None if nothing is asked for, or an earlier attempt charged it.
+
+        That attempt may have looked at the rows, and one charge buys one look: the metrics are lost then, not their cost.
+        """
+        charged_before = any(e.mechanism == self.name for e in release.protection.entries(release.id))
+        return None if charged_before else release.allocation.accuracy(len(self._codec.cardinalities))
+
+    def events(self, release: Release, plan: ChargedPlan) -> Sequence[Event]:
+        return plan.events
+
+    def begin(self, release: Release) -> ChargedPlan | None:
+        """Charge the metrics before training, which then leaves them their part."""
+        plan = self.plan(release)
+        if plan is not None:
+            release.charge(self.name, plan.events)
+        return plan
+
+    def run(self, release: Release, plan: ChargedPlan) -> dict[str, float]:
+        """Return the released metrics by name."""
+        import numpy as np
+
+        from dp_synth_pipeline.model import generation
+
+        if self._generator is None:
+            raise ReleaseStateError("there is no generator to measure yet; train first.")
+        draws = generation.draw(self._generator, min(self._rows, DRAWS), forbidden=self._codec.forbidden)
+        drawn = np.concatenate(list(draws))
+        codes, _ = release.codes(self._codec)
+        metrics = charged.measure(codes, drawn, self._codec.cardinalities, plan, rows=self._rows)
+        return {f"accuracy_{name}": round(value, 6) for name, value in asdict(metrics).items() if value is not None}

@@ -1,0 +1,43 @@
+"""Noisy counts of pairs and triples of columns: where the network starts, and what its draws are raked to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dp_synth_pipeline.model.plan import MarginalsPlan
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.synthesis.mechanism import Mechanism
+from dp_synth_pipeline.synthesis.no_protection import sampled
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release_plan import MARGINALS
+from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.profile import TableProfile
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.model.marginals import Marginals as Measured
+
+
+class Marginals(Mechanism[MarginalsPlan, "Measured"]):
+    """Measures the sets of columns that the plan has room for."""
+
+    name = MARGINALS
+
+    def __init__(self, codec: TableCodec, profile: TableProfile) -> None:
+        self._codec, self._profile = codec, profile
+
+    def plan(self, release: Release) -> MarginalsPlan | None:
+        profile = self._profile
+        plan = release.allocation.marginals(self._codec.cardinalities, profile.population, profile.rows, release.spent)
+        return plan if plan is not None and plan.chosen else None
+
+    def events(self, release: Release, plan: MarginalsPlan) -> Sequence[Event]:
+        return (plan.event,)
+
+    def run(self, release: Release, plan: MarginalsPlan) -> Measured:
+        from dp_synth_pipeline.model import marginals
+
+        codec = self._codec
+        codes, _ = release.codes(codec)
+        measured = marginals.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows)
+        return measured if release.protection.guaranteed else sampled(measured)

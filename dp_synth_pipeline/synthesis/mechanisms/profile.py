@@ -1,0 +1,33 @@
+"""The profile: noisy 1-way histograms, from which bounds, categories, null rates and precision are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.synthesis.mechanism import Mechanism
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release_plan import PROFILE
+from dp_synth_pipeline.tabular import measure
+from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+
+
+class Profile(Mechanism[ProfilePlan, TableProfile]):
+    """Measures one histogram or more of each column, at a noise that follows from the noisy number of units."""
+
+    name = PROFILE
+
+    def __init__(self, population: int) -> None:
+        self._population = population
+
+    def plan(self, release: Release) -> ProfilePlan:
+        return release.allocation.profile(release.schema, self._population)
+
+    def events(self, release: Release, plan: ProfilePlan) -> Sequence[Event]:
+        return plan.histogram_events(release.schema)
+
+    def run(self, release: Release, plan: ProfilePlan) -> TableProfile:
+        profile = measure.measure(release.state.path("snapshot"), release.schema, plan, self._population)
+        return profile if release.protection.guaranteed else replace(profile, events=())

@@ -1,0 +1,225 @@
+"""Training: from a start that costs nothing more, by DP-SGD with the least noise at which the whole release fits.
+
+A training that was cut short is resumed from its last checkpoint: its steps so far are charged, and the rest is charged
+anew, always with fresh noise.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.ledger import Entry, Ledger
+from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, learning_rate
+from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.privacy.audit import Audit
+from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
+from dp_synth_pipeline.synthesis import idempotency, progress
+from dp_synth_pipeline.synthesis.protection import OPEN
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release_plan import LOSS_QUERIES, TRAINING
+from dp_synth_pipeline.synthesis.retention import private
+from dp_synth_pipeline.synthesis.run_state import Ran
+from dp_synth_pipeline.tabular.codec import TableCodec
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.model.network import AutoregressiveNetwork
+
+Report = Callable[..., None]
+
+
+@dataclass
+class Training(ABC):
+    """Trains one network on one release's rows.
+
+    Attributes:
+        population: the released number of units.
+        audit: what training was seen to do; None if it took no noisy step.
+        ran: the events of the steps that ran, now and in the trainings that this one resumes.
+    """
+
+    release: Release
+    codec: TableCodec
+    spec: GeneratorSpec
+    population: int
+    audit: Audit | None = field(default=None, init=False)
+    ran: list[Ran] = field(default_factory=list, init=False)
+
+    @classmethod
+    def of(cls, release: Release, codec: TableCodec, spec: GeneratorSpec, population: int) -> Training:
+        """Return the training of a release: by DP-SGD, unless its source was declared public."""
+        chosen = PrivateTraining if release.protection.guaranteed else PublicTraining
+        return chosen(release, codec, spec, population)
+
+    @abstractmethod
+    def train(
+        self, network: AutoregressiveNetwork, report: Report | None = None
+    ) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
+        """Return the trained network and the public facts of its training.
+
+        Args:
+            report: called with steps done and planned, and what was spent by then.
+        """
+
+
+class PublicTraining(Training):
+    """Trains on rows that a person declared public: without clipping, noise or charge."""
+
+    def train(
+        self, network: AutoregressiveNetwork, report: Report | None = None
+    ) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
+        from dp_synth_pipeline.model import training
+
+        plan, _ = self.release.allocation.training(self.spec, self.population, ())
+        codes, units = self.release.codes(self.codec)
+        what = (codes, self.codec.cardinalities, plan, self.spec)
+        how = {"units": units, "network": network, "progress": report, "workers": self.release.workers}
+        trained = training.train_public(*what, **how)
+        rate = learning_rate(plan, self.spec)
+        return trained, {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}
+
+
+class PrivateTraining(Training):
+    """Trains by DP-SGD; every step that reads rows is in the ledger before it does."""
+
+    def train(
+        self, network: AutoregressiveNetwork, report: Report | None = None
+    ) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
+        from dp_synth_pipeline.model import training
+
+        release = self.release
+        done, plan, queries = self._plan()
+        querying = None if queries is None else self._charge(LOSS_QUERIES, [queries.event])
+        before = release.spent
+        entry = self._started(plan, done)
+        completed = release.state.path("completed")
+        codes, units = release.codes(self.codec)
+        delta, relation = release.delta, self._record.relation
+
+        def epsilon(steps: int) -> float:
+            now = [replace(plan, steps=steps - done).event] if steps > done else []
+            return accountant.epsilon([*before, *now], delta, relation)
+
+        with private():
+            trained = training.train(
+                codes,
+                self.codec.cardinalities,
+                plan,
+                self.spec,
+                units=units,
+                network=network,
+                looks=queries,
+                mark=lambda steps: entry and self._ledger.mark(entry.id, steps - done),
+                mark_look=lambda count: self._mark_query(querying, count),
+                progress=progress.with_epsilon(report, epsilon) if report else lambda done, steps: None,
+                resume_from=done,
+                checkpoints=completed.with_name("checkpoint"),
+                workers=release.workers,
+            )
+        self.audit = trained.audit
+        self._note(TRAINING, () if trained.event is None else (trained.event,))
+        if trained.stopped_at is not None:
+            self._stopped_early(querying, entry)
+        steps = done + (trained.event.steps if trained.event else 0)
+        return trained.network, self._facts(plan, steps)
+
+    @property
+    def _ledger(self) -> Ledger:
+        return self.release.protection.ledger
+
+    @property
+    def _record(self) -> Any:
+        return self.release.record
+
+    def _charge(self, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
+        return self.release.protection.charge(self.release.id, mechanism, events, key)
+
+    def _note(self, mechanism: str, events: Sequence[Event]) -> None:
+        self.ran += [Ran(mechanism, event) for event in events]
+
+    def _facts(self, plan: TrainingPlan, steps: int) -> dict[str, Any]:
+        return {
+            "noise_multiplier": plan.noise_multiplier,
+            "sample_rate": plan.sample_rate,
+            "steps": steps,
+            "steps_planned": plan.steps,
+            "max_grad_norm": self.spec.max_grad_norm,
+            "learning_rate": learning_rate(plan, self.spec),
+        }
+
+    def _stopped_early(self, *entries: Entry | None) -> None:
+        """Charge only what ran, after a charged query of the loss ended training."""
+        why = {"who": f"run {self._record.run_id}", "why": "a charged look at the loss ended training early"}
+        for entry in entries:
+            if entry is not None:
+                self._ledger.settle_at_mark(entry.id, **why)
+
+    def _mark_query(self, querying: Entry | None, count: int) -> None:
+        """Make it durable that so many queries were asked, the next one included, and note it."""
+        if querying is not None:
+            self._ledger.mark(querying.id, count)
+            (event,) = querying.events
+            assert isinstance(event, SubsampledGaussian)
+            self._note(LOSS_QUERIES, [replace(event, steps=1)])
+
+    def _started(self, plan: TrainingPlan, done: int) -> Entry | None:
+        """Charge the steps that are left; none are if an earlier attempt died between its last step and its end."""
+        if done == plan.steps:
+            return None
+        rest = replace(plan, steps=plan.steps - done)
+        return self._charge(self._name(done), [rest.event], idempotency.entry_key(self.release.attempt))
+
+    def _name(self, done: int) -> str:
+        """Name this training, as no earlier attempt of its release was named."""
+        earlier = [e.mechanism for e in self._attempts()]
+        if not earlier:
+            return TRAINING
+        name = f"{TRAINING}, resumed at {done}"
+        return f"{name}, attempt {len(earlier) + 1}" if name in earlier else name
+
+    def _attempts(self) -> list[Entry]:
+        """Return the entries of this training's attempts, oldest first."""
+        return [e for e in self.release.protection.entries(self.release.id) if is_training(e.mechanism)]
+
+    def _plan(self) -> tuple[int, TrainingPlan, LooksPlan | None]:
+        """Return the steps that an earlier attempt started, the plan, and the queries of the loss that it may ask."""
+        state = self._record.state
+        if state not in OPEN:
+            raise ReleaseStateError(
+                f"the release behind these rows is {state}, so nothing more may be learnt from them. Materialize the table "
+                f"again from `ingested`: a new release is a new charge."
+            )
+        earlier = self._attempts()
+        idempotency.check_first_training(self.release.attempt, earlier)
+        if earlier:
+            return self._resumed(earlier)
+        return 0, *self.release.allocation.training(self.spec, self.population, self.release.spent)
+
+    def _resumed(self, earlier: list[Entry]) -> tuple[int, TrainingPlan, None]:
+        """Charge what earlier attempts started, which shuts them out, and plan the steps that are left of the first."""
+        *ended, last = earlier
+        if last.state != "started":
+            raise ReleaseStateError(
+                "this training was settled at its mark, so its steps are over. Settle the release, and materialize the "
+                "table again from `ingested`: a new release is a new charge."
+            )
+        (first,) = (e for e in last.events if isinstance(e, SubsampledGaussian))
+        before = sum(e.steps_started for e in ended)
+        steps = before + last.steps_paid
+        cut = self._ledger.settle_at_mark(
+            last.id, who=f"release {self.release.id}", why="training resumes from its last checkpoint"
+        )
+        for entry in (*ended, cut):
+            self._note(TRAINING, entry.events)
+        batch = max(1.0, round(first.sample_rate * self.population))
+        plan = TrainingPlan(first.sample_rate, steps, batch, first.noise_multiplier)
+        return before + cut.steps_started, plan, None
+
+
+def is_training(mechanism: str) -> bool:
+    """Say whether an entry is an attempt at training: the first is called so, a resumed one says from where."""
+    return mechanism == TRAINING or mechanism.startswith(f"{TRAINING}, ")

@@ -1,0 +1,190 @@
+"""The cached profile of a table: released facts, so a later refresh may use them again at no charge.
+
+A refresh reuses a profile while the public facts that shaped it still hold and the ledger knows the release that paid
+for it. A person renews it; nothing else does.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Entry, Ledger, Release
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.synthesis.blocks import part
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.profile import TableProfile
+
+PROFILE, FACTS = "profile.json", "profile.facts.json"
+"""The cached profile, and where it comes from, in a table's releasable folder."""
+
+RENEW = "dp_synth/renew_profile"
+"""Run tag: "true" measures the profile anew in this run."""
+
+MECHANISMS = ("row count", "profile")
+"""The entries of a release that pay for its profile."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a cached profile comes from; public, like the profile itself.
+
+    Attributes:
+        account: who paid for it.
+        release: in which release.
+        facts: what must still hold for it to be reused: unit, relation, population and a digest of the schema.
+        profile: SHA-256 of the profile's text, since the two files are not replaced in one step.
+        epsilon, delta: what its row count and histograms cost together.
+        measured_at: ISO date and time.
+        renew: who asked for a new one, why and when; None while nobody did.
+    """
+
+    account: str
+    release: str
+    facts: dict[str, Any]
+    profile: str
+    epsilon: float
+    delta: float
+    measured_at: str
+    renew: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Cached:
+    """A profile that may be reused, and where it comes from."""
+
+    profile: TableProfile
+    origin: Origin
+
+
+def facts(settings: ReleaseSettings, release: Release, schema: str, keys: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the public facts that shape a profile: with others, it would be another one.
+
+    Args:
+        schema: the table's schema as `dump_schema` writes it: columns, types and all that a person declared.
+        keys: the partitions that it covers.
+    """
+    unit = settings.privacy_unit
+    return {
+        "unit": str(unit),
+        "max_rows": unit.max_rows,
+        "relation": release.relation,
+        "population": settings.population,
+        "filter": part(settings, keys).where,
+        "schema": _digest(_shaping(settings, schema)),
+    }
+
+
+def _shaping(settings: ReleaseSettings, schema: str) -> str:
+    """Return the schema without the formats that a CSV was found to have: they shape what is written, not what is measured.
+
+    A declared format stays, since it says how the cells are read.
+    """
+    if '"format"' not in schema:
+        return schema
+    found = json.loads(schema)
+    for column in found["columns"]:
+        if (settings.columns.get(column["name"]) or {}).get("format") is None:
+            column.pop("format", None)
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)  # as `dump_schema` writes it
+
+
+def keep(folder: Path, profile: TableProfile, release: Release, shaped_by: dict[str, Any]) -> Origin:
+    """Write a profile that was just measured, and where it comes from, for later refreshes."""
+    text = profile.to_json()
+    origin = Origin(
+        account=release.account,
+        release=release.id,
+        facts=shaped_by,
+        profile=_digest(text),
+        epsilon=accountant.epsilon(profile.events, release.delta, release.relation),
+        delta=release.delta,
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    sink.write_text(text, folder / PROFILE)
+    _write(folder, origin)
+    return origin
+
+
+def find(folder: Path, ledger: Ledger, account: str, wanted: dict[str, Any]) -> tuple[Cached | None, str]:
+    """Return the cached profile if a refresh may reuse it, else None; and why not, in public facts only.
+
+    Nothing is reused that this ledger did not charge to this very account.
+    """
+    try:
+        cached = read(folder)
+    except InvalidInput as error:
+        return None, str(error)
+    origin = cached.origin
+    if origin.renew is not None:
+        return None, f"{origin.renew['who']} asked for a new profile"
+    if origin.account != account:
+        return None, f"the cached profile was charged to account {origin.account}"
+    changed = [k for k, v in wanted.items() if origin.facts.get(k) != v]
+    if changed:
+        return None, f"another {' and '.join(changed)} than the cached profile's"
+    if not _charged(ledger, origin, cached.profile.events):
+        return None, "the ledger knows of no charge for the cached profile"
+    return cached, ""
+
+
+def read(folder: Path) -> Cached:
+    """Read the cached profile of a table.
+
+    Raises:
+        InvalidInput: if there is none, or it is not the one that its facts describe.
+    """
+    try:
+        text = (folder / PROFILE).read_text(encoding="utf-8")
+        origin = Origin(**json.loads((folder / FACTS).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        raise InvalidInput("there is no cached profile") from None
+    if origin.profile != _digest(text):
+        raise InvalidInput("the cached profile is not the one that was released")
+    try:
+        return Cached(TableProfile.from_json(text), origin)
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput("the cached profile was written by another version") from None
+
+
+def renew(folder: Path, why: str) -> Origin:
+    """Let the next refresh measure the profile anew; return where the present one comes from.
+
+    Raises:
+        InvalidInput: if there is none.
+    """
+    origin = read(folder).origin
+    asked = {"who": getpass.getuser(), "why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    _write(folder, replace(origin, renew=asked))
+    return origin
+
+
+def paid_by(ledger: Ledger, release_id: str) -> list[Entry]:
+    """Return the entries of a release that paid for its profile."""
+    return [e for e in ledger.entries(release_id=release_id) if e.mechanism in MECHANISMS]
+
+
+def _charged(ledger: Ledger, origin: Origin, events: tuple[Event, ...]) -> bool:
+    try:
+        release = ledger.release(origin.release)
+    except InvalidInput:
+        return False
+    paid = tuple(event for entry in paid_by(ledger, origin.release) for event in entry.events)
+    return release.account == origin.account and bool(events) and paid == events
+
+
+def _write(folder: Path, origin: Origin) -> None:
+    sink.write_text(json.dumps(asdict(origin), indent=1), folder / FACTS)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

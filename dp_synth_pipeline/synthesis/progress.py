@@ -1,0 +1,46 @@
+"""How far a long stage is, told to whoever listens: a terminal, a notebook, Dagster's log. Public facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Listens to stages."""
+
+    def report(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Take note that `done` of `total` parts of a stage are done."""
+
+    def log(self, message: str) -> None:
+        """Take note of a decision."""
+
+    def wait(self, stage: str, why: str) -> None:
+        """Take note that a stage waits, and what for."""
+
+
+class Silent:
+    """Listens to nothing."""
+
+    def report(self, stage: str, done: int, total: int, note: str = "") -> None:
+        """Say nothing."""
+
+    def log(self, message: str) -> None:
+        """Say nothing."""
+
+    def wait(self, stage: str, why: str) -> None:
+        """Say nothing."""
+
+
+def with_epsilon(report: Callable[..., None], epsilon: Callable[[int], float]) -> Callable[[int, int], None]:
+    """Add to a callback what was spent when so many steps are done, worked out every tenth of the way."""
+    tenth, note = -1, ""
+
+    def reporting(done: int, steps: int) -> None:
+        nonlocal tenth, note
+        if done and 10 * done // steps > tenth:
+            tenth = 10 * done // steps
+            note = f"epsilon so far {epsilon(done):.3g}"
+        report(done, steps, note)
+
+    return reporting

@@ -1,0 +1,222 @@
+"""Who keeps a table's releases and pays for what they learn: an account of the ledger, or nobody.
+
+A release meets one of two protections, chosen once by `protection_of`. Under `LedgerProtection` everything that is learnt
+was reserved and is charged before it is. Under `no_protection.NoProtection` a person declared the source public.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dp_synth_pipeline.ledger import Entry, Ledger
+from dp_synth_pipeline.ledger import Release as LedgerRelease
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.synthesis import blocks
+from dp_synth_pipeline.synthesis.allocation import Allocation, BudgetRequest, Calibrated, Declared
+from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
+from dp_synth_pipeline.synthesis.run_state import Ran
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+
+OPEN = ("reserved", "started")
+"""States of a release of which more may be learnt."""
+
+
+@dataclass(frozen=True)
+class Unprotected:
+    """The record of one release without a privacy guarantee.
+
+    Attributes:
+        id: names it, and its restricted folder; no ledger knows it.
+        by, why: who declared the source public, and the reason.
+        source: where the rows came from, without credentials.
+        who: the operating system's name for whoever ran it.
+        state: 'started', 'settled' (released) or 'voided' (nothing was learnt).
+        ledger_head: head of the chain of the ledger that was asked whether it protects the source.
+        fingerprint: keyed fingerprint of the source, comparable within that ledger.
+    """
+
+    id: str
+    table: str
+    by: str
+    why: str
+    source: str
+    run_id: str
+    code_version: str
+    who: str
+    started_at: str
+    ledger_head: str
+    state: str = "started"
+    fingerprint: str | None = None
+    ended_at: str | None = None
+    note: str = ""
+
+    @property
+    def notice(self) -> str:
+        """What every page, tag and summary says about it."""
+        return no_guarantee(self.by, self.why)
+
+
+Record = LedgerRelease | Unprotected
+"""How a release stands, in whatever keeps it."""
+
+
+def no_guarantee(by: str, why: str) -> str:
+    """Say that a release promises nothing, and on whose word.
+
+    Example:
+        >>> no_guarantee("Ana", "open data")
+        'no privacy guarantee: declared public by Ana: open data'
+    """
+    return f"no privacy guarantee: declared public by {by}: {why}"
+
+
+class Protection(ABC):
+    """Who keeps the releases of one table, and what each of its mechanisms may spend."""
+
+    guaranteed: bool
+    """Whether what is learnt is noised and charged."""
+
+    def __init__(self, settings: ReleaseSettings, ledger: Ledger) -> None:
+        self.settings, self.ledger = settings, ledger
+
+    @abstractmethod
+    def reserve(self, key: str, run_id: str, part: blocks.Part) -> Record:
+        """Put a release on record before its source is opened, or refuse and leave no trace."""
+
+    @abstractmethod
+    def record(self, release_id: str) -> Record:
+        """Return a release as it stands."""
+
+    @abstractmethod
+    def note_source(self, release_id: str, digest: str) -> None:
+        """Put the source's keyed fingerprint on record."""
+
+    @abstractmethod
+    def allocation(self, release_id: str) -> Allocation:
+        """Return how the release divides what it may spend."""
+
+    @abstractmethod
+    def charge(self, release_id: str, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
+        """Make it durable that a mechanism runs, before it touches rows; return its entry, if anybody pays."""
+
+    @abstractmethod
+    def settle(self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[Ran] | None = None) -> Record:
+        """Put on record that what was learnt is released: charge what ran, and give back the rest.
+
+        Args:
+            delta: the delta that the release ends with.
+            digest: the source's content digest; empty once it was purged.
+            ran: what the mechanisms say that ran; None if an older version kept what was learnt.
+        """
+
+    @abstractmethod
+    def void(self, release_id: str, why: str) -> None:
+        """Put on record that nothing was learnt."""
+
+    @abstractmethod
+    def paid_releases(self) -> set[str]:
+        """Return the releases of this table from which a later one may start."""
+
+    def entries(self, release_id: str) -> Sequence[Entry]:
+        """Return what was charged for a release, mechanism by mechanism."""
+        return ()
+
+    def same_source(self, digest: str) -> list[str]:
+        """Return the accounts of the ledger that ever read this very content."""
+        return self.ledger.same_source(digest)
+
+    def fingerprint(self, digest: str) -> str:
+        """Return the keyed fingerprint of a content digest, comparable within one ledger."""
+        return self.ledger.fingerprint(digest)
+
+    def head(self) -> str:
+        """Return the head of the ledger's chain."""
+        return self.ledger.head()
+
+
+class LedgerProtection(Protection):
+    """An account of the ledger pays, and refuses what it cannot pay for."""
+
+    guaranteed = True
+
+    def reserve(self, key: str, run_id: str, part: blocks.Part) -> LedgerRelease:
+        """Hold all that the release may cost; the same key holds it once.
+
+        Raises:
+            BudgetExceeded: if it does not fit what is left of the account; nothing was read or changed.
+        """
+        settings = self.settings
+        account = self.ledger.account(settings.charge.account)
+        request = asdict(BudgetRequest.of(settings, account.delta))
+        blocks.open_blocks(self.ledger, settings, part, run_id, **request)
+        # A use of a declared plan costs what the plan declared, whatever the settings ask for.
+        costs: dict[str, Any] = {"plan": settings.plan} if settings.plan else request
+        return self.ledger.reserve(
+            account.name,
+            key=key,
+            **costs,
+            unit=str(settings.privacy_unit),
+            max_rows=settings.privacy_unit.max_rows,
+            table=settings.name,
+            run_id=run_id,
+            code_version=settings.code_version(),
+            blocks=part.blocks,
+            nominal=self._last_events(),
+        )
+
+    def record(self, release_id: str) -> LedgerRelease:
+        return self.ledger.release(release_id)
+
+    def note_source(self, release_id: str, digest: str) -> None:
+        self.ledger.note_source(release_id, digest)
+
+    def allocation(self, release_id: str) -> Allocation:
+        release = self.record(release_id)
+        plan = self.plan_of(release)
+        if plan is None:
+            return Calibrated(self.settings, release)
+        return Declared(self.settings, plan, release.epsilon, release.delta)
+
+    def plan_of(self, release: LedgerRelease) -> ReleasePlan | None:
+        """Return the declared plan of which a release is a use; None if it is none."""
+        if release.plan is None:
+            return None
+        return next(ReleasePlan.of(p.events) for p in self.ledger.plans(release.account) if p.id == release.plan)
+
+    def charge(self, release_id: str, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
+        return self.ledger.start(release_id, mechanism, events, key=key) if events else None
+
+    def settle(
+        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[Ran] | None = None
+    ) -> LedgerRelease:
+        # A purge forgets the digest; the source is on record since it was read.
+        fingerprint = self.fingerprint(digest) if digest else None
+        events = None if ran is None else [r.event for r in ran]
+        return self.ledger.settle(release_id, delta=delta, fingerprint=fingerprint, ran=events)
+
+    def void(self, release_id: str, why: str) -> None:
+        self.ledger.void(release_id, why)
+
+    def entries(self, release_id: str) -> Sequence[Entry]:
+        return self.ledger.entries(release_id=release_id)
+
+    def paid_releases(self) -> set[str]:
+        releases = self.ledger.releases(self.settings.charge.account)
+        return {r.id for r in releases if r.state == "settled" and r.table == self.settings.name}
+
+    def _last_events(self) -> list[Event]:
+        """Return what this table's last settled release ran, so that a refusal can say which steps and noise would fit."""
+        settled = [
+            r
+            for r in self.ledger.releases(self.settings.account)
+            if r.table == self.settings.name and r.state == "settled"
+        ]
+        return events_of(self.entries(settled[-1].id)) if settled else []
+
+
+def events_of(entries: Iterable[Entry]) -> list[Event]:
+    """Return the events of some entries, in their order."""
+    return [event for entry in entries for event in entry.events]

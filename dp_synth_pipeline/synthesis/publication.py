@@ -1,0 +1,86 @@
+"""The checked table replaces the one that analysts read, atomically, if its release is settled and it was drawn under it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.home import home
+from dp_synth_pipeline.synthesis.blocks import Part
+from dp_synth_pipeline.synthesis.progress import Progress
+from dp_synth_pipeline.synthesis.release import Release, Stage
+from dp_synth_pipeline.synthesis.sampling import sealed
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings, table_name
+from dp_synth_pipeline.tabular import sink
+
+
+class Publication(Stage):
+    """Writes the drawn rows to each target: old or new, never half."""
+
+    name = "published"
+
+    def run(self, release: Release) -> dict[str, Any]:
+        """Return where the rows were written.
+
+        Raises:
+            ReleaseStateError: if nobody paid for them, or the file is not the one that was drawn under this release.
+        """
+        require_settled(release)
+        require_drawn(release)
+        check_targets(release.settings, release.part, release.progress)
+        waiting = partial(release.progress.wait, f"{release.settings.name}: publishing")
+        rows = release.state.path("synthetic")
+        places = [sink.publish(rows, target, waiting) for target in targets_of(release.settings.name, release.part)]
+        release.state = release.state.with_(published=places)
+        return {"places": places}
+
+
+def targets_of(table: str, part: Part) -> list[str]:
+    """Return where a release writes its rows: where a person said, else the warehouse at home."""
+    return part.targets or [default_target(table, part.label)]
+
+
+def default_target(table: str, partition: str = "") -> str:
+    """Return the DuckDB warehouse at home, schema `synthetic`; a table of its own for each partition."""
+    name = f"{table}__{partition}" if partition else table
+    return f"duckdb:///{home() / 'warehouse.duckdb'}?table=synthetic.{table_name(name) if partition else name}"
+
+
+def check_targets(settings: ReleaseSettings, part: Part, progress: Progress) -> None:
+    """Refuse a target that cannot be written, or that the release reads from, before anything is spent on it.
+
+    Raises:
+        InvalidInput: naming the target.
+    """
+    for target in targets_of(settings.name, part):
+        sink.check_spared(target, settings.read)
+        sink.check_writable(target, told=partial(progress.wait, f"{settings.name}: publishing"))
+
+
+def require_drawn(release: Release) -> None:
+    """Refuse to publish any file but the one that was drawn from this very release, whatever its state says.
+
+    Raises:
+        ReleaseStateError: if it is another one, or was changed since.
+    """
+    rows, seal = release.state.path("synthetic"), release.state.facts.seal
+    if not rows.is_file() or seal != release.protection.fingerprint(sealed(release.id, rows)):
+        raise ReleaseStateError(
+            "the file to publish is gone, was changed, or is not the one that was drawn under this release; what was "
+            "published before is intact. Materialize `synthetic` again, which is free."
+        )
+
+
+def require_settled(release: Release) -> None:
+    """Refuse to publish what no settled release paid for, or no record of an unprotected one accounts for.
+
+    Raises:
+        ReleaseStateError: if the release is in another state.
+    """
+    state = release.record.state
+    if state != "settled":
+        raise ReleaseStateError(
+            f"the release behind this table is {state}, not settled, so nobody paid for it; nothing was published. "
+            f"Materialize the table again from `ingested`."
+        )

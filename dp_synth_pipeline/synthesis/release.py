@@ -1,0 +1,212 @@
+"""One release of one table: its terms, its state, who pays for it, and where its files lie.
+
+    reserved ──► ingested ──► profile ──► completed ──► marginals ──► generator ──► synthetic ──► published
+                 snapshot     charged     nulls         charged       charged,      free          warehouse
+                                          handled                     settled
+
+`Release.reserve` begins one, `Release.open` goes on with one, and `run` takes it through one stage. Whoever calls them, an
+asset graph, the command line or a notebook, calls nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dp_synth_pipeline.ledger import Entry, Ledger
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.synthesis import blocks, idempotency, retention, terms
+from dp_synth_pipeline.synthesis.allocation import Allocation
+from dp_synth_pipeline.synthesis.no_protection import protection_of
+from dp_synth_pipeline.synthesis.progress import Progress, Silent
+from dp_synth_pipeline.synthesis.protection import Protection, Record
+from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.schema import TableSchema
+
+
+class Stage(ABC):
+    """One stage of a release: it reads the state that earlier stages left, and leaves more."""
+
+    name: str
+    """What it is called in the asset graph, in logs and in refusals."""
+
+    @abstractmethod
+    def run(self, release: Release) -> dict[str, Any]:
+        """Do it, change the release's state, and return public facts of how it went."""
+
+
+class Release:
+    """One release of one table, under the terms that it was reserved for and no others.
+
+    Attributes:
+        settings: the table's settings, with the release's own terms in place of changed ones.
+        protection: who keeps the release and pays for it.
+        state: what the stages so far left; JSON-ready, so that another process can go on.
+        attempt: names this execution of a stage, so that a second delivery of it is told apart from a retry.
+        workers: processes that train together.
+        renew_profile: measure the profile anew, although an earlier one may be reused.
+    """
+
+    def __init__(
+        self,
+        settings: ReleaseSettings,
+        protection: Protection,
+        store: Store,
+        state: RunState,
+        *,
+        attempt: str = "",
+        progress: Progress | None = None,
+    ) -> None:
+        self.settings, self.protection, self.store, self.state = settings, protection, store, state
+        self.attempt, self.progress = attempt, progress or Silent()
+        self.workers, self.renew_profile = 1, False
+
+    @classmethod
+    def reserve(
+        cls,
+        settings: ReleaseSettings,
+        ledger: Ledger,
+        store: Store,
+        *,
+        key: str,
+        run_id: str,
+        partitions: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> Release:
+        """Begin a release: hold all that it may cost, before anything is read.
+
+        Args:
+            key: names the request: asking twice with one key reserves once.
+            run_id: names the run, on record with the release.
+            partitions: the partitions to refresh; none for a table without.
+
+        Raises:
+            BudgetExceeded: if the account cannot pay; nothing was read or changed.
+            ReleaseStateError: if this very request began before; the first one goes on.
+        """
+        part, protection = blocks.part(settings, partitions), protection_of(settings, ledger, store)
+        record = protection.reserve(key, run_id, part)
+        folder = idempotency.claim(store, settings.name, record)
+        retention.keep_for(folder, settings.retention_days, part.label)
+        state = RunState(record.id, partitions=part.keys, terms=settings.terms())
+        return cls(settings, protection, store, state, attempt=key, progress=progress)
+
+    @classmethod
+    def open(
+        cls,
+        settings: ReleaseSettings,
+        state: RunState,
+        ledger: Ledger,
+        store: Store,
+        *,
+        attempt: str = "",
+        progress: Progress | None = None,
+    ) -> Release:
+        """Go on with a release, under its own terms.
+
+        Raises:
+            ReleaseStateError: if more of it may be learnt and the settings' terms are others now, or if the state's terms
+                are not those that the release was reserved under.
+        """
+        record = protection_of(settings, ledger, store).record(state.release)
+        own = terms.of_release(settings, state, record)
+        return cls(own, protection_of(own, ledger, store), store, state, attempt=attempt, progress=progress)
+
+    def run(self, stage: Stage) -> dict[str, Any]:
+        """Take the release through one stage, and return public facts of how it went."""
+        return stage.run(self)
+
+    @property
+    def id(self) -> str:
+        """The release's id, in the ledger or in the record of releases without a guarantee."""
+        return self.state.release
+
+    @property
+    def record(self) -> Record:
+        """The release as it stands now."""
+        return self.protection.record(self.id)
+
+    @property
+    def part(self) -> blocks.Part:
+        """What of the table it covers."""
+        return blocks.part(self.settings, self.state.partitions)
+
+    @property
+    def allocation(self) -> Allocation:
+        """How it divides what it may spend."""
+        return self.protection.allocation(self.id)
+
+    @property
+    def folder(self) -> Path:
+        """The folder for what may leave."""
+        return self.store.releasable(self.part.folder)
+
+    @property
+    def restricted(self) -> Path:
+        """The folder for real rows."""
+        return self.store.restricted(self.settings.name, self.id)
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's columns."""
+        return self.state.table_schema()
+
+    @property
+    def profile(self) -> TableProfile:
+        """The released profile."""
+        return TableProfile.from_json(self.state.path("profile").read_text(encoding="utf-8"))
+
+    @property
+    def codec(self) -> TableCodec:
+        """How the table's cells become codes, and back."""
+        return TableCodec(self.schema, self.profile)
+
+    @property
+    def delta(self) -> float:
+        """The delta that the release ends with."""
+        return self.allocation.delta(self.profile.population)
+
+    @property
+    def spent(self) -> list[Event]:
+        """The events of every mechanism that has started."""
+        return [event for entry in self.protection.entries(self.id) for event in entry.events]
+
+    def charge(self, mechanism: str, events: Sequence[Event]) -> Entry | None:
+        """Make it durable that a mechanism runs, before it touches rows."""
+        entry = self.protection.charge(self.id, mechanism, events)
+        if self.protection.guaranteed:
+            self.state = self.state.having_run(mechanism, events)
+        return entry
+
+    def codes(self, codec: TableCodec) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return memory-mapped codes (rows, columns) int64 and, unless each row is a unit, unit numbers (rows,).
+
+        They are written once, beside the completed snapshot, and are as restricted.
+        """
+        completed = self.state.path("completed")
+        codes_file, units_file = completed.with_name("codes.npy"), completed.with_name("units.npy")
+        done = completed.with_name("encoded")
+        if not done.exists():
+            with retention.private():
+                _, units = codec.encode_file(completed, codes_file)
+                if units is not None:
+                    np.save(units_file, units)
+                done.touch()
+        units = np.load(units_file, mmap_mode="r") if units_file.exists() else None
+        return np.load(codes_file, mmap_mode="r"), units
+
+    def reporter(self, what: str) -> Callable[..., None]:
+        """Return a callback `(done, total, note="")` for one long stage."""
+
+        def report(done: int, total: int, note: str = "") -> None:
+            self.progress.report(f"{self.settings.name}: {what}", done, total, note)
+
+        return report

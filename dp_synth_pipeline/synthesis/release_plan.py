@@ -1,0 +1,125 @@
+"""The mechanisms of a release in their order, each with the privacy events that it may run: what a declared plan says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.events import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    SubsampledGaussian,
+    Threshold,
+    from_dict,
+)
+from dp_synth_pipeline.tabular import profile_plan
+
+ROW_COUNT, PROFILE, MARGINALS, TRAINING, LOSS_QUERIES, ACCURACY = (
+    "row count",
+    "profile",
+    "marginals",
+    "training",
+    "looks",
+    "headline figures",
+)
+"""Names of mechanisms, as ledgers keep them."""
+
+_OF_KIND: dict[type[Event], str] = {
+    DiscreteLaplace: ROW_COUNT,
+    DiscreteGaussian: PROFILE,
+    Threshold: PROFILE,
+    Gaussian: MARGINALS,
+    SubsampledGaussian: TRAINING,
+}
+
+
+@dataclass(frozen=True)
+class PlannedMechanism:
+    """One mechanism of a release and the events that it may run at most."""
+
+    mechanism: str
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """What one release may run at most, mechanism by mechanism."""
+
+    mechanisms: tuple[PlannedMechanism, ...]
+
+    @classmethod
+    def of(cls, events: Sequence[Event], tags: Sequence[str] = ()) -> Self:
+        """Return the plan that declared events amount to.
+
+        Args:
+            events: what one release may run at most.
+            tags: the mechanism of each event. Without them, as in plans declared before there were tags, each kind of event
+                belongs to the one mechanism that ran such events then.
+        """
+        names = tags or [_OF_KIND[type(event)] for event in events]
+        order = dict.fromkeys(names)
+        return cls(
+            tuple(
+                PlannedMechanism(name, tuple(e for e, tag in zip(events, names, strict=True) if tag == name))
+                for name in order
+            )
+        )
+
+    def events(self, mechanism: str) -> tuple[Event, ...]:
+        """Return what one mechanism may run; nothing if the plan does not have it."""
+        return tuple(e for planned in self.mechanisms if planned.mechanism == mechanism for e in planned.events)
+
+    def flat(self) -> tuple[tuple[Event, ...], tuple[str, ...]]:
+        """Return all events in order, and the mechanism of each: what a ledger keeps."""
+        pairs = [(event, planned.mechanism) for planned in self.mechanisms for event in planned.events]
+        return tuple(event for event, _ in pairs), tuple(tag for _, tag in pairs)
+
+    @property
+    def count_epsilons(self) -> list[float]:
+        """The pure epsilon of each noisy row count."""
+        return [1 / e.scale for e in self.events(ROW_COUNT) if isinstance(e, DiscreteLaplace)]
+
+    @property
+    def threshold_deltas(self) -> list[float]:
+        """The delta of each threshold."""
+        return [e.delta for e in self.events(PROFILE) if isinstance(e, Threshold)]
+
+    @property
+    def histogram_noise(self) -> tuple[float, int] | None:
+        """The noise of a profile's histograms, and how many columns are refined; None without a profile."""
+        return profile_plan.declared_noise(self.events(PROFILE))
+
+    @property
+    def marginals_noise(self) -> float | None:
+        """The noise multiplier of the marginals; None without."""
+        return next((e.noise_multiplier for e in self.events(MARGINALS) if isinstance(e, Gaussian)), None)
+
+    @property
+    def training(self) -> SubsampledGaussian | None:
+        """The training; None without."""
+        return next((e for e in self.events(TRAINING) if isinstance(e, SubsampledGaussian)), None)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the plan JSON-ready, as `dp-synth ledger plan` takes it: one object for each event."""
+        events, tags = self.flat()
+        return [{"mechanism": tag, **event.to_dict()} for event, tag in zip(events, tags, strict=True)]
+
+    @classmethod
+    def from_json(cls, facts: Iterable[Mapping[str, Any]]) -> Self:
+        """Read back what `to_json` wrote, or a list of bare events.
+
+        Raises:
+            InvalidInput: if only some events name their mechanism, or one is unknown.
+        """
+        listed = [dict(fact) for fact in facts]
+        tags = [tag for fact in listed if (tag := fact.pop("mechanism", None))]
+        if tags and len(tags) < len(listed):
+            raise InvalidInput("a plan names the mechanism of each of its events, or of none; complete the list.")
+        return cls.of([from_dict(fact) for fact in listed], tags)
+
+    def __iter__(self) -> Iterator[PlannedMechanism]:
+        return iter(self.mechanisms)

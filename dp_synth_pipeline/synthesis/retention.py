@@ -1,0 +1,178 @@
+"""What holds real rows: made readable by its owner only, kept as long as a person said, and then deleted.
+
+Belongs here: how restricted files come and go. Does not belong here: what is in them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.synthesis import no_protection
+from dp_synth_pipeline.synthesis.store import HANDLES_FOLDER, RESTRICTED_FOLDER, Store
+
+EXPIRES = "expires"
+"""File in a release's restricted folder: when its snapshot is to be deleted, as an ISO date and time."""
+
+PARTITION = "partition"
+"""File in a release's restricted folder: which partition its snapshot is of, if its table has any."""
+
+CLOSED = ("settled", "voided")
+"""Releases whose snapshot nothing but the quality report still needs."""
+
+_lock = threading.Lock()
+_inside, _before = 0, 0
+
+
+@contextmanager
+def private() -> Iterator[None]:
+    """Let every file and folder made meanwhile be readable and writable by its owner only.
+
+    The mask belongs to the process, so it is put back when the last thread leaves; files that other threads make
+    meanwhile are tighter than they asked, never looser.
+    """
+    global _inside, _before
+    with _lock:
+        if _inside == 0:
+            _before = os.umask(0o077)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                os.umask(_before)
+
+
+def keep_for(folder: Path, days: int | None, partition: str = "") -> None:
+    """Note in a release's folder when it expires; at least a day from now, since its own run deletes it before that."""
+    with private():
+        if partition:
+            (folder / PARTITION).write_text(partition, encoding="utf-8")
+        if days is not None:
+            (folder / EXPIRES).write_text((datetime.now(UTC) + timedelta(days=max(days, 1))).isoformat())
+
+
+def forget(store: Store, ledger: Ledger, table: str, partition: str = "") -> None:
+    """Delete what a refresh makes needless: this partition's earlier snapshots, and every table's that have expired.
+
+    Releases that are still open keep theirs.
+    """
+    still_open = {release for release, state in _states(store, ledger) if state not in CLOSED}
+    for folder in _release_folders(store, [table]):
+        if folder.name not in still_open and partition_of(folder) == partition:
+            shutil.rmtree(folder, ignore_errors=True)
+    for folder in _release_folders(store, tables(store)):
+        if folder.name not in still_open and _expired(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def drop(store: Store, table: str, release: str) -> None:
+    """Delete the snapshot of one release and all that was made of it on the way."""
+    shutil.rmtree(store.restricted(table, release), ignore_errors=True)
+
+
+def tables(store: Store) -> list[str]:
+    """Return the tables that have a restricted folder, by name."""
+    root = store.root / RESTRICTED_FOLDER
+    return sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
+
+
+def purge(
+    store: Store,
+    ledger: Ledger,
+    table: str | None = None,
+    *,
+    older_than: timedelta = timedelta(0),
+    open_too: bool = False,
+    dry_run: bool = False,
+) -> list[str]:
+    """Delete restricted files of releases that ended, and return their names, relative to the restricted folder.
+
+    Handles stay, since a released generator is drawn from through them, but forget the exact counts in them.
+
+    Args:
+        table: only this table's.
+        older_than: only what was last written so long ago.
+        open_too: also of releases that are open, or that this ledger does not know.
+
+    Raises:
+        InvalidInput: if the store has no such table.
+    """
+    known = tables(store)
+    if table is not None and table not in known:
+        raise InvalidInput(
+            f"the store has nothing restricted of a table {table!r}; it has: {', '.join(known) or 'none'}."
+        )
+    closed = {release for release, state in _states(store, ledger) if state in CLOSED}
+    limit = (datetime.now(UTC) - older_than).timestamp()
+    found: list[str] = []
+    for name in known if table is None else [table]:
+        home = store.restricted(name)
+        for folder in _release_folders(store, [name]):
+            if (open_too or folder.name in closed) and _last_written(folder) <= limit:
+                found += _names(store, folder.rglob("*"))
+                if not dry_run:
+                    shutil.rmtree(folder, ignore_errors=True)
+        for page in home.glob("*.html"):
+            if page.stat().st_mtime <= limit:
+                found += _names(store, [page])
+                if not dry_run:
+                    page.unlink()
+        if not dry_run:
+            _forget_counts(home, None if open_too else closed)
+    return found
+
+
+def _states(store: Store, ledger: Ledger) -> Iterator[tuple[str, str]]:
+    """Yield every release that has or had a folder here, protected or not, with its state."""
+    yield from ((r.id, r.state) for r in ledger.releases())
+    yield from ((r.id, r.state) for r in no_protection.releases(store))
+
+
+def _release_folders(store: Store, names: Iterable[str]) -> list[Path]:
+    homes = [store.restricted(n) for n in names]
+    return [f for home in homes for f in sorted(home.iterdir()) if f.is_dir() and f.name != HANDLES_FOLDER]
+
+
+def _names(store: Store, files: Iterable[Path]) -> list[str]:
+    return [str(f.relative_to(store.root / RESTRICTED_FOLDER)) for f in sorted(files) if f.is_file()]
+
+
+def _last_written(folder: Path) -> float:
+    return max(f.stat().st_mtime for f in (folder, *folder.rglob("*")))
+
+
+def partition_of(folder: Path) -> str:
+    """Return the partition that a release's restricted folder is of; empty for a table without."""
+    try:
+        return (folder / PARTITION).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _expired(folder: Path) -> bool:
+    try:
+        return datetime.fromisoformat((folder / EXPIRES).read_text()) <= datetime.now(UTC)
+    except (OSError, ValueError):
+        return False
+
+
+def _forget_counts(home: Path, releases: set[str] | None) -> None:
+    """Blank the exact count and the content digest in the handles of some releases, or of all."""
+    for path in (*home.glob("*.json"), *(home / HANDLES_FOLDER).rglob("*.json")):
+        handle = json.loads(path.read_text(encoding="utf-8"))
+        if (releases is None or handle["release"] in releases) and (handle["units"] or handle["digest"]):
+            partial = path.with_suffix(".partial")
+            with private():
+                partial.write_text(json.dumps(handle | {"units": 0, "digest": ""}, indent=1), encoding="utf-8")
+            os.replace(partial, path)

@@ -1,0 +1,149 @@
+"""A schema, discovered privately: one release of its own, all of whose epsilon goes to the profile.
+
+Same order as a refresh: reserve, read into a restricted snapshot, count, profile, settle. The snapshot is deleted at the
+end in every case. What is written was released by that entry, so declaring it costs nothing more.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.ledger import Release as LedgerRelease
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.synthesis import allocation, retention
+from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
+from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.settings import SUFFIX, ReleaseSettings
+from dp_synth_pipeline.synthesis.stages import Ingestion
+from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan, weight
+from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.suggest import suggest
+from dp_synth_pipeline.tabular.warehouse.address import shown
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """A profile that was released for its own sake, and the settled release that paid for it."""
+
+    schema: TableSchema
+    profile: TableProfile
+    release: LedgerRelease
+
+
+class WholeProfile(Profile):
+    """A profile that spends all that a release has left after its row count."""
+
+    def plan(self, release: Release) -> ProfilePlan:
+        # Refinements only where a refresh would take them too: bounds are what few rows at a small epsilon are asked for.
+        plan, record = super().plan(release), release.record
+        assert isinstance(record, LedgerRelease)
+        return whole_profile(plan, record, release.schema, release.allocation.delta(self._population))
+
+
+def infer(ledger: Ledger, store: Store, settings: ReleaseSettings) -> Inferred:
+    """Measure a table's profile with all of the epsilon asked, and settle the release before returning.
+
+    Raises:
+        BudgetExceeded: if the account cannot pay; nothing was read then.
+        InvalidInput: if the source cannot be used; nothing was charged then.
+    """
+    own = settings.model_copy(
+        update={"table": settings.name + SUFFIX, "partitions": None, "plan": None, "target": None}
+    )
+    run = uuid.uuid4().hex
+    release = Release.reserve(own, ledger, store, key=f"schema:{run}", run_id=run)
+    try:
+        release.run(Ingestion())
+        with retention.private():
+            profile = _profile(release)
+        # The noisy count is released, so delta and the noise of what followed may depend on it.
+        delta = release.allocation.delta(profile.population)
+        settled = release.protection.settle(release.id, delta=delta, digest=release.state.digest)
+    except Exception:
+        if release.record.state == "started":
+            ledger.settle(release.id)  # no more of it will run: what started is charged, the rest given back
+        raise
+    finally:
+        retention.drop(store, own.name, release.id)
+    assert isinstance(settled, LedgerRelease)
+    return Inferred(release.schema, profile, settled)
+
+
+def _profile(release: Release) -> TableProfile:
+    population = RowCount().perform(release) or 0
+    profile = WholeProfile(population).perform(release)
+    assert profile is not None
+    return profile
+
+
+def whole_profile(plan: ProfilePlan, release: LedgerRelease, schema: TableSchema, delta: float) -> ProfilePlan:
+    """Return the profile with the least noise at which it and its row count cost at most what was reserved."""
+    moves = 1 if release.relation == ADD_REMOVE else 2
+    one = plan.unit.max_rows * math.sqrt(moves * weight(schema, plan.unit, plan.closer))
+    budget = allocation.RemainingBudget.of(release, plan.count_events(), delta)
+    noise = budget.least_noise(lambda multiple: replace(plan, scale=multiple * one).histogram_events(schema))
+    return replace(plan, scale=noise * one)
+
+
+def to_yaml(found: Inferred, settings: ReleaseSettings) -> str:
+    """Write what was inferred as the `columns:` of a table's YAML, with remarks for the person who edits it."""
+    lines = _header(found, settings)
+    for column in found.schema:
+        if column.kind.learned:
+            advice = suggest(column, found.profile[column.name], found.profile.population)
+            facts, remarks = advice.facts, advice.remarks
+        else:
+            facts, remarks = {"kind": str(column.kind)}, ()
+        lines += [f"  # {' '.join(r.split())}" for r in remarks]
+        text = yaml.safe_dump(
+            {column.name: facts}, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110
+        )
+        lines += [f"  {line}" for line in text.rstrip().splitlines()]
+    return "\n".join(lines) + "\n"
+
+
+def _header(found: Inferred, settings: ReleaseSettings) -> list[str]:
+    release, unit = found.release, settings.privacy_unit
+    whose = "row" if unit.column is None else f"{unit.column} (at most {unit.max_rows} rows each)"
+    return [
+        f"# Schema of {shown(settings.source)}",
+        f"# inferred {datetime.now(UTC):%Y-%m-%d} by release {release.id} of account {release.account}:",
+        f"# epsilon {release.final_epsilon:.4g} at delta {release.final_delta:.2g}, unit {whose}.",
+        "#",
+        "# These facts were released by that entry, so declaring them costs nothing more; whatever you add or change is",
+        "# declared public by you. Shares are noisy. Look it over, edit it, and paste it under `attributes:` of the table's",
+        "# YAML, or give it to dp-synth synthesize --schema.",
+        "columns:",
+    ]
+
+
+def load_columns(path: Path) -> dict[str, Any]:
+    """Read the `columns:` of a schema file back.
+
+    Raises:
+        InvalidInput: if there is no such file, or it is none.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise InvalidInput(
+            f"no such schema file: {path}. Write one: dp-synth schema infer SOURCE --out {path}."
+        ) from None
+    except yaml.YAMLError as error:
+        raise InvalidInput(f"{path} is not YAML ({type(error).__name__}); mend it and run again.") from None
+    columns = found.get("columns") if isinstance(found, dict) else None
+    if not isinstance(columns, dict):
+        raise InvalidInput(f"{path} holds no `columns:`; it should map column names to facts.")
+    return columns

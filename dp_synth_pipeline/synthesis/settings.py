@@ -1,0 +1,493 @@
+"""What one release asks for: the fields that a person writes, their defaults and their meaning, in one place.
+
+Schedules, owners and machines are no part of a release: they stay with whatever runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import date
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from dp_synth_pipeline import __version__
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.spec import MAX_EPOCHS, GeneratorSpec, Purpose
+from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_release
+from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.place import same_place
+from dp_synth_pipeline.tabular.rules.parse import Rule, parse
+from dp_synth_pipeline.tabular.warehouse import predicate
+from dp_synth_pipeline.tabular.warehouse.address import shown
+
+DEFAULT_DELTA = 1e-5
+"""The delta of an account opened without one."""
+
+
+SUFFIX = "-schema"
+"""Ends the name under which the ledger and the restricted store keep the release of a table's schema."""
+
+PLACE = "{partition}"
+"""Where a target names its partition."""
+
+SEEDS = {"seed", "random_state", "noise_seed"}
+SELECTIONS = {"early_stopping", "early_stop", "best_checkpoint", "keep_best", "patience", "reduce_on_plateau"}
+"""Settings that other trainers have and that would void the guarantee here; each is refused by name."""
+
+
+MOST_ROWS = 10**9
+"""Synthetic rows of one release, at most: more would outlast any disk, and fail after all was paid."""
+
+
+class Charge(NamedTuple):
+    """Which account pays for a refresh, and at most how much."""
+
+    account: str
+    epsilon: float
+
+
+FREE = frozenset({"description", "target", "rows", "retention_days", "public", "validation"})
+"""Fields that change nothing of what a release does to private data."""
+
+
+class Section(BaseModel):
+    """A group of fields that refuses unknown ones, and whose errors quote no value: a URI may hold a password."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class PublicSettings(Section):
+    """Who declared a source public, and why: the record of a release without a privacy guarantee."""
+
+    why: str = Field(description="Why everybody may see each row of the source, such as its licence.")
+    by: str = Field(description="The person who says so.")
+
+    @field_validator("why", "by")
+    @classmethod
+    def _said(cls, value: str) -> str:
+        if not value.strip():
+            raise InvalidInput("public: expected who declared the data public (by) and the reason (why), got a blank.")
+        return " ".join(value.split())
+
+
+class UnitSettings(Section):
+    """The privacy unit, when one person has several rows."""
+
+    column: str
+    max_rows: int = Field(
+        default=4, ge=1, le=10**6, description="Rows kept per unit, chosen at random; more cost more noise."
+    )
+
+
+class PartitionSettings(Section):
+    """The blocks that a table is refreshed in: the windows of a date column, or the listed values of a column."""
+
+    column: str = Field(
+        description="Column whose value puts a row into its block; rows with a null there are not read."
+    )
+    cadence: Literal["daily", "weekly", "monthly"] | None = Field(
+        default=None, description="Windows of a date or time column, in UTC; a week begins on Monday."
+    )
+    start: str | None = Field(default=None, description="With cadence: the first day, such as 2026-01-01.")
+    values: list[str] | None = Field(
+        default=None, description="Instead of cadence: one block per listed value. Public."
+    )
+    units_span: bool | None = Field(
+        default=None,
+        description="With a column as unit: true: a unit may have rows in several blocks, so every partition is charged "
+        "to the account as a whole; false: you declare that each unit has rows in one block only.",
+    )
+    backfill: Literal["multi_run", "single_run"] = Field(
+        default="multi_run", description="One release per block, or one release over all blocks of a backfill."
+    )
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        return value.isoformat() if isinstance(value, date) else value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> PartitionSettings:
+        form = "{column: visit_date, cadence: daily, start: 2026-01-01} or {column: region, values: [north, south]}"
+        if (self.cadence is None) == (self.values is None) or (self.cadence is None) != (self.start is None):
+            raise InvalidInput(f"partitions: expected {form}, got another mixture of cadence, start and values.")
+        try:
+            date.fromisoformat(self.start or "2026-01-01")
+        except ValueError:
+            raise InvalidInput(f"partitions: start is a day such as 2026-01-01, got {self.start!r}.") from None
+        return self
+
+    @field_validator("values")
+    @classmethod
+    def _told_apart(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and (
+            not value or len({folded(v) for v in value}) < len(value) or not all(map(folded, value))
+        ):
+            raise InvalidInput(
+                "partitions: values are a list of texts, none blank, that differ in more than case, blanks and punctuation: "
+                "each names a block, a folder and a table."
+            )
+        return value
+
+
+def folded(value: str) -> str:
+    """Return a value as names spell it: lower case, runs of anything but letters, digits and dots as one underscore.
+
+    Example:
+        >>> folded("New York ")
+        'new_york'
+    """
+    return re.sub(r"[^\w.]+", "_", value.strip().casefold()).strip("._")
+
+
+class TrainingSettings(Section):
+    """How the generator learns; every number is public."""
+
+    purpose: Literal["testing", "analytics", "machine_learning"] = "analytics"
+    max_epochs: int | None = Field(default=None, ge=1, description="Overrides the purpose's 15, 30 or 60.")
+    method: Literal["hybrid", "autoregressive", "marginals"] = "hybrid"
+    start: Literal["marginals", "random", "mean_var", "warm_start", "public"] = "marginals"
+    public: str | None = Field(
+        default=None, description="With start: public: a table like the source, declared public."
+    )
+    settings: dict[str, Any] = Field(default_factory=dict, description="Any field of model.spec.GeneratorSpec.")
+
+    def spec(self) -> GeneratorSpec:
+        """The network and optimiser settings."""
+        epochs = self.max_epochs or MAX_EPOCHS[Purpose(self.purpose)]
+        return GeneratorSpec(method=self.method, start=self.start, max_epochs=epochs).with_(**self.settings)
+
+
+MOST_REPORT = 0.25
+"""Part of epsilon that charged figures may take: more would only starve what they judge."""
+
+
+class ValidationSettings(Section):
+    """What is checked beside our own expectations, and what the reports look at; all of it public."""
+
+    suite: str | None = Field(
+        default=None, description="Great Expectations suite of your own (JSON or YAML), run beside ours."
+    )
+    rules: list[str] = Field(
+        default_factory=list,
+        description="Rules across columns: 'start <= end', 'total = a + b', 'country -> currency'.",
+    )
+    enforce_rules: bool = Field(default=True, description="Also make generation keep to `rules`.")
+    severity: dict[str, Literal["warn", "block"]] = Field(
+        default_factory=dict,
+        description="Check name, or a pattern such as 'age__*', to warn or block; the last that matches wins.",
+    )
+    one_run_audit: bool = Field(
+        default=False, description="Add job TABLE_audit: a weekly attack on a training of a made-up table; free."
+    )
+    predict: str | None = Field(default=None, description="Column that models predict, for the report.")
+    sensitive: list[str] = Field(
+        default_factory=list, description="Columns whose groups the report compares, and that attacks try to guess."
+    )
+    holdout: str | None = Field(
+        default=None,
+        repr=False,  # it may hold a password
+        description="Rows of the same population, with the source's columns, that were never learnt from: the restricted "
+        "report tells from them whether synthetic rows copy. Real rows: read like the source, and not charged, since no "
+        "result leaves the restricted folder.",
+    )
+    report_epsilon: float | None = Field(
+        default=None, gt=0, description="Part of `epsilon` for headline figures that may be published."
+    )
+
+    evidence_checks: bool = Field(
+        default=False,
+        description="Also tell Dagster whether distances and attacks on the holdout warned: un-noised, a bit each.",
+    )
+
+    @field_validator("rules")
+    @classmethod
+    def _rules(cls, value: list[str]) -> list[str]:
+        for text in value:
+            parse(text)
+        return value
+
+    @model_validator(mode="after")
+    def _evidence(self) -> ValidationSettings:
+        if self.evidence_checks and self.holdout is None:
+            raise InvalidInput("validation: evidence_checks: they compare with a holdout; write holdout: FILE too.")
+        return self
+
+    def check_charge(self, epsilon: float | None, plan: str | None) -> None:
+        """Refuse a `report_epsilon` that nothing could pay for.
+
+        Args:
+            epsilon: what a refresh may cost; None if nothing is charged.
+            plan: the declared plan that says what runs, if any.
+
+        Raises:
+            InvalidInput: if nothing is charged, a plan says what runs, or it is more than a quarter of epsilon.
+        """
+        if self.report_epsilon is None:
+            return
+        if epsilon is None:
+            raise InvalidInput("validation: report_epsilon: with privacy: none nothing is charged; remove it.")
+        if plan is not None:
+            raise InvalidInput(
+                "validation: report_epsilon: a declared plan says what runs, and these figures are not in it; remove one."
+            )
+        if self.report_epsilon > MOST_REPORT * epsilon:
+            raise InvalidInput(
+                f"validation: report_epsilon: it is a part of epsilon = {epsilon:g}, at most a quarter; got "
+                f"{self.report_epsilon:g}. Little is plenty: 0.05 at 50,000 rows errs by about 0.001."
+            )
+
+    @property
+    def parsed_rules(self) -> list[Rule]:
+        """The rules, read."""
+        return [parse(text) for text in self.rules]
+
+
+class ReleaseSettings(Section):
+    """What one release of one table asks for: where from, at what privacy cost, how, and where to."""
+
+    table: str | None = Field(default=None, description="Name of the synthetic table; by default the folder's name.")
+    source: str = Field(
+        repr=False,  # it may hold a password
+        description="CSV or Parquet path, duckdb:///file.duckdb?table=name, postgresql://user@host/db?table=schema.name, "
+        "delta://folder, snowflake://..., bigquery://... or demo://name.",
+    )
+    filter: str | None = Field(
+        default=None,
+        description="SQL predicate of one row's columns, in the source's own SQL; only such rows are read. Public.",
+    )
+    privacy: Literal["dp", "none"] = Field(
+        default="dp", description="none: no guarantee at all, for data that `public` declares public."
+    )
+    public: PublicSettings | None = Field(default=None, description="With privacy: none: {why, by}.")
+    account: str | None = Field(
+        default=None, description="The privacy account to charge; open it first: dp-synth ledger open."
+    )
+    epsilon: float | None = Field(default=None, description="The most that one refresh may cost.")
+    plan: str | None = Field(
+        default=None, description="A plan declared with dp-synth ledger plan; each refresh uses it once."
+    )
+    delta: float | Literal["auto"] = Field(default="auto", description="auto = 1 / N^1.2, capped at the account's.")
+    unit: Literal["row"] | UnitSettings | str = Field(
+        default="row", description="row, a column, or {column, max_rows}."
+    )
+    nulls: Literal["keep", "mean", "median", "mode", "drop"] = Field(
+        default="keep", description="For columns that declare no policy."
+    )
+    other: Literal["drop", "draw"] = Field(
+        default="drop", description="Values too rare to be named: never drawn, or drawn as the public label `other`."
+    )
+    columns: dict[str, Any] = Field(default_factory=dict, description="Declared facts per column: public, and free.")
+    columns_complete: bool = Field(default=False, description="`columns` lists every column: one asset check each.")
+    population: int | None = Field(
+        default=None, ge=2, le=10**11, description="Public number of units; else it is counted."
+    )
+    profile_share: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
+        default="auto", description="Part of the privacy cost spent on the profile; auto is between 0.05 and 0.25."
+    )
+    reuse_profile: bool = Field(default=True, description="Reuse the last profile, free, while its facts still match.")
+    retention_days: int | None = Field(
+        default=None, ge=0, description="Days to keep the snapshot, at most until the next refresh; 0: this run only."
+    )
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    validation: ValidationSettings = Field(default_factory=ValidationSettings)
+    rows: int | None = Field(
+        default=None, ge=1, le=MOST_ROWS, description="Rows to generate; by default the noisy count."
+    )
+    partitions: PartitionSettings | None = Field(
+        default=None,
+        description="Privacy blocks: {column: visit_date, cadence: daily, start: 2026-01-01} or {column, values: [..]}.",
+    )
+    target: list[str] | str | None = Field(
+        default=None,
+        repr=False,
+        description=".parquet, .csv, duckdb:///..., postgresql://... and so on; one or several.",
+    )
+    description: str | None = None
+
+    @field_validator("epsilon")
+    @classmethod
+    def _epsilon(cls, value: float | None) -> float | None:
+        if value is not None:
+            check_release(value)
+        return value
+
+    @field_validator("delta")
+    @classmethod
+    def _delta(cls, value: float | str) -> float | str:
+        if not isinstance(value, str):
+            check_delta(value)
+        return value
+
+    @field_validator("filter")
+    @classmethod
+    def _filter(cls, value: str | None) -> str | None:
+        return None if value is None else predicate.check(value)
+
+    @model_validator(mode="after")
+    def _one_guarantee(self) -> ReleaseSettings:
+        if self.privacy == "none":
+            self._declared_public()
+        elif self.public is not None:
+            raise InvalidInput(
+                "public: declares the source public, so it goes with privacy: none; write that, or remove it."
+            )
+        elif self.account is None or self.epsilon is None:
+            lacking = "account" if self.account is None else "epsilon"
+            raise InvalidInput(
+                f"{lacking}: it is missing. Name the account to charge (dp-synth ledger open NAME --epsilon E --delta D "
+                f"opens one) and the epsilon that one refresh may cost; or, for data that you declare public, write "
+                f"privacy: none and public: {{why: REASON, by: NAME}}."
+            )
+        return self
+
+    def _declared_public(self) -> None:
+        if self.public is None:
+            raise InvalidInput(
+                "privacy: none gives no guarantee, so it needs a person who declares the data public: write "
+                "public: {why: REASON, by: NAME}, or account and epsilon for a guarantee."
+            )
+        given = {
+            "account": self.account,
+            "epsilon": self.epsilon,
+            "plan": self.plan,
+            "delta": None if self.delta == "auto" else self.delta,
+            **{k: self.training.settings.get(k) for k in ("noise_multiplier", "looks")},
+        }
+        if found := [name for name, value in given.items() if value]:
+            raise InvalidInput(
+                f"{found[0]}: with privacy: none nothing is charged and no noise is drawn; remove it, or write "
+                f"privacy: dp for a guarantee."
+            )
+
+    @model_validator(mode="after")
+    def _sound_training(self) -> ReleaseSettings:
+        asked = set(self.training.settings)
+        if asked & SEEDS:
+            raise InvalidInput("training: a seed would repeat the noise and void the guarantee; remove it.")
+        if found := sorted(asked & SELECTIONS):
+            raise InvalidInput(
+                f"training: {found[0]} stops or selects on a loss of real rows, which no epsilon would cover; remove it. "
+                f"max_epochs ends training by a public rule."
+            )
+        if self.training.spec().microbatch > 1 and self.privacy_unit.column is not None:
+            raise InvalidInput(
+                "training: microbatch above 1 needs rows as privacy units; leave it at 1, or unit at row."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _spared_source(self) -> ReleaseSettings:
+        for target in self.targets:
+            sink.check_spared(target, self.read)
+        if self.validation.holdout is not None and same_place(self.source, self.validation.holdout):
+            raise InvalidInput(
+                "validation: holdout: it is the source itself, whose rows are learnt from; name rows that never are."
+            )
+        if self.training.public is not None and same_place(self.source, self.training.public):
+            raise InvalidInput(
+                "training: public: it is the source itself, and learning from it free would undo its protection; name a "
+                "table that is public."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _charged_figures(self) -> ReleaseSettings:
+        self.validation.check_charge(None if self.privacy == "none" else self.epsilon, self.plan)
+        return self
+
+    @model_validator(mode="after")
+    def _sound_blocks(self) -> ReleaseSettings:
+        """Refuse partitions that would break the promise or overwrite one another."""
+        named = [PLACE in target for target in self.targets]
+        if self.partitions is None:
+            if any(named):
+                raise InvalidInput(f"target: {PLACE} needs `partitions`; add them, or name one table.")
+            return self
+        unit = self.privacy_unit.column
+        if unit is not None and self.privacy == "dp" and self.partitions.units_span is None:
+            raise InvalidInput(
+                f"partitions: the privacy unit is {unit}, and one {unit} may have rows in several blocks; what each block "
+                f"releases about them then adds up. Write units_span: true, and every partition is charged to the account "
+                f"as a whole; or units_span: false, if you declare that each {unit} has rows in one block only."
+            )
+        if not all(named):
+            raise InvalidInput(
+                f"target: partitions would overwrite one another; write {PLACE} into each target, as in "
+                f"visits/visit_date={PLACE}/rows.parquet or duckdb:///warehouse.duckdb?table=synthetic.visits_{PLACE}."
+            )
+        return self
+
+    @property
+    def name(self) -> str:
+        """The table's name as a Dagster asset prefix."""
+        if self.table is None:
+            raise InvalidInput("the table has no name; write `table: NAME`.")
+        return self.table
+
+    @property
+    def charge(self) -> Charge:
+        """Who pays, and how much at most; there is nobody under `privacy: none`."""
+        if self.account is None or self.epsilon is None:
+            raise InvalidInput("this table is declared public, so no account pays for it; write privacy: dp.")
+        return Charge(self.account, self.epsilon)
+
+    @property
+    def privacy_unit(self) -> PrivacyUnit:
+        """Whose presence is hidden."""
+        if isinstance(self.unit, UnitSettings):
+            return PrivacyUnit(self.unit.column, self.unit.max_rows)
+        return PrivacyUnit() if self.unit == "row" else PrivacyUnit(self.unit, UnitSettings(column=self.unit).max_rows)
+
+    @property
+    def charges_blocks(self) -> bool:
+        """Whether a release is paid from its blocks: a row lies in one; a unit of several rows does if a person says so."""
+        cut = self.partitions
+        if cut is None or self.privacy == "none" or self.plan is not None:
+            return False  # a use of a plan is paid for by the account's own row, which counts on top of every block
+        return cut.units_span is False or (cut.units_span is None and self.privacy_unit.column is None)
+
+    @property
+    def read(self) -> dict[str, str]:
+        """What a refresh reads, by its role: no target may be any of it."""
+        found = {"source": self.source, "holdout": self.validation.holdout, "public table": self.training.public}
+        return {role: uri for role, uri in found.items() if uri is not None}
+
+    @property
+    def targets(self) -> list[str]:
+        """Where the synthetic table goes, beside the Parquet file in the store."""
+        return [self.target] if isinstance(self.target, str) else list(self.target or [])
+
+    def terms(self) -> dict[str, Any]:
+        """Return all that changes what a refresh does to private data: what a release is charged for, JSON-ready."""
+        charged = ReleaseSettings.model_fields.keys() - FREE
+        facts = {"version": __version__, **self.model_dump(include=charged, mode="json")}
+        facts["source"] = shown(self.source)  # a new password is no new code, and a hash of a weak one can be guessed
+        facts["training"]["public"] = shown(self.training.public or "") or None
+        facts["report_epsilon"] = (
+            self.validation.report_epsilon
+        )  # all else under `validation` looks at what is released
+        return json.loads(json.dumps(facts, default=str))
+
+    def code_version(self) -> str:
+        """Hash of everything that changes what a refresh does to private data."""
+        return terms_version(self.terms())
+
+
+def terms_version(terms: dict[str, Any]) -> str:
+    """Return the hash by which a release, in the ledger, knows the terms that it was reserved under."""
+    return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def table_name(text: str) -> str:
+    """Turn a file's stem into a name that Dagster and SQL accept.
+
+    Example:
+        >>> table_name("adult-train 2024")
+        'adult_train_2024'
+    """
+    name = re.sub(r"\W+", "_", text).strip("_").lower() or "table"
+    return f"t_{name}" if name[0].isdigit() else name

@@ -1,0 +1,70 @@
+"""The audit of a card's own training, on its pages and in its JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.audit import Audit, Observed
+from dp_synth_pipeline.reporting import card, card_pages
+from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
+from tests.unit.reporting.test_card import CARD, FACTS
+
+SEEN = Observed(640, 25_000, 25_000 * 3.2**2, 24_000, 0.0, 512, 3280, 512 * 6.4, 1.0, 0.0)
+
+
+def audited(seen: Observed = SEEN) -> ReleaseCard:
+    findings = json.loads(Audit.of(seen, 3.2, 0.01).to_json())["findings"]
+    return ReleaseCard(dataclasses.replace(FACTS, audit=findings))
+
+
+@pytest.mark.parametrize("render", [card_pages.render_card, card_pages.render_markdown])
+def test_both_pages_show_what_was_charged_measured_and_how_well_it_is_known(render) -> None:
+    told = render(audited())
+    noise, rate, norm = audited().facts.audit
+    assert "What training was seen to do" in told
+    assert "10⁻⁶" in told
+    for finding, title in ((noise, "Noise multiplier"), (rate, "Sampling rate"), (norm, "Largest norm")):
+        assert title in told
+        assert f"{finding['low']:.4g} to {finding['high']:.4g}" in told
+        assert f"{finding['measured']:.4g}" in told
+    assert "FAILED" not in told.upper()
+
+
+@pytest.mark.parametrize("render", [card_pages.render_card, card_pages.render_markdown])
+def test_a_release_without_a_noisy_step_has_no_such_section(render) -> None:
+    assert "What training was seen to do" not in render(CARD)
+
+
+def test_the_findings_are_in_the_json_and_read_back() -> None:
+    facts = json.loads(to_json(audited()))
+    assert [a["name"] for a in facts["audit"]] == ["audit_noise", "audit_sampling", "audit_clipping"]
+    assert from_json(to_json(audited())) == audited()
+
+
+def test_a_card_of_an_earlier_version_has_no_findings_and_still_reads() -> None:
+    facts = json.loads(to_json(CARD))
+    del facts["audit"]
+    assert from_json(json.dumps(facts)).facts.audit == []
+
+
+def test_a_finding_that_failed_is_marked_and_one_that_is_not_finite_is_unknown() -> None:
+    halved = dataclasses.replace(SEEN, squares=SEEN.squares / 4, clipped=float("inf"))
+    page, text = card_pages.render_card(audited(halved)), card_pages.render_markdown(audited(halved))
+    assert page.count('<span class="pill fail">failed</span>') == 2
+    assert text.count("**FAILED**") == 2
+    assert "unknown" in page
+
+
+def test_a_finding_that_lacks_its_interval_is_refused() -> None:
+    broken = [{k: v for k, v in audited().facts.audit[0].items() if k != "low"}]
+    with pytest.raises(InvalidInput, match=r"finding .* low is missing"):
+        ReleaseCard(dataclasses.replace(FACTS, audit=broken))
+
+
+def test_the_pages_are_the_cards_own() -> None:
+    assert card.render_card is card_pages.render_card
+    assert card.render_markdown is card_pages.render_markdown

@@ -1,0 +1,70 @@
+"""The profile's plan: how much it takes, and which columns are worth a closer look, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.privacy import calibration
+from dp_synth_pipeline.privacy.events import DiscreteGaussian
+from dp_synth_pipeline.synthesis import allocation
+from dp_synth_pipeline.tabular import profile_plan
+from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.schema import TableSchema, build
+
+DELTA = 1e-5
+EPSILONS = st.floats(0.1, 16)
+SIZES = st.integers(100, 10**7)
+
+
+def schema(numbers: int, texts: int, declared: int = 0) -> TableSchema:
+    kinds = {f"x{i}": pa.int64() for i in range(numbers)} | {f"c{i}": pa.string() for i in range(texts + declared)}
+    return build(kinds, {f"c{i}": {"categories": ["a", "b"]} for i in range(declared)})
+
+
+def plan(columns: TableSchema, epsilon: float, rows: int, **facts) -> ProfilePlan:
+    settings = TableSettings(table="t", source="t.csv", account="t", epsilon=epsilon, delta=DELTA, **facts)
+    return allocation.plan_profile(settings, allocation.BudgetRequest.of(settings, DELTA), columns, population=rows)
+
+
+def share(found: ProfilePlan, columns: TableSchema, epsilon: float) -> float:
+    """The part of the squared signal to noise that the histograms take."""
+    rest = epsilon * (1 - allocation.COUNT_SHARE)
+    whole = calibration.gaussian_noise(rest, DELTA * (1 - allocation.THRESHOLD_SHARE))
+    events = [e for e in found.histogram_events(columns) if isinstance(e, DiscreteGaussian)]
+    return sum(e.count * (e.sensitivity / e.scale) ** 2 for e in events) * whole**2
+
+
+@given(st.integers(0, 40), st.integers(1, 40), EPSILONS, SIZES)
+def test_closer_looks_are_paid_from_the_profiles_own_share(numbers: int, texts: int, epsilon: float, rows: int) -> None:
+    columns = schema(numbers, texts)
+    taken = share(plan(columns, epsilon, rows), columns, epsilon)
+    assert allocation.LEAST_PROFILE * (1 - 1e-9) <= taken <= allocation.MOST_PROFILE * (1 + 1e-9)
+
+
+@given(st.integers(0, 40), st.integers(1, 40), EPSILONS, SIZES)
+def test_closer_looks_cost_the_other_histograms_nothing_or_little(
+    numbers: int, texts: int, epsilon: float, rows: int
+) -> None:
+    found, without = (plan(schema(numbers, *t), epsilon, rows) for t in ((texts, 0), (0, texts)))
+    aim = allocation.PROFILE_NOISE * rows * (1 + 1e-9)
+    assert found.scale <= max(aim, 1.28 * without.scale)
+    assert found.closer == 0 or found.scale <= math.sqrt(allocation.MOST_BEYOND) * aim
+    assert without.closer == 0, "declared names need no look"
+
+
+def test_where_noise_is_low_three_columns_are_looked_at_and_where_it_is_high_none() -> None:
+    assert plan(schema(6, 9), 2.51, 44_000).closer == 2
+    assert plan(schema(6, 9), 0.5, 44_000).closer == 0
+    assert plan(schema(2, 4), 2.51, 1_000_000).closer == profile_plan.MOST_CLOSER
+    assert plan(schema(2, 4), 0.2, 300).closer == 0
+
+
+def test_a_share_of_ones_own_is_kept_to() -> None:
+    columns = schema(2, 4)
+    for own in (0.02, 0.5):
+        assert math.isclose(share(plan(columns, 1.0, 10_000, profile_share=own), columns, 1.0), own)

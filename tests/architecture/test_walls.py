@@ -1,5 +1,6 @@
 """The walls of the house, seen from outside: what is imported when, and what lies in the repository."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,9 +30,11 @@ def test_definitions_load_without_torch_opacus_or_great_expectations():
         "dp_synth_pipeline.privacy.accountant, dp_synth_pipeline.privacy.mechanisms, dp_synth_pipeline.privacy.calibration",
         "dp_synth_pipeline.tabular.codec, dp_synth_pipeline.tabular.measure, dp_synth_pipeline.tabular.sink",
         "dp_synth_pipeline.ledger",
+        "dp_synth_pipeline.synthesis.stages, dp_synth_pipeline.synthesis.schema_inference",
+        "dp_synth_pipeline.reporting.release_card",
     ],
 )
-def test_privacy_tabular_and_ledger_import_without_dagster_and_torch(modules):
+def test_a_release_and_all_below_it_import_without_dagster_and_torch(modules):
     found = imported(f"import {modules}")
     assert not found & {"dagster", "torch", "opacus", "great_expectations"}
 
@@ -41,8 +44,22 @@ def test_the_package_itself_imports_nothing_heavy():
 
 
 def test_a_plan_and_its_cost_are_computed_without_torch():
-    found = imported("from dp_synth_pipeline.orchestration import planning")
+    found = imported("from dp_synth_pipeline.synthesis import allocation, release_plan, settings")
     assert not found & {"torch", "opacus"}
+
+
+def test_every_file_of_orchestration_imports_dagster_and_no_other_does():
+    package = ROOT / "dp_synth_pipeline"
+    imports = re.compile(r"^\s*(?:import|from) dagster", re.M)
+    files = [f for f in package.rglob("*.py") if f.name != "__init__.py"]
+    thick = [
+        f.relative_to(package).as_posix() for f in files if bool(imports.search(f.read_text())) != _in_orchestration(f)
+    ]
+    assert thick == ["definitions.py"]
+
+
+def _in_orchestration(file: Path) -> bool:
+    return (ROOT / "dp_synth_pipeline/orchestration") in file.parents
 
 
 def test_import_linter_holds_its_contracts():

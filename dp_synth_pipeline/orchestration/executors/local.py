@@ -15,8 +15,8 @@ from dagster._core.events import EngineEventData
 from dagster._core.executor.step_delegating import CheckStepHealthResult, StepHandler, StepHandlerContext
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.gpus import DEVICES, GpuSlots, Held
 from dp_synth_pipeline.orchestration.executors.compute import Compute
-from dp_synth_pipeline.orchestration.executors.slots import DEVICES, GpuSlots, Held
 
 ENDED = {DagsterEventType.STEP_SUCCESS, DagsterEventType.STEP_FAILURE, DagsterEventType.STEP_UP_FOR_RETRY}
 """One of these is the last word of a step's attempt."""

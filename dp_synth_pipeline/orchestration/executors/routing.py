@@ -19,10 +19,10 @@ from dagster._core.executor.step_delegating import (
     StepHandlerContext,
 )
 
+from dp_synth_pipeline.gpus import GpuSlots, devices
 from dp_synth_pipeline.orchestration.executors.compute import Compute, resolve
 from dp_synth_pipeline.orchestration.executors.engines import engine_handler
 from dp_synth_pipeline.orchestration.executors.local import LocalStepHandler, step_key
-from dp_synth_pipeline.orchestration.executors.slots import GpuSlots, devices
 
 SLOTS = "gpu_slots"
 """Folder of the locks, under DAGSTER_HOME."""

@@ -14,11 +14,11 @@ import pytest
 from dagster._core.executor.step_delegating import CheckStepHealthResult, StepHandler
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.gpus import GpuSlots
 from dp_synth_pipeline.orchestration.executors import engines, local
 from dp_synth_pipeline.orchestration.executors.compute import COMPUTE, K8S, RAY, Compute
 from dp_synth_pipeline.orchestration.executors.local import Child, LocalStepHandler
 from dp_synth_pipeline.orchestration.executors.routing import RoutingStepHandler
-from dp_synth_pipeline.orchestration.executors.slots import GpuSlots
 
 
 class Notes(StepHandler):

@@ -44,7 +44,7 @@ def foretold(ledger: Ledger, *tables: TableSettings, account: str = "clinic") ->
 
 
 def said(ledger: Ledger, monkeypatch, *tables: TableSettings, epsilon: float | None = None) -> str:
-    monkeypatch.setattr(forecasting, "project", lambda: build_defs(list(tables)))
+    monkeypatch.setattr(forecasting, "current_project", lambda: build_defs(list(tables)))
     out = io.StringIO()
     forecasting.forecast(ledger, None, AHEAD, epsilon, None, Console(file=out, width=400))
     return " ".join(out.getvalue().split())

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.orchestration.executors.slots import GpuSlots, devices
+from dp_synth_pipeline.gpus import GpuSlots, devices
 
 
 @pytest.fixture

@@ -1,31 +1,36 @@
-"""Differentially private synthetic tables, as a Dagster pipeline with a budget that cannot be overspent.
+"""Differentially private synthetic tables: a Python call, or a Dagster pipeline, under a budget that cannot be overspent.
 
 The house, top to bottom; imports point down and siblings never meet::
 
-     definitions.py                             loads, nothing else
-     ---------------------------------------------------------------
-     orchestration/    the asset graph, CLI     the only importer of dagster
-     validation/       expectations, reports    great_expectations, plotly
-     tabular/  |  model/ (torch)  |  ledger/    tables  |  generator  |  budget
-     privacy/          what a release costs     numpy, dp_accounting, opendp
+     cli/   orchestration/   synthesizer.py     a command line, an asset graph, a Python call: all thin
+     ----------------------------------------------------------------------------------------------
+     reporting/                                 pages for people; computes no figure
+     synthesis/                                 one release, from its source to its synthetic rows
+     validation/                                figures, expectations, attacks
+     tabular/  |  model/ (torch)  |  ledger/    tables  |  generators  |  what has been spent
+     privacy/                                   what a release costs
      errors.py
 
-The way through it, for one refresh of one table::
+The way through it, for one release of one table::
 
-    source -> ingested -> profile -> completed -> generator -> synthetic -> [checks] -> published
-              snapshot    charged    nulls        charged      free         blocking    warehouse
+    source -> ingested -> profile -> completed -> marginals -> generator -> synthetic -> [checks] -> published
+              snapshot    charged    nulls        charged      charged      free         blocking    warehouse
 
-Nothing heavy is imported here.
+Only `orchestration/` imports Dagster, only `model/` torch. Nothing heavy is imported here.
 """
 
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Ledger": "dp_synth_pipeline.ledger",
+    "Synthesizer": "dp_synth_pipeline.synthesizer",
+    "SyntheticModel": "dp_synth_pipeline.synthesizer",
+    "load": "dp_synth_pipeline.synthesizer",
     "SyntheticTable": "dp_synth_pipeline.orchestration.component",
     "build_synthetic_table": "dp_synth_pipeline.orchestration.build",
     "TableSettings": "dp_synth_pipeline.orchestration.settings",
 }
-"""Public names that need dagster, imported when asked for."""
+"""Public names, each imported when asked for; the last three need Dagster."""
 
 
 def __getattr__(name: str) -> object:

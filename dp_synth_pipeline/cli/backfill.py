@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dp_synth_pipeline.cli import progress_bars
+from dp_synth_pipeline.cli import refreshing
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.preflight import Preflight, asking_table, chosen, preflight, runs
 from dp_synth_pipeline.orchestration.settings import TableSettings
@@ -46,7 +46,7 @@ def backfill(
     if not launch:
         return
     for group in runs(settings, answer.fitting):
-        outcome = progress_bars.refresh(definitions, table, console, show=console.is_terminal, partitions=group)
+        outcome = refreshing.refresh(definitions, table, console, show=console.is_terminal, partitions=group)
         name = blocks.folded_label(group)
         if outcome.exit_code:
             console.print(f"{name}: {outcome.message}", highlight=False, soft_wrap=True, markup=False)

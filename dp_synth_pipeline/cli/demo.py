@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 
-from dp_synth_pipeline.cli import progress_bars
+from dp_synth_pipeline.cli import refreshing
 from dp_synth_pipeline.cli.summary import show, summarise
 from dp_synth_pipeline.demo import NAMES
 from dp_synth_pipeline.ledger import Ledger
@@ -38,7 +38,7 @@ def demo(
             console.print(f"Opened the demo's account [bold]{name}[/]: epsilon {facts['epsilon']:g}.", highlight=False)
     definitions, done, code = project_definitions(), [], 0
     for name in table or NAMES:
-        outcome = progress_bars.refresh(definitions, name, console)
+        outcome = refreshing.refresh(definitions, name, console)
         if outcome.exit_code:
             title, told = "refused by the ledger" if outcome.exit_code == 3 else "not released", outcome.message
             if outcome.exit_code == in_process.STOPPED:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from dp_synth_pipeline.cli import progress_bars
+from dp_synth_pipeline.cli import refreshing
 from dp_synth_pipeline.cli.options import checked, open_once
 from dp_synth_pipeline.cli.summary import show, summarise
 from dp_synth_pipeline.errors import InvalidInput
@@ -96,7 +96,7 @@ def synthesize(
         left = resuming.unfinished(definitions, StoreResource().get(), begun)
     elif open_account:
         open_once(book, settings, "synthesize", console)
-    outcome = progress_bars.refresh(
+    outcome = refreshing.refresh(
         definitions, settings.name, console, show=not json, only=left, continues=begun.run_id if begun else None
     )
     if begun is not None:

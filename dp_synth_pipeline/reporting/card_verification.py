@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dp_synth_pipeline.ledger import Account, Entry, JournalRow, Ledger, Release
 from dp_synth_pipeline.ledger.journal import GENESIS
 from dp_synth_pipeline.reporting.card import CardFacts, content, from_json
 from dp_synth_pipeline.synthesis import profile_cache
+from dp_synth_pipeline.synthesis.sampling import sha256
 
 CLOSE = 1e-9
 """How far an epsilon on a card may lie from the ledger's, as a share: JSON keeps every digit of a float."""
@@ -44,15 +44,6 @@ def read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise InvalidInput(f"{path} cannot be read as a card; name the release_card.json of a table.") from None
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file that may leave; never call it on real rows, whose plain hash confirms a guess."""
-    try:
-        with path.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError:
-        raise InvalidInput(f"{path} cannot be read; name the published Parquet file.") from None
 
 
 def verify(text: str, ledger: Ledger, table: Path | None = None) -> list[Finding]:

@@ -31,16 +31,13 @@ LET_OUT = "Whether distances and attacks on real rows warned is in the run's eve
 
 
 def build(release: Release, declared_by: str = "") -> ReleaseCard:
-    """Return the card of a release whose rows were drawn, sealed by its ledger's key.
+    """Return the card of a settled release, sealed by its ledger's key.
 
     Args:
         declared_by: who answers for the declared facts; empty if nobody is named.
-
-    Raises:
-        ReleaseStateError: if no rows were drawn yet.
     """
     state, settings = release.state, release.settings
-    rows = state.path("synthetic")
+    rows = state.files.synthetic
     schema, record = release.schema, release.record
     promise = _public_facts(record) if isinstance(record, Unprotected) else _cost_facts(release, record)
     card = ReleaseCard(
@@ -48,7 +45,7 @@ def build(release: Release, declared_by: str = "") -> ReleaseCard:
             table=settings.name,
             release=release.id,
             software=f"dp-synth-pipeline {__version__}",
-            table_sha256=sha256(rows),
+            table_sha256=sha256(rows) if rows else "",
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             rows=state.facts.synthetic_rows or 0,
             columns=len(schema.published),

@@ -41,7 +41,7 @@ class GeneratorStage(Stage):
         audit: what training was seen to do; None if it took no noisy step.
     """
 
-    name = "generator"
+    name, makes = "generator", "generator"
 
     def __init__(self) -> None:
         self.audit: Audit | None = None

@@ -18,7 +18,11 @@ from dp_synth_pipeline.tabular import sink
 class Publication(Stage):
     """Writes the drawn rows to each target: old or new, never half."""
 
-    name = "published"
+    name, makes = "published", "published"
+
+    def done(self, release: Release) -> bool:
+        """Say whether the rows were published."""
+        return release.state.facts.published is not None
 
     def run(self, release: Release) -> dict[str, Any]:
         """Return where the rows were written.

@@ -38,6 +38,13 @@ class Stage(ABC):
     name: str
     """What it is called in the asset graph, in logs and in refusals."""
 
+    makes: str
+    """The file that it leaves in the release's state."""
+
+    def done(self, release: Release) -> bool:
+        """Say whether the release is past this stage."""
+        return getattr(release.state.files, self.makes) is not None
+
     @abstractmethod
     def run(self, release: Release) -> dict[str, Any]:
         """Do it, change the release's state, and return public facts of how it went."""

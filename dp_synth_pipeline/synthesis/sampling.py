@@ -24,7 +24,7 @@ FILE = "synthetic.parquet"
 class Sampling(Stage):
     """Draws the synthetic table from what a release learnt."""
 
-    name = "synthetic"
+    name, makes = "synthetic", "synthetic"
 
     def run(self, release: Release) -> dict[str, Any]:
         """Return the number of rows drawn and where they lie."""

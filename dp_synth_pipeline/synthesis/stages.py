@@ -28,7 +28,7 @@ from dp_synth_pipeline.validation.figures import check_declared
 class Ingestion(Stage):
     """Copies the source, or the rows of a part of it, into a restricted snapshot; the release is reserved before."""
 
-    name = "ingested"
+    name, makes = "ingested", "snapshot"
 
     def run(self, release: Release) -> dict[str, Any]:
         """Read the source once.
@@ -56,7 +56,7 @@ class Ingestion(Stage):
 class Profiling(Stage):
     """Measures the profile, charged, or takes the last one again: row count, bounds, categories, nulls, histograms."""
 
-    name = "profile"
+    name, makes = "profile", "profile"
 
     def run(self, release: Release) -> dict[str, Any]:
         """Return where the profile comes from and at which noise it was measured."""
@@ -127,7 +127,7 @@ class Profiling(Stage):
 class Completion(Stage):
     """Handles the snapshot's nulls by released numbers; the outcome is as restricted as the snapshot."""
 
-    name = "completed"
+    name, makes = "completed", "completed"
 
     def run(self, release: Release) -> dict[str, Any]:
         """Return the null policy of each column."""
@@ -142,7 +142,7 @@ class Completion(Stage):
 class Measuring(Stage):
     """Measures noisy marginals, charged, unless there are none to measure."""
 
-    name = "marginals"
+    name, makes = "marginals", "marginals"
 
     def run(self, release: Release) -> dict[str, Any]:
         """Return how many sets of columns were measured, and at which noise."""

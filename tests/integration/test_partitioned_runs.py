@@ -253,7 +253,7 @@ def test_the_command_tells_what_fits_exits_with_3_and_launches_what_was_asked_fo
         done.append(partitions)
         return in_process.Outcome("run")
 
-    monkeypatch.setattr(command.progress_bars, "refresh", refresh)
+    monkeypatch.setattr(command.refreshing, "refresh", refresh)
     head, ask = parted.ledger.head(), ["backfill", "people", "--ledger", parted.url]
     short = CliRunner().invoke(cli.app, [*ask, "--launch"])
     assert short.exit_code == 3, short.output

@@ -1,0 +1,151 @@
+"""A release as a Python call: the same ledger, the same refusals, the same rows as the pipeline's."""
+
+from __future__ import annotations
+
+import doctest
+import stat
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dp_synth_pipeline as dps
+from dp_synth_pipeline import synthesizer
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, UnknownAccount
+from dp_synth_pipeline.model import training
+from dp_synth_pipeline.reporting.card import to_json
+from dp_synth_pipeline.reporting.card_verification import verify
+from dp_synth_pipeline.synthesis.store import Store
+from tests.integration.conftest import people
+
+QUICK = {"training": {"max_epochs": 1}, "show": False, "columns": {"person": {"kind": "excluded"}}}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = dps.Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    book.open_account("people", epsilon=6, delta=1e-5)
+    return book
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def synthesizer_of(ledger, store, **changes) -> dps.Synthesizer:
+    return dps.Synthesizer("people", 1.5, ledger, **{"store": store, **QUICK, **changes})
+
+
+def test_the_examples_of_the_module_hold(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path))
+    done = doctest.testmod(synthesizer)
+    assert done.attempted >= 8
+    assert done.failed == 0
+
+
+def test_a_fit_reserves_charges_and_settles_and_leaves_no_real_row_behind(ledger, store):
+    model = synthesizer_of(ledger, store).fit(people(300))
+    (release,) = ledger.releases("people")
+    assert (release.state, release.table) == ("settled", "table")
+    assert model.epsilon == release.final_epsilon <= 1.5
+    assert {e.mechanism for e in ledger.entries(release_id=release.id)} == {
+        "row count",
+        "profile",
+        "marginals",
+        "training",
+    }
+    assert all(finding.holds for finding in verify(to_json(model.card()), ledger))
+    assert not [f for f in (store.root / "restricted").rglob("*") if f.is_file()]
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow", "path", "uri"])
+def test_rows_come_back_in_the_types_of_every_form_of_source(ledger, store, tmp_path, form):
+    frame = people(200)
+    frame.to_parquet(tmp_path / "people.parquet")
+    data = {
+        "pandas": frame,
+        "arrow": pa.Table.from_pandas(frame),
+        "path": tmp_path / "people.parquet",
+        "uri": str(tmp_path / "people.parquet"),
+    }[form]
+    rows = synthesizer_of(ledger, store).fit(data).sample(50)
+    assert len(rows) == 50
+    assert list(rows.columns) == [c for c in frame.columns if c != "person"]
+    assert rows["seen"].dtype.kind == "M"
+
+
+def test_a_saved_model_draws_and_says_the_same_without_ledger_or_store(ledger, store, tmp_path):
+    model = synthesizer_of(ledger, store, validation={"rules": ["age >= 18"]}).fit(people(300))
+    path = model.save(tmp_path / "people.dps")
+    again = dps.load(path)
+    assert again.card() == model.card()
+    assert again.sample(100)["age"].min() >= 18
+    assert not stat.S_IMODE(path.stat().st_mode) & 0o111
+
+
+def test_what_is_no_saved_model_is_refused(tmp_path):
+    (tmp_path / "x.dps").write_bytes(b"PK no")
+    for name in ("x.dps", "absent.dps"):
+        with pytest.raises(InvalidInput, match="no saved model"):
+            dps.load(tmp_path / name)
+
+
+def test_a_fit_that_the_account_cannot_pay_for_is_refused_and_changes_nothing(ledger, store):
+    head = ledger.head()
+    with pytest.raises(BudgetExceeded):
+        synthesizer_of(ledger, store, columns={}).__class__("people", 7.0, ledger, store=store, **QUICK).fit(
+            people(100)
+        )
+    assert ledger.head() == head
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilonn": 3}, "epsilonn"),
+        ({"nulls": "perhaps"}, "nulls"),
+        ({"training": {"settings": {"seed": 1}}}, "a seed would repeat the noise"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named_before_anything_is_read(ledger, store, changes, message):
+    with pytest.raises(InvalidInput, match=message):
+        synthesizer_of(ledger, store, **changes)
+
+
+def test_an_account_that_is_missing_is_named(ledger, store):
+    with pytest.raises(UnknownAccount, match="nobody"):
+        dps.Synthesizer("nobody", 1.0, ledger, store=store)
+
+
+def test_data_that_cannot_be_used_charges_nothing(ledger, store, tmp_path):
+    for data in (pd.DataFrame({"a": [1, "x"]}), tmp_path / "absent.csv", {"a": [1]}, pd.DataFrame()):
+        with pytest.raises(InvalidInput):
+            synthesizer_of(ledger, store, columns={}).fit(data)
+    assert {r.state for r in ledger.releases("people")} <= {"voided"}
+    assert ledger.balance("people").cost_spent == 0
+
+
+def test_a_fit_that_was_interrupted_is_gone_on_with_at_no_second_charge_for_what_was_seen(ledger, store, monkeypatch):
+    def stopped(*asked, **named):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "train", stopped)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            synthesizer_of(ledger, store).fit(people(300))
+    (release,) = ledger.releases("people")
+    assert release.id in caught.value.__notes__[0]
+    model = synthesizer_of(ledger, store).fit(people(300), resume=release.id)
+    assert len(ledger.releases("people")) == 1
+    assert model.epsilon <= 1.5
+    with pytest.raises(InvalidInput, match="nothing to go on with"):
+        synthesizer_of(ledger, store).fit(people(300), resume=release.id)
+
+
+def test_the_units_of_the_account_are_those_of_the_fit(ledger, store):
+    ledger.open_account("persons", epsilon=3, delta=1e-5, unit="person", max_rows=2)
+    fitter = dps.Synthesizer("persons", 1.0, ledger, store=store, training={"max_epochs": 1}, show=False)
+    card = fitter.fit(people(300)).card()
+    assert (card.facts.unit, card.facts.unit_max_rows) == ("person", 2)

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
-from dagster._core.storage.tags import AUTO_MATERIALIZE_TAG, AUTOMATION_CONDITION_TAG
-from dagster._utils.schedules import is_valid_cron_string
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.orchestration.dagster_internals import (
+    AUTO_MATERIALIZE_TAG,
+    AUTOMATION_CONDITION_TAG,
+    UnresolvedAssetJobDefinition,
+    is_valid_cron_string,
+)
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.orchestration.settings import TableSettings

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster_shared.utils.config import discover_config_file
 
 from dp_synth_pipeline.model.spec import Method
 from dp_synth_pipeline.orchestration import lineage, metadata
@@ -28,6 +27,7 @@ from dp_synth_pipeline.orchestration.assets.stage import HANDLES, key
 from dp_synth_pipeline.orchestration.assets.synthetic import synthetic
 from dp_synth_pipeline.orchestration.automation import refuse_eager_spending
 from dp_synth_pipeline.orchestration.checks import checks
+from dp_synth_pipeline.orchestration.dagster_internals import discover_config_file
 from dp_synth_pipeline.orchestration.executors.placing import executor_for, executor_of
 from dp_synth_pipeline.orchestration.io_managers import HandleIOManager
 from dp_synth_pipeline.orchestration.new_data import sensors

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
-from dagster._core.execution.context.compute import current_execution_context
-from dagster._core.storage.tags import MAX_RETRIES_TAG
 
 from dp_synth_pipeline.errors import DpSynthError, LedgerUnavailable, UnexpectedFailure
+from dp_synth_pipeline.orchestration.dagster_internals import MAX_RETRIES_TAG, current_execution_context
 
 CUT_SHORT = "Query interrupted"
 """What DuckDB makes of Ctrl-C while it works: a RuntimeError of this text, whatever the signal's handler raised."""

@@ -14,16 +14,16 @@ from typing import Any
 
 import dagster as dg
 import yaml
-from dagster._core.instance.ref import InstanceRef
-from dagster._core.storage.tags import (
-    ASSET_PARTITION_RANGE_END_TAG,
-    ASSET_PARTITION_RANGE_START_TAG,
-    PARTITION_NAME_TAG,
-)
 from filelock import FileLock
 
 from dp_synth_pipeline.errors import AuditFailed, InvalidInput
 from dp_synth_pipeline.orchestration import liveness, progress
+from dp_synth_pipeline.orchestration.dagster_internals import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    PARTITION_NAME_TAG,
+    InstanceRef,
+)
 
 
 @dataclass

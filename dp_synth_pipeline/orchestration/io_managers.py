@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.storage.tags import (
+
+from dp_synth_pipeline.orchestration.dagster_internals import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     PARTITION_NAME_TAG,
 )
-
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.synthesis.blocks import folded_label
 from dp_synth_pipeline.synthesis.retention import private

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dagster_shared.yaml_utils.source_position import SourcePositionTree
 from pydantic import ValidationError
+
+from dp_synth_pipeline.orchestration.dagster_internals import SourcePositionTree
 
 SECRET = {"source", "target", "public", "broker", "backend"}
 """Fields whose values may hold a password, and are never quoted."""

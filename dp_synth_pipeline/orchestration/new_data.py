@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from dp_synth_pipeline.orchestration.dagster_internals import UnresolvedAssetJobDefinition
 from dp_synth_pipeline.orchestration.settings import TableSettings, duration
 
 

@@ -1,8 +1,8 @@
 """A table's partitions as Dagster knows them."""
 
 import dagster as dg
-from dagster_shared.check import CheckError
 
+from dp_synth_pipeline.orchestration.dagster_internals import CheckError
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.settings import PartitionSettings, ReleaseSettings
 

@@ -6,9 +6,11 @@ from functools import partial
 from itertools import islice, takewhile
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
-from dagster._utils.schedules import schedule_execution_time_iterator
 
+from dp_synth_pipeline.orchestration.dagster_internals import (
+    UnresolvedAssetJobDefinition,
+    schedule_execution_time_iterator,
+)
 from dp_synth_pipeline.orchestration.partitions import definition
 from dp_synth_pipeline.orchestration.settings import TableSettings
 

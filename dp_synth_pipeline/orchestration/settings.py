@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from dagster._utils.schedules import is_valid_cron_string
 from pydantic import Field, field_validator, model_validator
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import automation as triggers
+from dp_synth_pipeline.orchestration.dagster_internals import is_valid_cron_string
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section
 

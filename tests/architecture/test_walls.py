@@ -50,12 +50,20 @@ def test_a_plan_and_its_cost_are_computed_without_torch():
 
 def test_every_file_of_orchestration_imports_dagster_and_no_other_does():
     package = ROOT / "dp_synth_pipeline"
-    imports = re.compile(r"^\s*(?:import|from) dagster", re.M)
+    imports = re.compile(
+        r"^\s*(?:import dagster|from dagster|from dp_synth_pipeline.orchestration.dagster_internals)", re.M
+    )
     files = [f for f in package.rglob("*.py") if f.name != "__init__.py"]
     thick = [
         f.relative_to(package).as_posix() for f in files if bool(imports.search(f.read_text())) != _in_orchestration(f)
     ]
     assert thick == ["definitions.py"]
+
+
+def test_one_file_alone_imports_what_is_private_to_dagster():
+    private = re.compile(r"^\s*(?:import|from) (?:dagster\._|dagster_shared)", re.M)
+    guilty = [f.name for f in (ROOT / "dp_synth_pipeline").rglob("*.py") if private.search(f.read_text())]
+    assert guilty == ["dagster_internals.py"]
 
 
 def _in_orchestration(file: Path) -> bool:

@@ -14,12 +14,11 @@ import celery
 import dagster as dg
 from celery.exceptions import Ignore
 from celery.signals import worker_init, worker_process_init
-from dagster._core.events import DagsterEventType, EngineEventData
-from dagster._grpc.types import ExecuteStepArgs
-from dagster._serdes import unpack_value
 from dagster_celery.executor import CeleryExecutor
 from dagster_celery.make_app import make_app
 from dagster_celery.tasks import create_task
+
+from dp_synth_pipeline.orchestration.dagster_internals import EngineEventData, ExecuteStepArgs, unpack_value
 
 ATTEMPT, DELIVERY = "attempt", "delivery"
 """Metadata of the event by which a delivery puts itself on the log: the attempt's number, and its own random name."""
@@ -63,7 +62,7 @@ def first_delivery(instance: dg.DagsterInstance, asked: ExecuteStepArgs) -> bool
 def _deliveries(instance: dg.DagsterInstance, run_id: str, step: str, attempt: int) -> list[str]:
     """Return the names of the deliveries of an attempt, in the order of the log."""
     found = []
-    for record in instance.get_records_for_run(run_id, of_type=DagsterEventType.ENGINE_EVENT).records:
+    for record in instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT).records:
         event = record.event_log_entry.dagster_event
         facts = event.engine_event_data.metadata if event and event.step_key == step else {}
         if DELIVERY in facts and facts[ATTEMPT].value == attempt:

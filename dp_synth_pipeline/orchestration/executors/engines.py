@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
-from dagster._core.executor.init import InitExecutorContext
-from dagster._core.executor.step_delegating import StepDelegatingExecutor, StepHandler
+from dagster import InitExecutorContext
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.orchestration.dagster_internals import StepDelegatingExecutor, StepHandler
 
 EXTRAS = {"ray": "dagster-ray", "k8s": "dagster-k8s"}
 

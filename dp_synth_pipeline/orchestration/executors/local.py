@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dagster import DagsterEvent, DagsterEventType
-from dagster._core.events import EngineEventData
-from dagster._core.executor.step_delegating import CheckStepHealthResult, StepHandler, StepHandlerContext
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.gpus import DEVICES, GpuSlots, Held
+from dp_synth_pipeline.orchestration.dagster_internals import (
+    CheckStepHealthResult,
+    EngineEventData,
+    StepHandler,
+    StepHandlerContext,
+)
 from dp_synth_pipeline.orchestration.executors.compute import Compute
 
 ENDED = {DagsterEventType.STEP_SUCCESS, DagsterEventType.STEP_FAILURE, DagsterEventType.STEP_UP_FOR_RETRY}

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.executor_definition import multiple_process_executor_requirements
-from dagster._core.execution.retries import RetryMode, get_retries_config
-from dagster._core.executor.base import Executor
-from dagster._core.executor.init import InitExecutorContext
-from dagster._core.executor.step_delegating import (
+from dagster import Executor, InitExecutorContext, multiple_process_executor_requirements
+
+from dp_synth_pipeline.gpus import GpuSlots, devices
+from dp_synth_pipeline.orchestration.dagster_internals import (
     CheckStepHealthResult,
+    RetryMode,
     StepDelegatingExecutor,
     StepHandler,
     StepHandlerContext,
+    get_retries_config,
 )
-
-from dp_synth_pipeline.gpus import GpuSlots, devices
 from dp_synth_pipeline.orchestration.executors.compute import Compute, resolve
 from dp_synth_pipeline.orchestration.executors.engines import engine_handler
 from dp_synth_pipeline.orchestration.executors.local import LocalStepHandler, step_key

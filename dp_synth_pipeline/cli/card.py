@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dp_synth_pipeline.cli.options import existing_ledger
+from dp_synth_pipeline.cli.options import Options, existing_ledger, takes_options
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import card_verification, registry
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, render_card, render_markdown
@@ -52,25 +53,35 @@ def verify(
     console.print(f"[green]Verified[/]: all {len(found)} claims hold; {what}.", highlight=False)
 
 
+class CurationOptions(Options):
+    """What a record of the registry says that no card knows."""
+
+    curator: str = Field(default=registry.FILL_IN, description="registry: who publishes.")
+    curator_type: str = Field(default="Industry", description="registry: Government, Industry or Nonprofit.")
+    use: str = Field(default=registry.FILL_IN, description="registry: intended use.")
+    region: str = Field(default=registry.FILL_IN, description="registry: whom the data describe.")
+    sector: str | None = Field(default=None, description="registry: such as Healthcare or Finance.")
+    author: list[str] | None = Field(default=None, description="registry: who fills this in; may be repeated.")
+
+    def curation(self) -> registry.Curation:
+        """Return what the record says."""
+        authors = tuple(self.author or (registry.FILL_IN,))
+        return registry.Curation(self.curator, self.curator_type, self.use, self.region, self.sector, authors)
+
+
 @app.command("export")
+@takes_options
 def export(
     card: Card,
+    curation: CurationOptions,
     format: Annotated[str, typer.Option(help="markdown, html, or registry (a YAML record).")] = "markdown",
     out: Annotated[Path | None, typer.Option(help="A file; default: standard output.")] = None,
-    curator: Annotated[str, typer.Option(help="registry: who publishes.")] = registry.FILL_IN,
-    curator_type: Annotated[str, typer.Option(help="registry: Government, Industry or Nonprofit.")] = "Industry",
-    use: Annotated[str, typer.Option(help="registry: intended use.")] = registry.FILL_IN,
-    region: Annotated[str, typer.Option(help="registry: whom the data describe.")] = registry.FILL_IN,
-    sector: Annotated[str | None, typer.Option(help="registry: such as Healthcare or Finance.")] = None,
-    author: Annotated[list[str] | None, typer.Option(help="registry: who fills this in; may be repeated.")] = None,
 ) -> None:
     """Write a card as Markdown, as HTML, or as a record of the public Differential Privacy Deployments Registry.
 
     Example: dp-synth card export release_card.json --format registry --curator "Ministry of Health" --region Norway
     """
-    authors = tuple(author or (registry.FILL_IN,))
-    curation = registry.Curation(curator, curator_type, use, region, sector, authors)
-    text = _text(from_json(card_verification.read(card)), format, curation)
+    text = _text(from_json(card_verification.read(card)), format, curation.curation())
     if out is None:
         typer.echo(text, nl=False)
     else:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import getpass
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import Field
 
 from dp_synth_pipeline.cli import answers, forecasting
+from dp_synth_pipeline.cli.options import Options, takes_options
 from dp_synth_pipeline.cli.terminal import console
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
@@ -28,38 +30,32 @@ def _book(url: str) -> Ledger:
     return Ledger.open(url or ledger_url())
 
 
+class AccountTerms(Options):
+    """What an account promises, for ever."""
+
+    epsilon: float = Field(description="The most that all releases together may ever cost.")
+    delta: float = Field(default=1e-5, description="The delta of that guarantee; below one over the number of people.")
+    unit: str = Field(default="row", description="Whose presence is hidden: row, or a column such as patient_id.")
+    max_rows: int = Field(default=0, description="Rows kept per unit; 1 when the unit is a row, else 4.")
+    relation: str = Field(default="add-remove", description="Neighbouring tables: add-remove, or replace-one.")
+    rule: str = Field(default="filter", description="filter (any number of releases), or plan (declared ones).")
+    blocks: list[str] | None = Field(default=None, description="A block with a balance of its own; may be repeated.")
+    unit_in_one_block: bool = Field(default=False, description="Confirm that no unit has rows in two blocks.")
+
+
 @app.command("open")
+@takes_options
 def open_account(
     account: Annotated[str, typer.Argument(help="A name for the protected data set.")],
-    epsilon: Annotated[float, typer.Option(help="The most that all releases together may ever cost.")],
-    delta: Annotated[
-        float, typer.Option(help="The delta of that guarantee; below one over the number of people.")
-    ] = 1e-5,
-    unit: Annotated[str, typer.Option(help="Whose presence is hidden: row, or a column such as patient_id.")] = "row",
-    max_rows: Annotated[int, typer.Option(help="Rows kept per unit; 1 when the unit is a row, else 4.")] = 0,
-    relation: Annotated[str, typer.Option(help="Neighbouring tables: add-remove, or replace-one.")] = "add-remove",
-    rule: Annotated[str, typer.Option(help="filter (any number of releases), or plan (declared ones).")] = "filter",
-    blocks: Annotated[
-        list[str] | None, typer.Option(help="A block with a balance of its own; may be repeated.")
-    ] = None,
-    unit_in_one_block: Annotated[bool, typer.Option(help="Confirm that no unit has rows in two blocks.")] = False,
+    terms: AccountTerms,
     why: Why = "",
     ledger: Url = "",
 ) -> None:
     """Open a privacy account. Only a person does this; a pipeline never opens or raises one."""
     book = _book(ledger)
-    opened = book.open_account(
-        account,
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        max_rows=max_rows or (1 if unit == "row" else 4),
-        relation=relation,
-        rule=rule,  # type: ignore[arg-type]
-        blocks=blocks or (),
-        unit_in_one_block=unit_in_one_block,
-        why=why,
-    )
+    most = terms.max_rows or (1 if terms.unit == "row" else 4)
+    facts: dict[str, Any] = {**terms.model_dump(), "max_rows": most, "blocks": terms.blocks or ()}
+    opened = book.open_account(account, **facts, why=why)
     order = f", Renyi order {opened.order:g}" if opened.order else ""
     console().print(
         f"Opened {opened.name}: epsilon {opened.epsilon:g}, delta {opened.delta:g}, unit {opened.unit}, "
@@ -82,33 +78,40 @@ def raise_account(
     console().print(f"Raised {raised.name} to epsilon {raised.epsilon:g}, delta {raised.delta:g}.")
 
 
+class PlanOptions(Options):
+    """What one release of a plan may run."""
+
+    event: list[str] | None = Field(
+        default=None,
+        description="kind:key=value,...: subsampled_gaussian:noise_multiplier=2,sample_rate=0.01,steps=800",
+    )
+    like: str | None = Field(default=None, description="Take the events of this release instead.")
+    share: str | None = Field(default=None, description="EPSILON,DELTA of the account that the plan takes.")
+
+
 @app.command("plan")
+@takes_options
 def declare_plan(
     account: Annotated[str, typer.Argument(help="The account.")],
     times: Annotated[int, typer.Option(help="How often it may run.", min=1)],
     why: Why,
+    plan: PlanOptions,
     name: Annotated[str, typer.Option(help="A name, for `plan: NAME` in a table's YAML.")] = "refresh",
-    event: Annotated[
-        list[str] | None,
-        typer.Option(help="kind:key=value,...: subsampled_gaussian:noise_multiplier=2,sample_rate=0.01,steps=800"),
-    ] = None,
-    like: Annotated[str | None, typer.Option(help="Take the events of this release instead.")] = None,
-    share: Annotated[str | None, typer.Option(help="EPSILON,DELTA of the account that the plan takes.")] = None,
     who: Who = "",
     ledger: Url = "",
 ) -> None:
     """Declare that a release will run at most so often: accounted once for all, by the tightest accountant there is."""
     book = _book(ledger)
-    if bool(event) == bool(like):
+    if bool(plan.event) == bool(plan.like):
         raise InvalidInput("give the events of one release with --event, or a release to copy with --like.")
-    entries = book.entries(release_id=_release(book, like)) if like else []
-    facts = [e for entry in entries for e in entry.events] or [_event(e) for e in event or ()]
-    plan = book.declare_plan(
-        account, name=name, events=facts, times=times, why=why, who=who or getpass.getuser(), share=_share(share)
+    entries = book.entries(release_id=_release(book, plan.like)) if plan.like else []
+    facts = [e for entry in entries for e in entry.events] or [_event(e) for e in plan.event or ()]
+    declared = book.declare_plan(
+        account, name=name, events=facts, times=times, why=why, who=who or getpass.getuser(), share=_share(plan.share)
     )
     console().print(
-        f"Declared {plan.name} on {account}: at most {plan.times} times, together epsilon {plan.epsilon:.4g} at "
-        f"delta {plan.delta:.2g}. Name it in the table's YAML: plan: {plan.name}."
+        f"Declared {declared.name} on {account}: at most {declared.times} times, together epsilon {declared.epsilon:.4g} at "
+        f"delta {declared.delta:.2g}. Name it in the table's YAML: plan: {declared.name}."
     )
 
 

@@ -1,10 +1,15 @@
-"""What commands on a single file share: options turned into settings, and an account opened for one release."""
+"""Options that are the fields of a model, and what commands on a single file share of them."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+import typer
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 from rich.console import Console
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -16,6 +21,75 @@ from dp_synth_pipeline.synthesis.store import ledger_url
 
 ONCE = "opened for one release by dp-synth "
 """How the reason of an account begins that a command opened for its own release."""
+
+
+class Options(BaseModel):
+    """A group of options: each field is one, with its description as help."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that offers an option for each field of the `Options` that its parameters are annotated with."""
+    signature = inspect.signature(command, eval_str=True)
+    groups = {p.name: p.annotation for p in signature.parameters.values() if _is_group(p.annotation)}
+    plain = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name not in groups]
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        grouped = {name: group(**{f: given.pop(f) for f in group.model_fields}) for name, group in groups.items()}
+        command(**given, **grouped)
+
+    offered = [_option(name, field) for group in groups.values() for name, field in group.model_fields.items()]
+    parameters = sorted([*plain, *offered], key=lambda p: p.default is not p.empty)
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+    return called
+
+
+def _is_group(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Options)
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    flags = [f"--{name.rstrip('_').replace('_', '-')}"]
+    least = next((found.ge for found in field.metadata if hasattr(found, "ge")), None)
+    option = typer.Option(*flags, help=field.description, min=least)
+    default = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
+    kind: Any = Annotated[field.annotation, option]  # type: ignore[valid-type]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+class UnitOptions(Options):
+    """Whose presence is hidden, and which columns take no part."""
+
+    unit: str | None = Field(default=None, description="Column that names a person, if one has several rows.")
+    max_rows: int = Field(default=4, ge=1, description="With --unit: rows kept per person.")
+    exclude: list[str] | None = Field(default=None, description="Leave this column out; may be repeated.")
+
+    def settings(self, declared: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the settings that these amount to, beside declared columns."""
+        excluded = {name: {"kind": "excluded"} for name in self.exclude or ()}
+        unit = {"column": self.unit, "max_rows": self.max_rows} if self.unit else "row"
+        return {"unit": unit, "columns": (declared or {}) | excluded}
+
+
+class AccountOptions(Options):
+    """Who pays, and where that is kept."""
+
+    account: str | None = Field(default=None, description="The account to charge; default: the file's name.")
+    delta: float | None = Field(
+        default=None, description="Default: 1 / N^1.2, at most the account's, and 1e-5 if it is opened here."
+    )
+    open_account: bool = Field(
+        default=False, description="Open the account for exactly this one release, if it does not exist."
+    )
+    ledger: str = Field(default="", description="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")
+
+    @property
+    def url(self) -> str:
+        """Where the ledger is."""
+        return self.ledger or ledger_url()
 
 
 def checked(**facts: Any) -> TableSettings:

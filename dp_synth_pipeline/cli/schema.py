@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dp_synth_pipeline.cli.options import checked, open_once
+from dp_synth_pipeline.cli.options import AccountOptions, UnitOptions, checked, open_once, takes_options
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.failures import withheld
 from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import schema_inference
 from dp_synth_pipeline.synthesis.settings import table_name
-from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular import source as sources
 from dp_synth_pipeline.tabular.schema import kind_of
@@ -47,61 +47,65 @@ def show(source: Source) -> None:
 
 
 @app.command("infer")
+@takes_options
 def infer(
     source: Source,
     epsilon: Annotated[float, typer.Option(help="The most that discovering the schema may cost.")],
-    account: Annotated[str | None, typer.Option(help="The account to charge; default: the file's name.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Default: 1 / N^1.2, at most the account's.")] = None,
-    unit: Annotated[str | None, typer.Option(help="Column that names a person, if one has several rows.")] = None,
-    max_rows: Annotated[int, typer.Option(help="With --unit: rows kept per person.", min=1)] = 4,
-    exclude: Annotated[list[str] | None, typer.Option(help="Leave this column out; may be repeated.")] = None,
+    account: AccountOptions,
+    unit: UnitOptions,
     out: Annotated[Path | None, typer.Option(help="A new YAML file; default: standard output.")] = None,
-    open_account: Annotated[
-        bool,
-        typer.Option("--open-account", help="Open the account for exactly this one release, if it does not exist."),
-    ] = False,
-    ledger: Annotated[
-        str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")
-    ] = "",
 ) -> None:
     """Discover kinds, categories and bounds privately, and write them as YAML for a person to edit. Charged, once.
 
     What was released by that charge may be declared in a table's YAML at no further cost, so that its refreshes spend
     less on their profile.
 
-    Example: dp-synth schema infer people.csv --account people --epsilon 0.3 --out schema.yaml
+    Example: dp-synth schema infer people.csv --epsilon 0.3 --out schema.yaml
     """
-    name = table_name(Path(shown(source).split("?")[0]).stem)
-    settings = checked(
-        table=table_name(account) if account else name,
-        source=source,
-        account=account or name,
-        epsilon=epsilon,
-        delta="auto" if delta is None else delta,
-        unit={"column": unit, "max_rows": max_rows} if unit else "row",
-        columns={column: {"kind": "excluded"} for column in exclude or ()},
-    )
+    settings = _settings(source, epsilon, account, unit)
     store, console = StoreResource().get(), Console(stderr=True)
     kept = store.root / "releasable" / settings.name / "schema.yaml"
-    if out is not None and out.exists():
-        raise InvalidInput(f"--out {out} exists, and somebody may have edited it; name another file.")
-    sources.parse(source)  # a missing file should not open an account
-    for place in (kept, *([out] if out else [])):
-        sink.check_writable(str(place))
-    book = Ledger.open(ledger or ledger_url())
-    if open_account:
+    _check_places(source, kept, out)
+    book = Ledger.open(account.url)
+    if account.open_account:
         open_once(book, settings, "schema infer", console)
     with withheld("schema infer"):
         found = schema_inference.infer(book, store, settings)
         text = schema_inference.to_yaml(found, settings)
     store.releasable(settings.name)
-    for place in (kept, *([out] if out else [])):
+    for place in filter(None, (kept, out)):
         sink.write_text(text, place)
     if out is None:
         typer.echo(text, nl=False)
+    left = book.balance(settings.charge.account).epsilon_left
     console.print(
-        f"Charged [bold]{settings.account}[/] epsilon {found.release.final_epsilon:.4g}; left for one release: "
-        f"{book.balance(settings.charge.account).epsilon_left:.4g}. Written to {out or kept}.",
+        f"Charged [bold]{settings.account}[/] epsilon {found.release.final_epsilon:.4g}; left for one release: {left:.4g}. "
+        f"Written to {out or kept}.",
         highlight=False,
         soft_wrap=True,
+    )
+
+
+def _check_places(source: str, kept: Path, out: Path | None) -> None:
+    """Refuse a source that is missing, and places that cannot be written, before an account is opened.
+
+    Raises:
+        InvalidInput: naming the place.
+    """
+    if out is not None and out.exists():
+        raise InvalidInput(f"--out {out} exists, and somebody may have edited it; name another file.")
+    sources.parse(source)
+    for place in filter(None, (kept, out)):
+        sink.check_writable(str(place))
+
+
+def _settings(source: str, epsilon: float, account: AccountOptions, unit: UnitOptions) -> TableSettings:
+    name = account.account or table_name(Path(shown(source).split("?")[0]).stem)
+    return checked(
+        table=table_name(name),
+        source=source,
+        account=name,
+        epsilon=epsilon,
+        delta="auto" if account.delta is None else account.delta,
+        **unit.settings(),
     )

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.checks import DATA_DOCS
 from dp_synth_pipeline.orchestration.in_process import Outcome
+from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis import no_protection
 from dp_synth_pipeline.synthesis.store import Store
 
@@ -63,7 +63,7 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
         outputs={
             "published": ", ".join(published),
             "synthetic": str(folder / "synthetic.parquet"),
-            "checks": str(folder / DATA_DOCS),
+            "checks": str(folder / data_docs.PAGE),
             "release_card": str(folder / "release_card.html"),
             "report": str(store.restricted(table) / "quality_report.html"),
         },

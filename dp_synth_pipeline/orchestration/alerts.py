@@ -85,6 +85,14 @@ def build_alerts(
             said.append(alert.message)
         return " ".join(said)
 
+    checks = [_check_sensor(audits, tell, every_seconds) for audits in (False, True)]
+    return [_account_sensor(alert_below, tell, every_seconds), *checks, _ledger_sensor(tell, every_seconds)]
+
+
+Tell = Callable[[Iterable[Alert]], str]
+
+
+def _account_sensor(alert_below: float, tell: Tell, every_seconds: int) -> dg.SensorDefinition:
     @dg.sensor(
         name="dp_synth_account_alert",
         minimum_interval_seconds=every_seconds,
@@ -97,6 +105,10 @@ def build_alerts(
         context.update_cursor(json.dumps(sorted(low)))
         return dg.SkipReason(said or f"{len(low)} accounts are low; nothing new.")
 
+    return account_alert
+
+
+def _ledger_sensor(tell: Tell, every_seconds: int) -> dg.SensorDefinition:
     @dg.sensor(
         name="dp_synth_ledger_alert",
         minimum_interval_seconds=max(every_seconds, 3600),
@@ -110,8 +122,7 @@ def build_alerts(
         context.update_cursor(json.dumps({"head": head, "broken": broken is not None}))
         return dg.SkipReason(said or ("It still does not verify." if broken else "The ledger verifies."))
 
-    checks = [_check_sensor(audits, tell, every_seconds) for audits in (False, True)]
-    return [account_alert, *checks, ledger_alert]
+    return ledger_alert
 
 
 def low_accounts(ledger: Ledger, below: float) -> dict[str, Alert]:

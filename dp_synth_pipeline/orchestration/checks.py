@@ -1,7 +1,6 @@
 """Asset checks: a Great Expectations suite on the synthetic table, each expectation its own check, blocking or warning."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,13 @@ from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.progress import DagsterProgress
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.blocks import part
 from dp_synth_pipeline.synthesis.run_state import RunState
-from dp_synth_pipeline.tabular import rules, sink
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular import rules
 from dp_synth_pipeline.validation.asked import Asked
 from dp_synth_pipeline.validation.checks import CheckResult, grouped
 from dp_synth_pipeline.validation.own import read_suite
-
-DATA_DOCS = "data_docs/index.html"
-"""Great Expectations' page about the checks, in a table's releasable folder."""
 
 
 def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
@@ -46,22 +42,14 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
         can_subset=True,
     )
     def _checks(context: dg.AssetCheckExecutionContext, synthetic: dict, store: StoreResource):
-        from dp_synth_pipeline.reporting import data_docs
-        from dp_synth_pipeline.validation.expectations import suite_json
-        from dp_synth_pipeline.validation.run import validate
+        from dp_synth_pipeline.reporting import table_checks
 
         with reported("checks"):
             state = RunState.from_dict(synthetic)
             DagsterProgress(context).report(f"{settings.name}: checks", 0, 1)
-            profile = TableProfile.from_json(state.path("profile").read_text(encoding="utf-8"))
-            suite = wanted.suite(state.table_schema(), profile, state.facts.asked_rows or 0)
             folder = store.get().releasable(part(settings, state.partitions).folder)
-            page = folder / DATA_DOCS
-            with sink.replacing(page) as partial:
-                results = validate(state.path("synthetic"), suite, docs=data_docs.to(partial))
-            sink.write_text(json.dumps([asdict(r) for r in results], indent=1, default=str), folder / "checks.json")
-            sink.write_text(suite_json(suite), folder / "suite.json")
-        # A run of some checks alone still writes about all of them, so that the files never tell half.
+            results = table_checks.write(state, wanted, folder)
+        page = folder / data_docs.PAGE
         for result in results if known is not None else grouped(results):
             if dg.AssetCheckKey(key, result.name) in context.selected_asset_check_keys:
                 yield _evaluation(key, result, page)

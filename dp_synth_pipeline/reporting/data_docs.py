@@ -12,6 +12,9 @@ from typing import Any
 
 from dp_synth_pipeline.reporting.templates import source
 
+PAGE = "data_docs/index.html"
+"""Great Expectations' page about the checks, in a table's releasable folder."""
+
 SEALED = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
 """Tells browsers to fetch nothing and run nothing, whatever else the page says."""
 

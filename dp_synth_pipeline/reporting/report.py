@@ -59,6 +59,15 @@ class ReportMeta:
     guarantee: str = ""
 
 
+LIMITS = {
+    "measures": [relations.PEARSON, relations.CRAMER, relations.RATIO],
+    "rare": patterns.RARE,
+    "smallest": groups.SMALLEST,
+    "most_rows": measured.MOST_ROWS,
+}
+"""What the page says of how its figures were taken."""
+
+
 def render_report(
     figures: Figures,
     real: pd.DataFrame,
@@ -94,10 +103,7 @@ def render_report(
         worst_columns=fidelity.ranked[:WORST],
         worst_pairs=fidelity.worst_pairs[:WORST_PAIRS],
         worst=WORST,
-        measures=[relations.PEARSON, relations.CRAMER, relations.RATIO],
-        rare=patterns.RARE,
-        smallest=groups.SMALLEST,
-        most_rows=measured.MOST_ROWS,
+        **LIMITS,
         failed=[r for r in meta.checks if not r.passed],
         evidence=evidence,
     )

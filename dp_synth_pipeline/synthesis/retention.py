@@ -101,7 +101,7 @@ def purge(
     Handles stay, since a released generator is drawn from through them, but forget the exact counts in them.
 
     Args:
-        table: only this table's.
+        table: only this one's.
         older_than: only what was last written so long ago.
         open_too: also of releases that are open, or that this ledger does not know.
 
@@ -115,22 +115,23 @@ def purge(
         )
     closed = {release for release, state in _states(store, ledger) if state in CLOSED}
     limit = (datetime.now(UTC) - older_than).timestamp()
-    found: list[str] = []
+    names: list[str] = []
     for name in known if table is None else [table]:
-        home = store.restricted(name)
-        for folder in _release_folders(store, [name]):
-            if (open_too or folder.name in closed) and _last_written(folder) <= limit:
-                found += _names(store, folder.rglob("*"))
-                if not dry_run:
-                    shutil.rmtree(folder, ignore_errors=True)
-        for page in home.glob("*.html"):
-            if page.stat().st_mtime <= limit:
-                found += _names(store, [page])
-                if not dry_run:
-                    page.unlink()
+        ended = [f for f in _release_folders(store, [name]) if open_too or f.name in closed]
+        folders = [f for f in ended if _last_written(f) <= limit]
+        pages = [page for page in store.restricted(name).glob("*.html") if page.stat().st_mtime <= limit]
+        names += [n for folder in folders for n in _names(store, folder.rglob("*"))] + _names(store, pages)
         if not dry_run:
-            _forget_counts(home, None if open_too else closed)
-    return found
+            _delete(folders, pages)
+            _forget_counts(store.restricted(name), None if open_too else closed)
+    return names
+
+
+def _delete(folders: Iterable[Path], pages: Iterable[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    for page in pages:
+        page.unlink()
 
 
 def _states(store: Store, ledger: Ledger) -> Iterator[tuple[str, str]]:

@@ -181,6 +181,7 @@ def test_a_release_in_which_something_ran_that_was_not_charged_is_not_settled(be
 def test_what_ran_lies_beside_the_weights_and_is_what_was_charged(bench):
     assert step(bench, "ingested", *REST[:4])[0]
     (release,) = bench.ledger.releases("people")
-    charged = [e.to_dict() for entry in bench.ledger.entries(release_id=release.id) for e in entry.events]
+    entries = bench.ledger.entries(release_id=release.id)
+    charged = [{"mechanism": entry.mechanism, "event": e.to_dict()} for entry in entries for e in entry.events]
     described = json.loads((bench.store / "releasable" / "people" / "generator" / "generator.json").read_text())
     assert sorted(map(str, described["facts"]["ran"])) == sorted(map(str, charged))

@@ -274,7 +274,7 @@ def test_a_refused_run_is_not_retried_though_run_retries_are_on_and_an_unexpecte
     with dg.DagsterInstance.local_temp(str(parted.folder), overrides=on) as instance:
         refused = run(parted, CITIES, ["Rome"], epsilon=50.0, instance=instance)
         assert told(refused)[0] == "BudgetExceeded"
-        monkeypatch.setattr("dp_synth_pipeline.orchestration.assets.ingested.ingest", lambda *_: 1 / 0)
+        monkeypatch.setattr("dp_synth_pipeline.synthesis.stages.read_source", lambda *_: 1 / 0)
         broken = run(parted, CITIES, ["Rome"], instance=instance)
         assert told(broken)[0] == "UnexpectedFailure"
         again = [

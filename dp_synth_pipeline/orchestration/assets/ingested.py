@@ -27,7 +27,6 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
         visibility=metadata.RESTRICTED,
         description="An immutable snapshot of the source. The release was reserved in the ledger before it was opened.",
         kinds={"duckdb", "parquet"},
-        deps=("source",),
     )
     def _ingested(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource):
         with reported("ingested"):

@@ -4,10 +4,10 @@ import dagster as dg
 
 from dp_synth_pipeline.orchestration import metadata
 from dp_synth_pipeline.orchestration.assets.stage import materialized, opened, stage
-from dp_synth_pipeline.orchestration.checks import DATA_DOCS
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.publication import Publication
 
 
@@ -36,7 +36,7 @@ def published(settings: TableSettings) -> dg.AssetsDefinition:
                 "dagster/column_schema": metadata.column_schema(release.schema),
                 "dagster/column_lineage": metadata.column_lineage(release.schema, rows),
                 **facts,
-                "data_docs": dg.MetadataValue.path(str(release.folder / DATA_DOCS)),
+                "data_docs": dg.MetadataValue.path(str(release.folder / data_docs.PAGE)),
             },
         )
 

@@ -34,27 +34,23 @@ def stage(
     description: str,
     kinds: set[str],
     after: tuple[str, ...] = (),
-    deps: tuple[str, ...] = (),
-    pool: str | None = None,
     checks: Sequence[dg.AssetCheckSpec] | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Return a decorator that makes an asset of one stage; `after` names the stages whose states it takes.
+    """Return a decorator that makes an asset of one stage.
 
     Args:
         visibility: `metadata.RESTRICTED` or `metadata.RELEASABLE`.
-        deps: stages it follows without taking their states.
+        after: the stages whose states it takes; the first stage follows the source and takes none.
         checks: asset checks that the stage itself evaluates, so that nobody can run it without them.
     """
     cut = settings.partitions
     spends = automation.spending_tag(name) if settings.privacy == "dp" else {}
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", dg.BetaWarning
-        )  # backfill policies: once a stage would say it nine times a table
+        warnings.simplefilter("ignore", dg.BetaWarning)  # backfill policies: each stage of each table would say it
         return dg.asset(  # type: ignore[return-value]
             key=key(settings, name),
             ins={other: dg.AssetIn(key=key(settings, other)) for other in after},
-            deps=[key(settings, other) for other in deps],
+            deps=[] if after else [key(settings, "source")],
             check_specs=checks,
             description=description if settings.public is None else f"{_without(settings.public)} {description}",
             kinds=kinds,
@@ -64,7 +60,7 @@ def stage(
             code_version=settings.code_version(),
             io_manager_key=HANDLES,
             op_tags=op_tags(settings.compute, name),
-            pool=pool or pool_of(settings.compute, name),
+            pool=pool_of(settings.compute, name),
             partitions_def=None if cut is None else partitions.definition(cut),
             **_backfill(cut),
             automation_condition=automation.condition(settings, name),

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger.entry import Account
 from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget
-from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Gaussian, SubsampledGaussian
+from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import NANO
 
 
 def lines(account: Account, cost: int, epsilon: float, delta: float, events: Sequence[Event]) -> list[str]:
     """Return one line on what these mechanisms could be to fit `epsilon` and `cost`; none without DP-SGD in them."""
-    steps = max((e.steps for e in events if isinstance(e, SubsampledGaussian)), default=0)
+    steps = max((e.size for e in events if e.in_steps), default=0)
     if not steps or epsilon <= 0:
         return []
 
@@ -25,8 +24,8 @@ def lines(account: Account, cost: int, epsilon: float, delta: float, events: Seq
             return False
         return accountant.epsilon(plan, delta, account.relation) <= epsilon
 
-    beside = [e for e in events if not isinstance(e, SubsampledGaussian)]
-    if beside and not fits(beside):
+    others = [e for e in events if not e.in_steps]
+    if others and not fits(others):
         return ["Of these mechanisms would fit: none; what runs beside the training costs too much already."]
     most = most_steps(events, steps, fits)
     noise = _least_noise(account, events, Budget(epsilon, delta), cost)
@@ -47,12 +46,12 @@ def most_steps(events: Sequence[Event], steps: int, fits: Callable[[Sequence[Eve
 
 
 def _with_steps(events: Sequence[Event], steps: int, of: int) -> list[Event]:
-    return [replace(e, steps=max(1, e.steps * steps // of)) if isinstance(e, SubsampledGaussian) else e for e in events]
+    return [e.with_steps(max(1, e.size * steps // of)) for e in events]
 
 
 def _least_noise(account: Account, events: Sequence[Event], budget: Budget, cost: int) -> float | None:
     def plan(noise: float) -> list[Event]:
-        return [replace(e, noise_multiplier=noise) if isinstance(e, SubsampledGaussian) else e for e in events]
+        return [e.with_noise(noise) if e.in_steps else e for e in events]
 
     limit = None if account.order is None else cost / NANO
     try:
@@ -72,7 +71,7 @@ def noise_factor(
     """
 
     def fits(factor: float) -> bool:
-        return times * accountant.rdp([_noisier(e, factor) for e in events], order, relation) <= rdp_left
+        return times * accountant.rdp([e.with_noise(e.noise * factor) for e in events], order, relation) <= rdp_left
 
     if fits(1.0):
         return 1.0
@@ -83,11 +82,3 @@ def noise_factor(
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
-
-
-def _noisier(event: Event, factor: float) -> Event:
-    if isinstance(event, (DiscreteLaplace, DiscreteGaussian)):
-        return replace(event, scale=event.scale * factor)
-    if isinstance(event, (Gaussian, SubsampledGaussian)):
-        return replace(event, noise_multiplier=event.noise_multiplier * factor)
-    return event

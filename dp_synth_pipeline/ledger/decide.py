@@ -21,7 +21,7 @@ from dp_synth_pipeline.ledger.entry import (
 )
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.privacy.budget import check_delta
-from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
+from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
 
@@ -141,8 +141,8 @@ def settled_at_mark(release: Release, found: Entry) -> Entry:
         raise refusal.wrong_state(release, "settle an entry of it")
     if found.state == SETTLED and found.steps_started == found.steps_paid and (found.steps_paid or not found.events):
         return found
-    stepped = [e for e in found.events if isinstance(e, SubsampledGaussian)]
-    rest = [e for e in found.events if not isinstance(e, SubsampledGaussian)]
+    stepped = [e for e in found.events if e.in_steps]
+    rest = [e for e in found.events if not e.in_steps]
     if found.state != STARTED or len(stepped) != 1 or (rest and not found.steps_started):
         raise ReleaseStateError(
             f"mechanism {found.mechanism!r} of release {found.release_id} cannot be settled at a mark: expected a "
@@ -150,7 +150,7 @@ def settled_at_mark(release: Release, found: Entry) -> Entry:
             f"{found.state} with its mark at {found.steps_started}. Settle the release: what cannot be told apart is "
             f"charged in full."
         )
-    ran = [replace(stepped[0], steps=found.steps_started)] if found.steps_started else []
+    ran = [stepped[0].with_steps(found.steps_started)] if found.steps_started else []
     events = tuple(kept for e in found.events for kept in (ran if e is stepped[0] else [e]))
     cost, delta = costs.price(release, events)
     return replace(found, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())

@@ -17,15 +17,7 @@ from dp_synth_pipeline.ledger.entry import Account, Plan
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.privacy import accountant, filter
 from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
-from dp_synth_pipeline.privacy.events import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    SubsampledGaussian,
-    Threshold,
-    repeated,
-)
+from dp_synth_pipeline.privacy.events import Event, repeated
 from dp_synth_pipeline.privacy.filter import ATTO
 
 WHOLE, SHARE, RENYI = "account", "share", "renyi"
@@ -41,45 +33,20 @@ def covers(allowed: Sequence[Event], ran: Sequence[Event]) -> bool:
     at most its sampling rate, and no more steps or releases than it has left. A "no" may be too strict, a "yes" is not.
 
     Example:
+        >>> from dp_synth_pipeline.privacy.events import SubsampledGaussian
         >>> declared = [SubsampledGaussian(2.0, 0.01, 1000)]
         >>> halves = [SubsampledGaussian(2.0, 0.01, 700), SubsampledGaussian(2.5, 0.01, 300)]
         >>> covers(declared, halves), covers(declared, [*halves, halves[0]])
         (True, False)
     """
-    left = [_size(e) for e in allowed]
+    sizes = [e.size for e in allowed]
     for event in ran:
-        size = _size(event)
-        fitting = [i for i, e in enumerate(allowed) if left[i] >= size and _dominates(e, event)]
+        fitting = [i for i, e in enumerate(allowed) if sizes[i] >= event.size and e.dominates(event)]
         if not fitting:
             return False
-        left[max(fitting, key=lambda i: _noise(allowed[i]))] -= size  # what has less noise is left for what needs it
+        # What has less noise is left for what needs it.
+        sizes[max(fitting, key=lambda i: allowed[i].noise)] -= event.size
     return True
-
-
-def _noise(event: Event) -> float:
-    if isinstance(event, (Gaussian, SubsampledGaussian)):
-        return event.noise_multiplier
-    if isinstance(event, Threshold):
-        return -event.delta
-    return event.scale if isinstance(event, (DiscreteGaussian, DiscreteLaplace)) else 0.0
-
-
-def _size(event: Event) -> int:
-    if isinstance(event, SubsampledGaussian):
-        return event.steps
-    return event.count if isinstance(event, (Gaussian, DiscreteGaussian)) else 1
-
-
-def _dominates(allowed: Event, ran: Event) -> bool:
-    if isinstance(allowed, SubsampledGaussian) and isinstance(ran, SubsampledGaussian):
-        return ran.noise_multiplier >= allowed.noise_multiplier and ran.sample_rate <= allowed.sample_rate
-    if isinstance(allowed, Gaussian) and isinstance(ran, Gaussian):
-        return ran.noise_multiplier >= allowed.noise_multiplier
-    if isinstance(allowed, DiscreteGaussian) and isinstance(ran, DiscreteGaussian):
-        return ran.scale >= allowed.scale and ran.sensitivity == allowed.sensitivity
-    if isinstance(allowed, DiscreteLaplace) and isinstance(ran, DiscreteLaplace):
-        return ran.scale >= allowed.scale and ran.sensitivity == allowed.sensitivity
-    return isinstance(allowed, Threshold) and isinstance(ran, Threshold) and ran.delta <= allowed.delta
 
 
 def plan(

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
-from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian, from_dict
+from dp_synth_pipeline.privacy.events import Event, from_dict
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
 Rule = Literal["filter", "plan"]
@@ -164,7 +164,7 @@ class Entry(_Record):
     @property
     def steps_paid(self) -> int:
         """How many steps this entry pays for."""
-        return sum(e.steps for e in self.events if isinstance(e, SubsampledGaussian))
+        return sum(e.size for e in self.events if e.in_steps)
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values, the events as text."""

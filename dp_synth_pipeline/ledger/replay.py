@@ -21,7 +21,6 @@ from dp_synth_pipeline.ledger.entry import (
     Release,
     load_events,
 )
-from dp_synth_pipeline.privacy.events import SubsampledGaussian
 
 Bad = Callable[[str, object, object], Any]
 
@@ -133,13 +132,7 @@ def _entry(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], bad
 
 def _cut(old: dict[str, Any], new: dict[str, Any]) -> bool:
     before, after = load_events(old["events"]), load_events(new["events"])
-    steps = sum(e.steps for e in after if isinstance(e, SubsampledGaussian))
-    rest = [e for e in before if not isinstance(e, SubsampledGaussian)]
-    kept = [e for e in after if not isinstance(e, SubsampledGaussian)]
-    shapes = [
-        [(e.noise_multiplier, e.sample_rate) for e in events if isinstance(e, SubsampledGaussian)]
-        for events in (before, after)
-    ]
     if not old["steps_started"]:
-        return not after and len(before) == len(shapes[0]) == 1  # nothing but steps, of which none ran
-    return steps == old["steps_started"] and rest == kept and shapes[0] == shapes[1]
+        return not after and len(before) == 1 and before[0].in_steps  # nothing but steps, of which none ran
+    steps = sum(e.size for e in after if e.in_steps)
+    return steps == old["steps_started"] and [e.with_steps(1) for e in before] == [e.with_steps(1) for e in after]

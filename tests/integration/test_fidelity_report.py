@@ -61,7 +61,7 @@ def test_charged_figures_are_in_the_ledger_in_metadata_and_on_the_card(done) -> 
     bench, result = done
     (release,) = bench.ledger.releases("people")
     entries = {e.mechanism: e for e in bench.ledger.entries(release_id=release.id)}
-    assert sum(e.epsilon for e in entries[headline.MECHANISM].events) == pytest.approx(0.5)
+    assert sum(e.pure_epsilon for e in entries[headline.MECHANISM].events) == pytest.approx(0.5)
     told = facts(result)["generator"]
     assert set(told) >= FIGURES
     assert 0.3 < told["accuracy_one"].value <= 1

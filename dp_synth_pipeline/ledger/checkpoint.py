@@ -17,10 +17,13 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import journal, rows, tables
-from dp_synth_pipeline.ledger.entry import RESERVED, SETTLED, VOIDED, JournalRow
+from dp_synth_pipeline.ledger.entry import RESERVED, SETTLED, VOIDED, Account, JournalRow, Plan
 from dp_synth_pipeline.ledger.rows import Tally
 
 FORMAT = "dp-synth/ledger-head/1"
+
+_DEFAULTS = {"account": Account.defaults(), "plan": Plan.defaults()}
+"""What a record means by a field that it leaves out, or that is younger than the record."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,10 @@ class Checkpoint:
                 block = f", block {place[1]}," if place[1] else ""
                 differs(f"the balance of account {place[0]}{block} is not what its journal adds up to")
         for name in sorted(now.records.keys() | records.keys()):
-            told, found = now.records.get(name, {}), records.get(name, {})
-            differing = [f for f, value in told.items() if found.get(f) != value]
-            if differing or not (told and found):
+            written, stored = now.records.get(name, {}), records.get(name, {})
+            meant = {**_DEFAULTS[name.partition(" ")[0]], **written}
+            differing = [f for f, value in meant.items() if stored.get(f) != value]
+            if differing or not (written and stored):
                 differs(f"{name} is not what its journal says: another {', '.join(differing) or 'set of them'}")
 
     def check_held(self, conn: sa.Connection) -> None:

@@ -20,6 +20,7 @@ from dp_synth_pipeline.privacy import accountant, calibration, filter
 from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
 from dp_synth_pipeline.privacy.events import Event, Gaussian
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 
 LEAST_EPSILON = 1e-3
 """Under this, an account counts as empty: no release of so small an epsilon says anything."""
@@ -158,6 +159,11 @@ def together(release: Release, events: Sequence[Event], delta: float | None = No
 def all_events(entries: Iterable[Entry]) -> tuple[Event, ...]:
     """Return the events of entries, in the order in which they were started."""
     return tuple(event for entry in entries for event in entry.events)
+
+
+def tagged_events(entries: Iterable[Entry]) -> tuple[TaggedEvent, ...]:
+    """Return the events of entries in the same order, each beside the tag of its mechanism."""
+    return tuple(event for entry in entries for event in entry.tagged)
 
 
 def charge(release: Release, entries: Sequence[Entry], final_epsilon: float, final_delta: float) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.privacy.budget import check_delta
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
+from dp_synth_pipeline.privacy.tagged import tagged
 
 
 def admits(account: Account, tally: Tally, cost: int, delta: int) -> bool:
@@ -91,7 +92,7 @@ def entry(
         settled_at=None,
     )
     _check_reservation(release, [*earlier, new])
-    if plan is not None and not declared.covers(plan.events, costs.all_events([*earlier, new])):
+    if plan is not None and not declared.covers(plan.tagged, costs.tagged_events([*earlier, new])):
         raise refusal.not_declared(plan, mechanism)
     return new
 
@@ -156,12 +157,16 @@ def settled_at_mark(release: Release, found: Entry) -> Entry:
     return replace(found, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())
 
 
-def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event]) -> None:
-    """Raise ReleaseStateError if anything ran that was not started, or more often or with less noise than was charged."""
-    charged = costs.all_events(entries)
-    if declared.covers(charged, ran):
+def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event | tuple[str, Event]]) -> None:
+    """Raise ReleaseStateError if anything ran that was not started, or more often or with less noise than was charged.
+
+    What names its mechanism is compared with what that mechanism was charged, and with nothing else.
+    """
+    charged, reported = costs.tagged_events(entries), tagged(ran)
+    if declared.covers(charged, reported):
         return
-    more = ", ".join(str(event) for event in ran if event not in charged) or "something ran more often"
+    unpaid = [one for one in reported if not any(one.agrees(paid) and one.event == paid.event for paid in charged)]
+    more = ", ".join(str(one) for one in unpaid) or "something ran more often"
     raise ReleaseStateError(
         f"what ran in release {release.id} is not what was charged for it: {more}. Nothing of it may be released: end it "
         f"with dp-synth ledger settle {release.id[:12]} --why REASON, and find the cause before another run."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, Self
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Event, from_dict
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
+from dp_synth_pipeline.privacy.tagged import TaggedEvent, tag
 
 Rule = Literal["filter", "plan"]
 FILTER: Rule = "filter"
@@ -33,6 +34,12 @@ class _Record:
     def from_record(cls, record: dict[str, Any]) -> Self:
         """Read back what `to_record` wrote; other keys are left aside."""
         return cls(**{f.name: record[f.name] for f in fields(cls)})
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Return what fields mean in a record that was written before they existed, or that leaves them out."""
+        bare = {f.name: f.default for f in fields(cls) if f.default is not MISSING}
+        return {k: json.dumps(v) if isinstance(v, tuple) else v for k, v in bare.items()}
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,11 @@ class Entry(_Record):
         """How many steps this entry pays for."""
         return sum(e.size for e in self.events if e.in_steps)
 
+    @property
+    def tagged(self) -> tuple[TaggedEvent, ...]:
+        """The events, each beside the tag of the mechanism."""
+        return tuple(TaggedEvent(tag(self.mechanism), e) for e in self.events)
+
     def to_record(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values, the events as text."""
         return {**super().to_record(), "events": dump_events(self.events)}
@@ -182,6 +194,7 @@ class Plan(_Record):
 
     Attributes:
         events: what one use may run at most.
+        mechanisms: the mechanism that each event belongs to; none in a plan that was declared without.
         used: how many uses are taken; a voided one came back.
         takes: 'account' if the plan is the whole account, 'share' if it takes an (epsilon, delta) of it, 'renyi' if
             it enters a Rule F account by its Renyi divergence.
@@ -204,15 +217,25 @@ class Plan(_Record):
     declared_at: str
     who: str
     why: str
+    mechanisms: tuple[str, ...] = ()
+
+    @property
+    def tagged(self) -> tuple[TaggedEvent, ...]:
+        """The events, each beside its mechanism, or beside '' if the plan names none."""
+        mechanisms = self.mechanisms or ("",) * len(self.events)
+        return tuple(TaggedEvent(m, e) for m, e in zip(mechanisms, self.events, strict=True))
 
     def to_record(self) -> dict[str, Any]:
-        """Return the fields as JSON-ready values, the events as text."""
-        return {**super().to_record(), "events": dump_events(self.events)}
+        """Return the fields as JSON-ready values; a plan without mechanisms is written as it was before there were any."""
+        record = {**super().to_record(), "events": dump_events(self.events), "mechanisms": json.dumps(self.mechanisms)}
+        return record if self.mechanisms else {k: v for k, v in record.items() if k != "mechanisms"}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Self:
         """Read back what `to_record` wrote."""
-        return super().from_record({**record, "events": load_events(record["events"])})
+        whole = {**cls.defaults(), **record}
+        mechanisms = tuple(json.loads(whole["mechanisms"]))
+        return super().from_record({**whole, "events": load_events(whole["events"]), "mechanisms": mechanisms})
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,12 @@ def _balance(account: Account, tally: rows.Tally) -> dict[str, Any]:
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
-    return {**plan.to_record(), "events": [e.to_dict() for e in plan.events], "left": plan.times - plan.used}
+    return {
+        **plan.to_record(),
+        "events": [e.to_dict() for e in plan.events],
+        "mechanisms": list(plan.mechanisms),
+        "left": plan.times - plan.used,
+    }
 
 
 def _release(release: Release) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import sqlalchemy as sa
 
@@ -43,28 +43,33 @@ def link(row: JournalRow) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
+class Changed(TypedDict, total=False):
+    """What a decision changed, beside its account; and `note`, what a person gave for it: a reason and a name."""
+
+    release: Release
+    entries: Sequence[Entry]
+    plan: Plan | None
+    blocks: Sequence[str]
+    note: dict[str, Any] | None
+
+
 def append(
     conn: sa.Connection,
     action: str,
     account: Account | str,
-    *,
-    release: Release | None = None,
-    entries: Sequence[Entry] = (),
-    plan: Plan | None = None,
-    blocks: Sequence[str] = (),
-    note: dict[str, Any] | None = None,
+    **changed: Unpack[Changed],
 ) -> None:
     """Add one row to the chain, holding the new state of all that the action changed.
-
-    `note` is what a person gave for it: a reason and a name.
 
     The caller's write transaction already holds the lock on the head, so two rows never claim one place.
     """
     head = conn.execute(sa.select(tables.store.c.length, tables.store.c.head)).one()
+    entries, release, plan = changed.get("entries", ()), changed.get("release"), changed.get("plan")
+    blocks, note = list(changed.get("blocks", ())), changed.get("note")
     body: dict[str, Any] = {"entries": [e.to_record() for e in entries]}
     body["release"] = release.to_record() if release else None
     body["account"] = account.to_record() if isinstance(account, Account) else None
-    body |= {k: v for k, v in (("plan", plan and plan.to_record()), ("blocks", list(blocks)), ("note", note)) if v}
+    body |= {k: v for k, v in (("plan", plan and plan.to_record()), ("blocks", blocks), ("note", note)) if v}
     draft = JournalRow(
         seq=head.length + 1,
         at=now(),

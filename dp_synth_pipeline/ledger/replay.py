@@ -6,7 +6,7 @@ The last state of a record is compared with its table in `verify`; here it is th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from dp_synth_pipeline.ledger.entry import (
@@ -15,10 +15,8 @@ from dp_synth_pipeline.ledger.entry import (
     STARTED,
     VOIDED,
     Account,
-    Entry,
     JournalRow,
     Plan,
-    Release,
     load_events,
 )
 
@@ -32,12 +30,6 @@ RELEASE_MAY = {
 }  # fmt: skip
 ENTRY_MAY = {"state", "steps_started", "settled_at"}
 AT_MARK, OPENED, ADOPTED = "settled at mark", "opened", "adopted"
-
-
-def defaults(record: Account | Release | Entry | Plan | type[Account]) -> dict[str, Any]:
-    """Return what the fields of a record are in rows of the journal that were written before the fields existed."""
-    bare = {f.name: f.default for f in fields(record) if f.default is not MISSING}
-    return {**bare, "blocks": "[]"} if isinstance(record, Release) else bare
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class Terms:
 
 def account(record: dict[str, Any]) -> Account:
     """Return an account as a row of the journal tells it, also one that was written before a field existed."""
-    return Account.from_record({**defaults(Account), **record})
+    return Account.from_record({**Account.defaults(), **record})
 
 
 def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
@@ -86,9 +78,10 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
             terms.under.setdefault(release["id"], accounts[release["account"]])
             releases[release["id"]] = release
         if plan := facts.get("plan"):
-            if not (_same(plans.get(plan["id"]) or plan, plan, {"used"}) and 0 <= plan["used"] <= plan["times"]):
+            whole = {**Plan.defaults(), **plan}
+            if not (_same(plans.get(plan["id"]) or whole, whole, {"used"}) and 0 <= plan["used"] <= plan["times"]):
                 bad(where, "a plan as it was declared", "another")
-            plans[plan["id"]] = plan
+            plans[plan["id"]] = whole
         if row.action == ADOPTED:
             _signed(row, facts.get("note"), bad)
         for entry in facts["entries"]:

@@ -29,9 +29,6 @@ from dp_synth_pipeline.ledger.verify import verify
 CREATION_LOCK = 0x6470_7379
 """PostgreSQL advisory lock that creates a ledger once."""
 
-READABLE = 2
-"""The oldest version whose tables can be read as they are, where they cannot be upgraded."""
-
 
 class Store:
     """An open ledger store: reads see one consistent state, writes are decided one at a time and then durable."""
@@ -159,8 +156,11 @@ class Store:
             InvalidInput: if the ledger was written by another version, or there is none and none is to be created.
         """
         row = self._first() or self._created(create)
-        if row["schema_version"] < tables.SCHEMA_VERSION and not (self.read_only and row["schema_version"] >= READABLE):
-            self._upgrade()
+        if row["schema_version"] < tables.SCHEMA_VERSION:
+            if self.read_only:
+                self._upgrade_copy(row["schema_version"])
+            else:
+                self._upgrade()
         elif row["schema_version"] > tables.SCHEMA_VERSION:
             raise InvalidInput(
                 f"expected a ledger of version {tables.SCHEMA_VERSION} or older, got {row['schema_version']}: a newer "
@@ -205,6 +205,11 @@ class Store:
         if self.place.path is not None:
             Kept(self.place.beside(".key")).draft(key.hex(), 0)
         Memory(self.place, key).draft(conn, Checkpoint())
+
+    def _upgrade_copy(self, version: int) -> None:
+        """Bring the tables of a copy of a ledger that cannot be written to what is read here, and leave its version."""
+        with trouble.named(self.place), self._writer.begin() as conn:
+            migrations.upgrade(conn, version, tables.SCHEMA_VERSION)
 
     def _upgrade(self) -> None:
         memory = self.memory

@@ -100,9 +100,9 @@ def _check_records(told: journal.Told, kept: dict[str, Sequence[Any]]) -> None:
         for identity in said.keys() | stored.keys():
             if identity not in stored or identity not in said:
                 _bad(f"{kind} {identity}", "one record in its table and in the journal", "only one of the two")
-            record = stored[identity].to_record()
-            # What an older version did not write yet must be what it meant: the default.
-            meant = {**replay.defaults(stored[identity]), **said[identity]}
+            # What a row leaves out, or an older version did not write yet, must be what it meant: the default.
+            defaults = stored[identity].defaults()
+            record, meant = {**defaults, **stored[identity].to_record()}, {**defaults, **said[identity]}
             differing = [f for f, value in meant.items() if record.get(f) != value]
             if differing:
                 _bad(f"{kind} {identity}", "what the journal says", f"another {', '.join(differing)}")
@@ -121,6 +121,8 @@ def _check_account(account: Account, opened: dict[str, Any]) -> None:
 
 def _check_plan(plan: Plan, account: Account, releases: Sequence[Release]) -> None:
     where = f"plan {plan.name} of account {account.name}"
+    if plan.mechanisms and len(plan.mechanisms) != len(plan.events):
+        _bad(where, "a mechanism beside every event, or none at all", f"{len(plan.mechanisms)} of them")
     epsilon = declared.whole_epsilon(plan)
     if abs(epsilon - plan.epsilon) > RELATIVE * (1 + epsilon):
         _bad(where, f"epsilon={epsilon}, from its events", plan.epsilon)
@@ -153,7 +155,7 @@ def _check_release(release: Release, account: Account, entries: Sequence[Entry],
     cost, delta = (0, 0) if plan else costs.reservation(account, release.epsilon, release.delta, release.own_delta)
     if not _close(cost, release.reserved_cost) or delta != release.reserved_delta:
         _bad(where, f"a reservation of {cost}, {delta}", f"{release.reserved_cost}, {release.reserved_delta}")
-    if plan is not None and not declared.covers(plan.events, costs.all_events(entries)):
+    if plan is not None and not declared.covers(plan.tagged, costs.tagged_events(entries)):
         _bad(where, f"events that plan {plan.name} declared", "others")
     if release.state in (RESERVED, VOIDED):
         if entries or release.charged_cost not in (None, 0):

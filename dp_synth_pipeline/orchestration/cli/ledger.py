@@ -14,6 +14,7 @@ from dp_synth_pipeline.orchestration.cli import answers, forecasting
 from dp_synth_pipeline.orchestration.cli.terminal import console
 from dp_synth_pipeline.orchestration.resources import ledger_url
 from dp_synth_pipeline.privacy import events
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 
 app = typer.Typer(
     help="Open, raise, plan, settle, show, forecast, export and verify privacy accounts.", no_args_is_help=True
@@ -90,7 +91,10 @@ def declare_plan(
     name: Annotated[str, typer.Option(help="A name, for `plan: NAME` in a table's YAML.")] = "refresh",
     event: Annotated[
         list[str] | None,
-        typer.Option(help="kind:key=value,...: subsampled_gaussian:noise_multiplier=2,sample_rate=0.01,steps=800"),
+        typer.Option(
+            help="kind:key=value,...: subsampled_gaussian:noise_multiplier=2,sample_rate=0.01,steps=800; "
+            "mechanism=training among them says which mechanism of a release may take from it."
+        ),
     ] = None,
     like: Annotated[str | None, typer.Option(help="Take the events of this release instead.")] = None,
     share: Annotated[str | None, typer.Option(help="EPSILON,DELTA of the account that the plan takes.")] = None,
@@ -102,9 +106,16 @@ def declare_plan(
     if bool(event) == bool(like):
         raise InvalidInput("give the events of one release with --event, or a release to copy with --like.")
     entries = book.entries(release_id=_release(book, like)) if like else []
-    facts = [e for entry in entries for e in entry.events] or [_event(e) for e in event or ()]
+    facts = [one for entry in entries for one in entry.tagged] or [_event(e) for e in event or ()]
     plan = book.declare_plan(
-        account, name=name, events=facts, times=times, why=why, who=who or getpass.getuser(), share=_share(share)
+        account,
+        name=name,
+        events=[one.event for one in facts],
+        mechanisms=[one.mechanism for one in facts] if any(one.mechanism for one in facts) else (),
+        times=times,
+        why=why,
+        who=who or getpass.getuser(),
+        share=_share(share),
     )
     console().print(
         f"Declared {plan.name} on {account}: at most {plan.times} times, together epsilon {plan.epsilon:.4g} at "
@@ -233,11 +244,13 @@ def _release(book: Ledger, start: str) -> str:
     return found[0]
 
 
-def _event(text: str) -> events.Event:
+def _event(text: str) -> TaggedEvent:
     kind, _, rest = text.partition(":")
+    facts = {k.strip(): v.strip() for k, _, v in (part.partition("=") for part in rest.split(",") if part)}
+    mechanism = facts.pop("mechanism", "")
     try:
-        facts = {k.strip(): json.loads(v) for k, _, v in (part.partition("=") for part in rest.split(",") if part)}
-        return events.from_dict({"kind": kind.strip(), **facts})
+        numbers = {name: json.loads(value) for name, value in facts.items()}
+        return TaggedEvent(mechanism, events.from_dict({"kind": kind.strip(), **numbers}))
     except (ValueError, TypeError):
         raise InvalidInput(
             f"--event {text!r}: expected kind:key=value,..., such as subsampled_gaussian:noise_multiplier=2,"

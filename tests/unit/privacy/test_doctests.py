@@ -13,6 +13,7 @@ MODULES = {
     "privacy.calibration": 1,
     "privacy.events": 3,
     "privacy.filter": 4,
+    "privacy.tagged": 2,
     "tabular.spelling": 1,
     "tabular.sql": 2,
     "model.plan": 1,

@@ -93,8 +93,7 @@ class Ledger(Questions, Oversight):
         """
         facts = request.check_events(mechanism, events)
         while True:
-            before = self._snapshot(release_id)
-            release, earlier = before
+            release, earlier = before = self._snapshot(release_id)
             repeated = decide.same_attempt(earlier, mechanism, facts, key)
             if repeated is not None:
                 return repeated
@@ -152,11 +151,11 @@ class Ledger(Questions, Oversight):
         """Charge what ran and give back the rest; a second call changes nothing.
 
         Args:
-            delta: the release's final delta, at most the one reserved. It must have been fixed before the mechanisms
-                other than the row count ran; one that is picked afterwards would void the guarantee.
+            delta: the release's final delta, at most the one reserved; fixed before the mechanisms other than the row
+                count ran, since one that is picked afterwards would void the guarantee.
             fingerprint: keyed fingerprint of the source, from `Ledger.fingerprint`.
-            ran: the events that ran, as whoever ran them reports; each must have been started, as often and as noisy.
-                A (mechanism, event) pair must have been started under that mechanism.
+            ran: the events that ran, as whoever ran them reports; each must have been started, as often and as noisy,
+                and a (mechanism, event) pair under that mechanism.
             why, who: for one that ends with nothing released: the reason and who says so, for the record.
 
         Raises:
@@ -164,8 +163,7 @@ class Ledger(Questions, Oversight):
             InvalidInput: if `delta` exceeds what was reserved, or is so small that epsilon would.
         """
         while True:
-            before = self._snapshot(release_id)
-            release, entries = before
+            release, entries = before = self._snapshot(release_id)
             if ran is not None:
                 decide.check_ran(release, entries, ran)
             settled, done = decide.settled(release, entries, delta, fingerprint, why)

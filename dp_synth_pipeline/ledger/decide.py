@@ -107,7 +107,7 @@ def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
     cost = sum(e.cost for e in entries)
     if release.order is not None and cost > release.reserved_cost:
         held = f"{release.reserved_cost / NANO:.6g} at order {release.order:g}"
-        raise refusal.over_reservation(release, mechanism, f"{cost / NANO:.6g} Renyi units", held)
+        raise refusal.over_reservation(release, mechanism, f"{cost / NANO:.6g} Rényi units", held)
     epsilon = costs.together(release, costs.all_events(entries))
     if not epsilon <= release.epsilon:
         held = f"epsilon={release.epsilon:g} at delta={release.delta:g}"
@@ -115,7 +115,7 @@ def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
 
 
 def check_mark(entry: Entry, steps: int) -> None:
-    """Accept a mark at or above the last one and within what the entry pays for; refuse all else."""
+    """Accept a high-water mark at or above the last one and within what the entry pays for; refuse all else."""
     if entry.state != STARTED:
         raise ReleaseStateError(
             f"cannot mark steps: mechanism {entry.mechanism!r} of release {entry.release_id} is {entry.state}. "
@@ -134,9 +134,9 @@ def check_mark(entry: Entry, steps: int) -> None:
 
 
 def settled_at_mark(release: Release, found: Entry) -> Entry:
-    """Return the entry charged for its steps up to the durable mark only; unchanged if it was settled so before.
+    """Return the entry charged for its steps up to the high-water mark only; unchanged if it was settled so before.
 
-    A mark is durable before its steps run: at mark 0 none did, so what consists of steps alone has no event left.
+    A high-water mark is durable before its steps run: at 0 none did, so what consists of steps alone has no event left.
     """
     if release.state not in (STARTED, SETTLED):
         raise refusal.wrong_state(release, "settle an entry of it")

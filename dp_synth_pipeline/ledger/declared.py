@@ -24,7 +24,7 @@ from dp_synth_pipeline.privacy.tagged import tagged
 
 WHOLE, SHARE, RENYI = "account", "share", "renyi"
 
-ROOM = 1e-6
+SPLITTING_SLACK = 1e-6
 """Part of epsilon by which a use may exceed its declared events: the last digits of a sum that was split."""
 
 
@@ -121,7 +121,7 @@ def whole_epsilon(plan: Plan, times: int | None = None) -> float:
 def charged(account: Account, plan: Plan, share: tuple[float, float]) -> tuple[int, int]:
     """Return the (cost, delta) units that a plan takes of its account when it is declared.
 
-    Under Rule F a share of epsilon takes as many Renyi units, since the limit is epsilon less a constant; its delta
+    Under a Rényi filter a share of epsilon takes as many Rényi units, since the limit is epsilon less a constant; its delta
     comes from the part that was set aside.
     """
     if plan.takes == WHOLE:
@@ -137,7 +137,7 @@ def charged(account: Account, plan: Plan, share: tuple[float, float]) -> tuple[i
 def one_use(plan: Plan) -> tuple[float, float, float]:
     """Return the (epsilon, delta, own delta) that one use of a plan may cost."""
     once = accountant.epsilon(plan.events, plan.delta, plan.relation, fixed=True)
-    return once * (1 + ROOM), plan.delta, accountant.own_delta(plan.events, plan.relation)
+    return once * (1 + SPLITTING_SLACK), plan.delta, accountant.own_delta(plan.events, plan.relation)
 
 
 def fits(account: Account, tally: Tally, plan: Plan) -> bool:
@@ -154,6 +154,6 @@ def _too_many(plan: Plan, epsilon: float) -> BudgetExceeded:
     advice = f"at most {low} fit" if low else "not one fits"
     return BudgetExceeded(
         f"Plan {plan.name!r} is refused: {plan.times} releases cost epsilon={plan.epsilon:.4g} at "
-        f"delta={plan.delta:g}, and it may take {epsilon:g} (Rule P).\n"
+        f"delta={plan.delta:g}, and it may take {epsilon:g}.\n"
         f"With this noise {advice}; declare fewer, or more noise. Nothing was read and nothing was changed."
     )

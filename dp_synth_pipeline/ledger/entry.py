@@ -49,11 +49,11 @@ class Account(_Record):
     Attributes:
         unit: 'row', or the column whose value names a privacy unit.
         max_rows: the most rows that one unit may have.
-        rule: 'filter' (Rule F: Renyi divergence at `order`) or 'plan' (Rule P: shares of epsilon and delta, summed).
-        order: the Renyi order of Rule F; None under Rule P.
-        cost_limit: nano units; Renyi divergence at `order` under Rule F, epsilon under Rule P.
-        delta_limit: units of 1e-18 that releases take shares of; under Rule F only the part set aside for mechanisms
-            with a delta of their own, under Rule P the whole delta.
+        rule: 'filter' (a Rényi filter: divergence at `order`) or 'plan' (declared plans: shares of epsilon and delta).
+        order: the order of the Rényi filter; None under declared plans.
+        cost_limit: nano units; Rényi divergence at `order` under a Rényi filter, epsilon under declared plans.
+        delta_limit: units of 1e-18 that releases take shares of; under a Rényi filter only the part set aside for
+            mechanisms with a delta of their own, under declared plans the whole delta.
         unit_in_one_block: a person confirmed that no privacy unit has rows in two blocks, so blocks may be charged.
     """
 
@@ -137,7 +137,7 @@ class Release(_Record):
 
     @property
     def rdp_limit(self) -> float | None:
-        """The Renyi divergence at `order` to calibrate within, always under what was reserved; None under Rule P."""
+        """The Rényi divergence at `order` to calibrate within, always under what was reserved; None under declared plans."""
         return None if self.order is None else max(0, self.reserved_cost - ROUNDING_SLACK) / NANO
 
 
@@ -148,7 +148,7 @@ class Entry(_Record):
     Attributes:
         position: 0 for the first mechanism of the release, 1 for the next.
         events: what the mechanism does, with which public parameters; enough to compute its cost again.
-        cost: nano units of Renyi divergence at the account's order; under Rule P, its own epsilon, for information.
+        cost: nano units of Rényi divergence at the account's order; under declared plans, its own epsilon, for information.
         delta: units of 1e-18 that the mechanism itself spends.
         steps_started: high-water mark; steps up to this one may have run.
         key: names the attempt, so that a lost reply can be asked for again.
@@ -197,7 +197,7 @@ class Plan(_Record):
         mechanisms: the mechanism that each event belongs to; none in a plan that was declared without.
         used: how many uses are taken; a voided one came back.
         takes: 'account' if the plan is the whole account, 'share' if it takes an (epsilon, delta) of it, 'renyi' if
-            it enters a Rule F account by its Renyi divergence.
+            it enters the account's Rényi filter by its Rényi divergence.
         epsilon, delta: what all repetitions together are, by one privacy loss distribution.
         cost, cost_delta: what the account was charged when it was declared, in the account's units.
     """

@@ -151,7 +151,7 @@ def _line(entry: dict[str, Any], release: dict[str, Any]) -> dict[str, Any]:
         "parameters": json.dumps(entry["events"], sort_keys=True),
         "steps_paid": entry["steps_paid"],
         "steps_started": entry["steps_started"],
-        "unit_of_cost": "epsilon" if release["order"] is None else f"Renyi divergence at order {release['order']:g}",
+        "unit_of_cost": "epsilon" if release["order"] is None else f"Rényi divergence at order {release['order']:g}",
         "cost": entry["cost"] / NANO,
         "own_delta": entry["delta"] / ATTO,
         "release_epsilon": release["final_epsilon"] if final else release["epsilon"],

@@ -1,6 +1,6 @@
 """The append-only chain: every transition is a row that holds the hash of the row before it.
 
-Write-ahead marks are chained too: an operator will settle a crashed release down to its mark, so a mark that could be
+High-water marks are chained too: an operator will settle a crashed release down to its mark, so one that could be
 edited unnoticed would be a way to overspend.
 """
 

@@ -109,10 +109,10 @@ class Ledger(Questions, Oversight):
             return entry
 
     def mark(self, entry_id: str, steps: int) -> None:
-        """Make it durable that steps up to `steps` may run, before they do; the mark never goes back.
+        """Make it durable that steps up to `steps` may run, before they do; this high-water mark never goes back.
 
         Raises:
-            ReleaseStateError: if the entry is settled, the mark would fall, or exceeds what the entry pays for.
+            ReleaseStateError: if the entry is settled, the high-water mark would fall, or exceeds what the entry pays for.
         """
         with self._store.write() as conn:
             entry = rows.entry(conn, entry_id)

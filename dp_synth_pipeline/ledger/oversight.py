@@ -1,4 +1,4 @@
-"""What a person decides, by name and with a reason: open, raise, divide into blocks, declare a plan, settle at a mark.
+"""What a person decides, by name and with a reason: open, raise, divide into blocks, declare a plan, settle at a high-water mark.
 
 A pipeline calls none of these, but `add_blocks` for the next partition of a table whose account a person opened for blocks.
 """
@@ -13,13 +13,13 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import decide, declared, journal, refusal, request, rows
-from dp_synth_pipeline.ledger.book import Book
 from dp_synth_pipeline.ledger.entry import Account, Entry, Plan
+from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.terms import AccountKeywords, AccountTerms, PlanKeywords, PlanTerms
 
 
-class Oversight(Book):
+class Oversight(OpenLedger):
     """The half of a ledger that is in a person's hands."""
 
     def open_account(self, name: str, *, anew: bool = False, **terms: Unpack[AccountKeywords]) -> Account:
@@ -124,7 +124,7 @@ class Oversight(Book):
                 if _in_use(conn, account) != before:
                     continue  # another process moved first: decide again on what is there now
                 if not declared.fits(opened, tally, made):
-                    raise refusal.no_room_for_plan(opened, tally, made)
+                    raise refusal.over_budget_plan(opened, tally, made)
                 own = rows.account(conn, account)[1]
                 rows.put_plan(conn, made, new=True)
                 rows.put_tally(conn, account, own.plus(Tally(made.cost, 0, made.cost_delta, 0)))
@@ -146,7 +146,7 @@ class Oversight(Book):
             journal.append(conn, "adopted", "", note={**note, "instead_of": given_up})
 
     def settle_at_mark(self, entry_id: str, *, why: str, who: str) -> Entry:
-        """Charge a crashed mechanism only for its steps up to the durable mark; `settle` then gives back the rest.
+        """Charge a crashed mechanism only for its steps up to the high-water mark; `settle` then gives back the rest.
 
         Steps are marked before they run, so none past the mark did, and none at all without one. From here on the
         mechanism may mark and run no further; a resumed one is started under another name, and pays for what it replays.

@@ -11,13 +11,13 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import costs, decide, journal, preflight, refusal, request, rows, tables
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Balance, Verification
-from dp_synth_pipeline.ledger.book import Book
 from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
+from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.preflight import Ask
 from dp_synth_pipeline.privacy.events import Event
 
 
-class Questions(Book):
+class Questions(OpenLedger):
     """The half of a ledger that reads."""
 
     def account(self, name: str) -> Account:
@@ -141,7 +141,8 @@ class Questions(Book):
         """Return the largest epsilon, to four digits, such that `times` more releases of it fit now; 0.0 for none.
 
         Args:
-            delta: the delta of each; by default the account's under Rule F, an equal part of what is left under Rule P.
+            delta: the delta of each; by default the account's under a Rényi filter, and an equal part of what is left
+                under declared plans.
         """
         if not isinstance(times, int) or times < 1:
             raise InvalidInput(f"times must be a whole number of at least 1, got {times}.")
@@ -153,7 +154,7 @@ class Questions(Book):
         """Return the largest epsilon of one more release with the delta of this open one, once it is ended; 0.0 for none.
 
         Args:
-            at_mark: an entry of it that would be settled at its mark first.
+            at_mark: an entry of it that would be settled at its high-water mark first.
         """
         with self._store.read() as conn:
             release, entries = rows.release_and_entries(conn, release_id)

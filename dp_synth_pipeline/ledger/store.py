@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted, LedgerUnavailable
-from dp_synth_pipeline.ledger import engines, journal, migrations, tables, trouble, turns
+from dp_synth_pipeline.ledger import engines, journal, migrations, tables, trouble, writer_queue
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Verification
 from dp_synth_pipeline.ledger.checkpoint import Checkpoint, differs
@@ -109,7 +109,7 @@ class Store:
                 self.memory.put(made.length, durably=last is None)
 
     def _turn(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.place.path is None else turns.taken(self.place.path, WAIT_SECONDS)
+        return nullcontext() if self.place.path is None else writer_queue.turn(self.place.path, WAIT_SECONDS)
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:

@@ -29,9 +29,7 @@ def least_noise(
     rdp_limit: float | None = None,
     relation: str = ADD_REMOVE,
 ) -> float:
-    """Return the least noise multiplier at which `plan(noise)` costs at most `budget`.
-
-    The cost at the value returned was computed and found to fit; it was not inferred from a neighbour.
+    """Return the least noise multiplier at which `plan(noise)` costs at most `budget`, as was computed for that value.
 
     Args:
         plan: the events performed at a given noise multiplier; their cost must fall as the noise grows.
@@ -59,7 +57,7 @@ def least_noise(
     if excess(low) <= 0:
         return math.exp(low)
     root = float(brentq(excess, low, high, xtol=RELATIVE_TOLERANCE / 4))  # type: ignore[arg-type]
-    while excess(root) > 0:
+    while excess(root) > 0:  # never inferred from a neighbour
         root += RELATIVE_TOLERANCE / 4
     return math.exp(root)
 

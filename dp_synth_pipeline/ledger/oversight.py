@@ -1,4 +1,4 @@
-"""What a person decides, by name and with a reason: open, raise, divide into blocks, declare a plan, settle at a high-water mark.
+"""What a person decides, by name and with a reason: open, raise, divide into blocks, declare a plan, settle at a mark.
 
 A pipeline calls none of these, but `add_blocks` for the next partition of a table whose account a person opened for blocks.
 """

@@ -16,9 +16,9 @@ from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.tabular import rules, sink
 from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.validation.asked import Asked
+from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import CheckResult, grouped
-from dp_synth_pipeline.validation.own import read_suite
+from dp_synth_pipeline.validation.user_suite import read_suite
 
 DATA_DOCS = "data_docs/index.html"
 """Great Expectations' page about the checks, in a table's releasable folder."""
@@ -70,12 +70,12 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
     return _checks
 
 
-def asked(settings: TableSettings, known: list[str] | None) -> Asked:
+def asked(settings: TableSettings, known: list[str] | None) -> CheckPlan:
     """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
     wanted = settings.validation
     rules.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
     own = read_suite(wanted.suite) if wanted.suite is not None else []
-    return Asked(known, wanted.parsed_rules, own, wanted.severity)
+    return CheckPlan(known, wanted.parsed_rules, own, wanted.severity)
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:

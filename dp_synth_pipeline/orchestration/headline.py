@@ -16,7 +16,7 @@ from dp_synth_pipeline.orchestration.assets.handles import Refresh
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.validation import charged
+from dp_synth_pipeline.validation import dp_metrics
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.generation import Generator
@@ -29,13 +29,13 @@ DRAWS = 200_000
 """Rows drawn to be compared, at most; free, like all rows drawn from a released generator."""
 
 
-def plan(settings: TableSettings, release: Release, columns: int) -> charged.ChargedPlan | None:
+def plan(settings: TableSettings, release: Release, columns: int) -> dp_metrics.ChargedPlan | None:
     """Return what the figures will measure, from public facts; None unless they are asked for."""
     asked = settings.validation.report_epsilon
     if asked is None or release.plan is not None or columns < 1:
         return None
     moves = 1 if release.relation == ADD_REMOVE else 2  # replacing a unit doubles a pure epsilon
-    return charged.ChargedPlan(columns, settings.privacy_unit.max_rows, asked / moves)
+    return dp_metrics.ChargedPlan(columns, settings.privacy_unit.max_rows, asked / moves)
 
 
 def ahead(settings: TableSettings, release: Release, columns: int) -> tuple[Event, ...]:
@@ -44,7 +44,7 @@ def ahead(settings: TableSettings, release: Release, columns: int) -> tuple[Even
     return () if wanted is None else wanted.events
 
 
-def begin(settings: TableSettings, ledger: Ledger, release_id: str, columns: int) -> charged.ChargedPlan | None:
+def begin(settings: TableSettings, ledger: Ledger, release_id: str, columns: int) -> dp_metrics.ChargedPlan | None:
     """Put the figures in the ledger before training; None if they are not asked for, or an earlier attempt did so.
 
     That attempt may have looked at the rows, and one charge buys one look: the figures are lost then, not their cost.
@@ -57,7 +57,7 @@ def begin(settings: TableSettings, ledger: Ledger, release_id: str, columns: int
 
 
 def measure(
-    wanted: charged.ChargedPlan | None, refresh: Refresh, codec: TableCodec, learnt: Generator, rows: int
+    wanted: dp_metrics.ChargedPlan | None, refresh: Refresh, codec: TableCodec, learnt: Generator, rows: int
 ) -> dict[str, float]:
     """Return the released figures by name; empty if none were begun.
 
@@ -73,5 +73,5 @@ def measure(
 
     drawn = np.concatenate(list(generation.draw(learnt, min(max(rows, 1), DRAWS), forbidden=codec.forbidden)))
     codes, _ = encoded(refresh.path("completed"), codec)
-    found = charged.measure(codes, drawn, codec.cardinalities, wanted, rows=max(rows, 1))
+    found = dp_metrics.measure(codes, drawn, codec.cardinalities, wanted, rows=max(rows, 1))
     return {f"accuracy_{name}": round(value, 6) for name, value in asdict(found).items() if value is not None}

@@ -28,7 +28,7 @@ from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian, from_dic
 from dp_synth_pipeline.tabular import nulls, source
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.validation.charged import ChargedPlan
+from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 if TYPE_CHECKING:
     import numpy as np

@@ -36,7 +36,7 @@ LIGHT = {
     "model.raking.STEPS": 5,
     "model.descent.CHUNK": 10,
     "orchestration.headline.DRAWS": 1_000,
-    "validation.charged.ROWS": 1 << 9,
+    "validation.dp_metrics.ROWS": 1 << 9,
     "validation.learners.FEWEST_ROWS": 1 << 30,
 }
 """Constants that decide how long a release computes, and not which durable points it comes to: the same ones, sooner.

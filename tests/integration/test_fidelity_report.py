@@ -12,7 +12,7 @@ from dp_synth_pipeline.model import mixture
 from dp_synth_pipeline.orchestration import headline, planning
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.tabular.schema import build
-from dp_synth_pipeline.validation import charged
+from dp_synth_pipeline.validation import dp_metrics
 from tests.integration.conftest import failure, lent
 
 FIGURES = {"accuracy_one", "accuracy_two"}
@@ -83,7 +83,7 @@ def test_a_second_attempt_never_looks_again_for_one_charge(done) -> None:
     bench, _ = done
     (release,) = bench.ledger.releases("people")
     settings = bench.settings(validation={"report_epsilon": 0.5})
-    assert headline.plan(settings, release, 6) == charged.ChargedPlan(6, 1, 0.5)
+    assert headline.plan(settings, release, 6) == dp_metrics.ChargedPlan(6, 1, 0.5)
     assert headline.begin(settings, bench.ledger, release.id, 6) is None
 
 

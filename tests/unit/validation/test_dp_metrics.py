@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
-from dp_synth_pipeline.validation import charged
-from dp_synth_pipeline.validation.charged import ChargedPlan, measure
+from dp_synth_pipeline.validation import dp_metrics
+from dp_synth_pipeline.validation.dp_metrics import ChargedPlan, measure
 
 CARDS = (3, 4, 2)
 
@@ -62,7 +62,7 @@ def test_the_events_cost_the_epsilon_asked_and_no_more() -> None:
     for columns in (1, 2, 15, 60):
         plan = ChargedPlan(columns, 4, 0.05)
         assert sum(e.pure_epsilon for e in plan.events) == pytest.approx(0.05)
-        assert len(plan.ways[-1]) <= charged.MOST_PAIRS
+        assert len(plan.ways[-1]) <= dp_metrics.MOST_PAIRS
 
 
 def test_the_noise_is_what_the_event_says() -> None:

@@ -29,9 +29,9 @@ def lines(account: Account, cost: int, epsilon: float, delta: float, events: Seq
         return ["Of these mechanisms would fit: none; what runs beside the training costs too much already."]
     most = most_steps(events, steps, fits)
     noise = _least_noise(account, events, Budget(epsilon, delta), cost)
-    told = [f"at this noise at most {most} of {steps} steps" if most else "at this noise not one step"]
-    told += [f"at these steps a noise multiplier of at least {noise:.4g}"] if noise else []
-    return [f"Of these mechanisms would fit: {'; '.join(told)}."]
+    offers = [f"at this noise at most {most} of {steps} steps" if most else "at this noise not one step"]
+    offers += [f"at these steps a noise multiplier of at least {noise:.4g}"] if noise else []
+    return [f"Of these mechanisms would fit: {'; '.join(offers)}."]
 
 
 def most_steps(events: Sequence[Event], steps: int, fits: Callable[[Sequence[Event]], bool]) -> int:
@@ -55,11 +55,13 @@ def _least_noise(account: Account, events: Sequence[Event], budget: Budget, cost
 
     limit = None if account.order is None else cost / NANO
     try:
-        found = calibration.least_noise(plan, budget, order=account.order, rdp_limit=limit, relation=account.relation)
+        noise_multiplier = calibration.least_noise(
+            plan, budget, order=account.order, rdp_limit=limit, relation=account.relation
+        )
     except InvalidInput:  # what runs beside training costs too much already
         return None
-    digits = 10 ** (3 - math.floor(math.log10(found)))
-    return math.ceil(found * digits) / digits
+    digits = 10 ** (3 - math.floor(math.log10(noise_multiplier)))
+    return math.ceil(noise_multiplier * digits) / digits
 
 
 def noise_factor(

@@ -211,12 +211,12 @@ def affordable(
 @lru_cache(maxsize=512)
 def _largest(order: float, cost: int, delta: float) -> float:
     noise = max(math.sqrt(order * NANO / (2 * cost)), calibration.LEAST)
-    found = _four_digits(accountant.epsilon(Gaussian(noise), delta))
+    epsilon = _four_digits(accountant.epsilon(Gaussian(noise), delta))
     # The value returned was itself priced and found to fit; it was not inferred from its neighbour.
-    while found >= LEAST_EPSILON:
-        if filter.charge_units(order / (2 * calibration.gaussian_noise(found, delta) ** 2)) <= cost:
-            return found
-        found = _four_digits(found * 0.9995)
+    while epsilon >= LEAST_EPSILON:
+        if filter.charge_units(order / (2 * calibration.gaussian_noise(epsilon, delta) ** 2)) <= cost:
+            return epsilon
+        epsilon = _four_digits(epsilon * 0.9995)
     return 0.0
 
 

@@ -133,28 +133,28 @@ def check_mark(entry: Entry, steps: int) -> None:
         )
 
 
-def settled_at_mark(release: Release, found: Entry) -> Entry:
+def settled_at_mark(release: Release, entry: Entry) -> Entry:
     """Return the entry charged for its steps up to the high-water mark only; unchanged if it was settled so before.
 
     A high-water mark is durable before its steps run: at 0 none did, so what consists of steps alone has no event left.
     """
     if release.state not in (STARTED, SETTLED):
         raise refusal.wrong_state(release, "settle an entry of it")
-    if found.state == SETTLED and found.steps_started == found.steps_paid and (found.steps_paid or not found.events):
-        return found
-    stepped = [e for e in found.events if e.in_steps]
-    rest = [e for e in found.events if not e.in_steps]
-    if found.state != STARTED or len(stepped) != 1 or (rest and not found.steps_started):
+    if entry.state == SETTLED and entry.steps_started == entry.steps_paid and (entry.steps_paid or not entry.events):
+        return entry
+    stepped = [e for e in entry.events if e.in_steps]
+    rest = [e for e in entry.events if not e.in_steps]
+    if entry.state != STARTED or len(stepped) != 1 or (rest and not entry.steps_started):
         raise ReleaseStateError(
-            f"mechanism {found.mechanism!r} of release {found.release_id} cannot be settled at a mark: expected a "
+            f"mechanism {entry.mechanism!r} of release {entry.release_id} cannot be settled at a mark: expected a "
             f"started mechanism with steps, and with a durable mark if it runs anything else, got one that is "
-            f"{found.state} with its mark at {found.steps_started}. Settle the release: what cannot be told apart is "
+            f"{entry.state} with its mark at {entry.steps_started}. Settle the release: what cannot be told apart is "
             f"charged in full."
         )
-    ran = [stepped[0].with_steps(found.steps_started)] if found.steps_started else []
-    events = tuple(kept for e in found.events for kept in (ran if e is stepped[0] else [e]))
+    ran = [stepped[0].with_steps(entry.steps_started)] if entry.steps_started else []
+    events = tuple(kept for e in entry.events for kept in (ran if e is stepped[0] else [e]))
     cost, delta = costs.price(release, events)
-    return replace(found, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())
+    return replace(entry, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())
 
 
 def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event | tuple[str, Event]]) -> None:

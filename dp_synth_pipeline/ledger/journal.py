@@ -112,15 +112,15 @@ class Told:
 
 def latest(chain: Iterable[JournalRow]) -> Told:
     """Replay the chain: return the last recorded state of everything, by name or id."""
-    told = Told()
+    records = Told()
     for row in chain:
         facts = row.facts
         if facts["account"]:
-            told.accounts[facts["account"]["name"]] = facts["account"]
+            records.accounts[facts["account"]["name"]] = facts["account"]
         if facts["release"]:
-            told.releases[facts["release"]["id"]] = facts["release"]
+            records.releases[facts["release"]["id"]] = facts["release"]
         if facts.get("plan"):
-            told.plans[facts["plan"]["id"]] = facts["plan"]
-        told.entries.update({e["id"]: e for e in facts["entries"]})
-        told.blocks.update((row.account, name) for name in facts.get("blocks", ()))
-    return told
+            records.plans[facts["plan"]["id"]] = facts["plan"]
+        records.entries.update({e["id"]: e for e in facts["entries"]})
+        records.blocks.update((row.account, name) for name in facts.get("blocks", ()))
+    return records

@@ -120,14 +120,14 @@ class Questions(OpenLedger):
         """Return, for each of several releases, whether it would be admitted after those before it; change nothing."""
         with self._store.read() as conn:
             opened, own = rows.account(conn, account)
-            known = rows.blocks(conn, account)
+            blocks = rows.blocks(conn, account)
 
         @cache
         def priced(epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
             return request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
 
-        wanted = [(*priced(a.epsilon, a.delta, a.own_delta), request.check_blocks(a.blocks)) for a in asks]
-        return preflight.admitted(opened, own, known, wanted)
+        requests = [(*priced(a.epsilon, a.delta, a.own_delta), request.check_blocks(a.blocks)) for a in asks]
+        return preflight.admitted(opened, own, blocks, requests)
 
     def affordable(
         self,

@@ -84,8 +84,8 @@ def _state(account: Account, tally: Tally) -> str:
     held = f", of which {tally.cost_held / NANO:.4g} held by unfinished releases" if tally.cost_held else ""
     whole = f"Of epsilon={account.epsilon:g} at delta={account.delta:g}, epsilon={spent:.4g} is taken; "
     if account.rule == PLAN:
-        left = f"epsilon={cost / NANO:.4g} and delta={delta_units / ATTO:.4g} are left"
-        return f"{whole}{left} (declared plan: shares add up{held})."
+        remaining = f"epsilon={cost / NANO:.4g} and delta={delta_units / ATTO:.4g} are left"
+        return f"{whole}{remaining} (declared plan: shares add up{held})."
     return (
         f"{whole}{cost / NANO:.4g} of {account.cost_limit / NANO:.4g} Rényi units at order {account.order:g} and "
         f"{delta_units / ATTO:.4g} of threshold delta are left (Rényi filter{held})."

@@ -202,10 +202,10 @@ def _budget(asked: BudgetRequest, plan: Plan | None) -> tuple[float, float, floa
     return epsilon, delta, own_delta or 0.0
 
 
-def same(known: Release, ask: Release) -> Release:
+def same(earlier: Release, ask: Release) -> Release:
     """Return the release that a key already names; refuse the key for another request."""
     fields = ("account", "table", "run_id", "epsilon", "delta", "own_delta", "plan", "blocks")
-    differing = [f for f in fields if getattr(known, f) != getattr(ask, f)]
+    differing = [f for f in fields if getattr(earlier, f) != getattr(ask, f)]
     if differing:
-        raise refusal.other_request(known, differing)
-    return known
+        raise refusal.other_request(earlier, differing)
+    return earlier

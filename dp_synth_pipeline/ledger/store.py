@@ -122,12 +122,12 @@ class Store:
         row = self._first()
         has_memory = row is not None and row["schema_version"] >= SINCE_VERSION
         with self.read() as conn:  # before what it is compared with, which others may carry on meanwhile
-            known = self.memory.known(conn) if has_memory else []
+            checkpoints = self.memory.known(conn) if has_memory else []
         with self.read() as conn:
-            found = verify(conn, since)
-            if known:
-                check(conn, known)
-        return found
+            verification = verify(conn, since)
+            if checkpoints:
+                check(conn, checkpoints)
+        return verification
 
     @cached_property
     def memory(self) -> Memory:

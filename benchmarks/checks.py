@@ -21,7 +21,7 @@ from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.tabular import rules
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema, build
-from dp_synth_pipeline.validation.asked import Asked
+from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.run import validate
 
 RULES = ("n0 <= n1", "total = n0 + n1", "c0 -> c1")
@@ -86,7 +86,7 @@ def main() -> None:
         page = Path(folder) / "index.html"
         timed("drawing", lambda: draw(asked.rows, asked.columns))
         kept = timed("drawing, kept to three rules", lambda: made(declared, asked.rows, asked.columns))
-        suite = Asked(rules=declared).suite(schema, profile, asked.rows)
+        suite = CheckPlan(rules=declared).suite(schema, profile, asked.rows)
         print(f"{len(suite)} expectations on {kept.num_rows:,} rows:")
         results = timed("imports included", lambda: validate(kept, suite, docs=data_docs.to(page)))
         for _ in range(asked.reps - 1):

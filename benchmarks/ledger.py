@@ -243,10 +243,12 @@ def long_journal(ledger: Ledger, releases: int) -> dict[str, float]:
 def ask_as(ledger: Ledger, account: str, conn: sa.Connection) -> Any:
     """Reserve inside a transaction that is open."""
     from dp_synth_pipeline.ledger import request
+    from dp_synth_pipeline.ledger.terms import BudgetRequest
 
     opened, _ = rows.account(conn, account)
-    names = {"table": "t", "run_id": "r", "code_version": "v"}
-    made = request.release(opened, uuid.uuid4().hex, 0.1, 1e-9, 0.0, "row", 1, **names)
+    key = uuid.uuid4().hex
+    asked = BudgetRequest(key=key, table="t", run_id="r", code_version="v", epsilon=0.1, delta=1e-9)
+    made = request.release(opened, asked)
     rows.put_release(conn, made, new=True)
     rows.hold(conn, made)
     journal.append(conn, made.state, account, release=made)

@@ -15,6 +15,7 @@ from dp_synth_pipeline.cli.terminal import console
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy import events
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis.store import ledger_url
 
 app = typer.Typer(
@@ -83,7 +84,8 @@ class PlanOptions(Options):
 
     event: list[str] | None = Field(
         default=None,
-        description="kind:key=value,...: subsampled_gaussian:noise_multiplier=2,sample_rate=0.01,steps=800",
+        description="kind:key=value,...: subsampled_gaussian:noise_multiplier=2,sample_rate=0.01,steps=800; "
+        "mechanism=training among them says which mechanism of a release may take from it.",
     )
     like: str | None = Field(default=None, description="Take the events of this release instead.")
     share: str | None = Field(default=None, description="EPSILON,DELTA of the account that the plan takes.")
@@ -105,9 +107,16 @@ def declare_plan(
     if bool(plan.event) == bool(plan.like):
         raise InvalidInput("give the events of one release with --event, or a release to copy with --like.")
     entries = book.entries(release_id=_release(book, plan.like)) if plan.like else []
-    facts = [e for entry in entries for e in entry.events] or [_event(e) for e in plan.event or ()]
+    facts = [one for entry in entries for one in entry.tagged] or [_event(e) for e in plan.event or ()]
     declared = book.declare_plan(
-        account, name=name, events=facts, times=times, why=why, who=who or getpass.getuser(), share=_share(plan.share)
+        account,
+        name=name,
+        events=[one.event for one in facts],
+        mechanisms=[one.mechanism for one in facts] if any(one.mechanism for one in facts) else (),
+        times=times,
+        why=why,
+        who=who or getpass.getuser(),
+        share=_share(plan.share),
     )
     console().print(
         f"Declared {declared.name} on {account}: at most {declared.times} times, together epsilon {declared.epsilon:.4g} at "
@@ -236,11 +245,13 @@ def _release(book: Ledger, start: str) -> str:
     return found[0]
 
 
-def _event(text: str) -> events.Event:
+def _event(text: str) -> TaggedEvent:
     kind, _, rest = text.partition(":")
+    facts = {k.strip(): v.strip() for k, _, v in (part.partition("=") for part in rest.split(",") if part)}
+    mechanism = facts.pop("mechanism", "")
     try:
-        facts = {k.strip(): json.loads(v) for k, _, v in (part.partition("=") for part in rest.split(",") if part)}
-        return events.from_dict({"kind": kind.strip(), **facts})
+        numbers = {name: json.loads(value) for name, value in facts.items()}
+        return TaggedEvent(mechanism, events.from_dict({"kind": kind.strip(), **numbers}))
     except (ValueError, TypeError):
         raise InvalidInput(
             f"--event {text!r}: expected kind:key=value,..., such as subsampled_gaussian:noise_multiplier=2,"

@@ -5,10 +5,10 @@
         └──► void   durable before it runs
 
 `ledger` is the front door: `questions` read, `oversight` is what a person decides, `ledger` what a pipeline does.
-`entry` says what is kept, `costs` what it costs, `decide` and `declared` what is admitted, `refusal` and `advice` why
-not and what would be, `store` how one decision is one durable write, `migrations` how an old store becomes a new one,
-`journal` how the chain is forged, `verify` and `replay` how it is tested, `export` what an auditor gets. It sees
-events, never data.
+`terms` says what is asked for, `entry` what is kept, `costs` what it costs, `decide` and `declared` what is admitted,
+`refusal` and `advice` why not and what would be, `store` how one decision is one durable write, `migrations` how an old
+store becomes a new one, `journal` how the chain is forged, `verify` and `replay` how it is tested, `export` what an
+auditor gets. It sees events, never data.
 """
 
 from __future__ import annotations

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger.entry import Account
 from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget
-from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Gaussian, SubsampledGaussian
+from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import NANO
 
 
 def lines(account: Account, cost: int, epsilon: float, delta: float, events: Sequence[Event]) -> list[str]:
     """Return one line on what these mechanisms could be to fit `epsilon` and `cost`; none without DP-SGD in them."""
-    steps = max((e.steps for e in events if isinstance(e, SubsampledGaussian)), default=0)
+    steps = max((e.size for e in events if e.in_steps), default=0)
     if not steps or epsilon <= 0:
         return []
 
@@ -25,14 +24,14 @@ def lines(account: Account, cost: int, epsilon: float, delta: float, events: Seq
             return False
         return accountant.epsilon(plan, delta, account.relation) <= epsilon
 
-    beside = [e for e in events if not isinstance(e, SubsampledGaussian)]
-    if beside and not fits(beside):
+    others = [e for e in events if not e.in_steps]
+    if others and not fits(others):
         return ["Of these mechanisms would fit: none; what runs beside the training costs too much already."]
     most = most_steps(events, steps, fits)
     noise = _least_noise(account, events, Budget(epsilon, delta), cost)
-    told = [f"at this noise at most {most} of {steps} steps" if most else "at this noise not one step"]
-    told += [f"at these steps a noise multiplier of at least {noise:.4g}"] if noise else []
-    return [f"Of these mechanisms would fit: {'; '.join(told)}."]
+    offers = [f"at this noise at most {most} of {steps} steps" if most else "at this noise not one step"]
+    offers += [f"at these steps a noise multiplier of at least {noise:.4g}"] if noise else []
+    return [f"Of these mechanisms would fit: {'; '.join(offers)}."]
 
 
 def most_steps(events: Sequence[Event], steps: int, fits: Callable[[Sequence[Event]], bool]) -> int:
@@ -47,20 +46,22 @@ def most_steps(events: Sequence[Event], steps: int, fits: Callable[[Sequence[Eve
 
 
 def _with_steps(events: Sequence[Event], steps: int, of: int) -> list[Event]:
-    return [replace(e, steps=max(1, e.steps * steps // of)) if isinstance(e, SubsampledGaussian) else e for e in events]
+    return [e.with_steps(max(1, e.size * steps // of)) for e in events]
 
 
 def _least_noise(account: Account, events: Sequence[Event], budget: Budget, cost: int) -> float | None:
     def plan(noise: float) -> list[Event]:
-        return [replace(e, noise_multiplier=noise) if isinstance(e, SubsampledGaussian) else e for e in events]
+        return [e.with_noise(noise) if e.in_steps else e for e in events]
 
     limit = None if account.order is None else cost / NANO
     try:
-        found = calibration.least_noise(plan, budget, order=account.order, rdp_limit=limit, relation=account.relation)
+        noise_multiplier = calibration.least_noise(
+            plan, budget, order=account.order, rdp_limit=limit, relation=account.relation
+        )
     except InvalidInput:  # what runs beside training costs too much already
         return None
-    digits = 10 ** (3 - math.floor(math.log10(found)))
-    return math.ceil(found * digits) / digits
+    digits = 10 ** (3 - math.floor(math.log10(noise_multiplier)))
+    return math.ceil(noise_multiplier * digits) / digits
 
 
 def noise_factor(
@@ -72,7 +73,7 @@ def noise_factor(
     """
 
     def fits(factor: float) -> bool:
-        return times * accountant.rdp([_noisier(e, factor) for e in events], order, relation) <= rdp_left
+        return times * accountant.rdp([e.with_noise(e.noise * factor) for e in events], order, relation) <= rdp_left
 
     if fits(1.0):
         return 1.0
@@ -83,11 +84,3 @@ def noise_factor(
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
-
-
-def _noisier(event: Event, factor: float) -> Event:
-    if isinstance(event, (DiscreteLaplace, DiscreteGaussian)):
-        return replace(event, scale=event.scale * factor)
-    if isinstance(event, (Gaussian, SubsampledGaussian)):
-        return replace(event, noise_multiplier=event.noise_multiplier * factor)
-    return event

@@ -17,10 +17,13 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import journal, rows, tables
-from dp_synth_pipeline.ledger.entry import RESERVED, SETTLED, VOIDED, JournalRow
+from dp_synth_pipeline.ledger.entry import RESERVED, SETTLED, VOIDED, Account, JournalRow, Plan
 from dp_synth_pipeline.ledger.rows import Tally
 
 FORMAT = "dp-synth/ledger-head/1"
+
+_DEFAULTS = {"account": Account.defaults(), "plan": Plan.defaults()}
+"""What a record means by a field that it leaves out, or that is younger than the record."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,9 @@ class Checkpoint:
     def sealed(self, key: bytes) -> str:
         """Return the checkpoint as text that only whoever has the ledger's key can write."""
         balances = [[*place, *astuple(tally)] for place, tally in sorted(self.balances.items())]
-        told = {"format": FORMAT, "length": self.length, "head": self.head}
-        told |= {"balances": balances, "records": self.records}
-        return json.dumps({**told, "seal": _seal(told, key)}, allow_nan=False)
+        content = {"format": FORMAT, "length": self.length, "head": self.head}
+        content |= {"balances": balances, "records": self.records}
+        return json.dumps({**content, "seal": _seal(content, key)}, allow_nan=False)
 
     @classmethod
     def unsealed(cls, text: str, key: bytes) -> Checkpoint:
@@ -52,12 +55,12 @@ class Checkpoint:
             ValueError: if it was written without the key, or changed since.
         """
         try:
-            told = json.loads(text)
-            seal = told.pop("seal")
-            if not hmac.compare_digest(seal, _seal(told, key)) or told["format"] != FORMAT:
+            content = json.loads(text)
+            seal = content.pop("seal")
+            if not hmac.compare_digest(seal, _seal(content, key)) or content["format"] != FORMAT:
                 raise ValueError
-            balances = {(account, block): Tally(*units) for account, block, *units in told["balances"]}
-            return cls(told["length"], told["head"], balances, told["records"])
+            balances = {(account, block): Tally(*units) for account, block, *units in content["balances"]}
+            return cls(content["length"], content["head"], balances, content["records"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError("this is no checkpoint that this ledger wrote") from None
 
@@ -97,9 +100,10 @@ class Checkpoint:
                 block = f", block {place[1]}," if place[1] else ""
                 differs(f"the balance of account {place[0]}{block} is not what its journal adds up to")
         for name in sorted(now.records.keys() | records.keys()):
-            told, found = now.records.get(name, {}), records.get(name, {})
-            differing = [f for f, value in told.items() if found.get(f) != value]
-            if differing or not (told and found):
+            written, stored = now.records.get(name, {}), records.get(name, {})
+            meant = {**_DEFAULTS[name.partition(" ")[0]], **written}
+            differing = [f for f, value in meant.items() if stored.get(f) != value]
+            if differing or not (written and stored):
                 differs(f"{name} is not what its journal says: another {', '.join(differing) or 'set of them'}")
 
     def check_held(self, conn: sa.Connection) -> None:
@@ -122,9 +126,9 @@ def differs(what: str) -> NoReturn:
     )
 
 
-def _seal(told: dict[str, Any], key: bytes) -> str:
+def _seal(content: dict[str, Any], key: bytes) -> str:
     own = hmac.new(key, b"dp-synth ledger head", hashlib.sha256).digest()  # so that no fingerprint is ever a seal
-    return hmac.new(own, json.dumps(told, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+    return hmac.new(own, json.dumps(content, sort_keys=True).encode(), hashlib.sha256).hexdigest()
 
 
 def _apply(row: JournalRow, balances: dict[tuple[str, str], Tally], records: dict[str, dict[str, Any]]) -> None:

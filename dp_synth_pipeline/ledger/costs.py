@@ -1,8 +1,8 @@
 """What an account holds, what a request asks of it and what ran, in stored integers that only ever over-report.
 
-Two units, and an account uses one of them for life. Rule F counts Renyi divergence at the account's order; Rule P
-counts shares of epsilon. Delta is counted beside it: under Rule F only what mechanisms spend themselves, since the
-conversion's delta is paid once, when the account is opened; under Rule P all of it.
+An account uses one of two units for life. A Rényi filter counts Rényi divergence at the account's order. An account of
+declared plans counts shares of epsilon. Delta is counted beside it: under a Rényi filter only what mechanisms spend
+themselves, since the conversion's delta is paid once, when the account is opened; under declared plans all of it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dp_synth_pipeline.privacy import accountant, calibration, filter
 from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
 from dp_synth_pipeline.privacy.events import Event, Gaussian
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 
 LEAST_EPSILON = 1e-3
 """Under this, an account counts as empty: no release of so small an epsilon says anything."""
@@ -67,8 +68,8 @@ class Terms:
 def terms(rule: Rule, epsilon: float, delta: float, own_delta_share: float) -> Terms:
     """Return what an account of (epsilon, delta) holds under `rule`.
 
-    Under Rule F the delta is split here, once: a conversion whose delta moved with later choices would not be a sound
-    filter.
+    Under a Rényi filter the delta is split here, once: a conversion whose delta moved with later choices would not be
+    a sound filter.
 
     Raises:
         InvalidInput: for a limit, rule or share that cannot be used.
@@ -99,7 +100,7 @@ def fixed(rule: Rule, epsilon: float, delta: float, delta_limit: int, order: flo
 def raised(account: Account, epsilon: float, delta: float) -> Terms:
     """Return the terms of an account at a larger (epsilon, delta), at the order it was opened with.
 
-    What was released so far has a Renyi divergence at that order; a larger limit on the same sum converts to a larger
+    What was released so far has a Rényi divergence at that order; a larger limit on the same sum converts to a larger
     epsilon by the same formula. Another order would be a choice made after seeing outputs.
     """
     own = account.delta_limit
@@ -110,7 +111,7 @@ def raised(account: Account, epsilon: float, delta: float) -> Terms:
 
 
 def conversion_delta(delta: float, own_units: int) -> float:
-    """Return the delta left to Rule F's conversion after `own_units` are set aside, rounded down."""
+    """Return the delta left to the Rényi filter's conversion after `own_units` are set aside, rounded down."""
     return math.nextafter((limit_units(delta, ATTO) - own_units) / ATTO, 0)
 
 
@@ -126,7 +127,7 @@ def check_own_delta(own_delta: float, delta: float) -> None:
 def reservation(account: Account, epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
     """Return the (cost, delta) units that a release of (epsilon, delta) reserves, in the account's units.
 
-    Under Rule F that is what one Gaussian mechanism of (epsilon, delta - own_delta) costs at the account's order: a
+    Under a Rényi filter that is what one Gaussian mechanism of (epsilon, delta - own_delta) costs at the account's order: a
     number that does not depend on the neighbouring relation, since noise is counted here against what one unit moves.
     """
     if account.order is None:
@@ -136,8 +137,8 @@ def reservation(account: Account, epsilon: float, delta: float, own_delta: float
 
 
 def price(release: Release, events: Sequence[Event]) -> tuple[int, int]:
-    """Return the (cost, delta) units of one mechanism: its Renyi divergence, or under Rule P its own epsilon."""
-    if not events:  # settled at mark 0
+    """Return the (cost, delta) units of one mechanism: its Rényi divergence, or under declared plans its own epsilon."""
+    if not events:  # settled at a high-water mark of 0
         return 0, 0
     own = share_units(accountant.own_delta(events, release.relation), ATTO)
     if release.order is None:
@@ -158,6 +159,11 @@ def together(release: Release, events: Sequence[Event], delta: float | None = No
 def all_events(entries: Iterable[Entry]) -> tuple[Event, ...]:
     """Return the events of entries, in the order in which they were started."""
     return tuple(event for entry in entries for event in entry.events)
+
+
+def tagged_events(entries: Iterable[Entry]) -> tuple[TaggedEvent, ...]:
+    """Return the events of entries in the same order, each beside the tag of its mechanism."""
+    return tuple(event for entry in entries for event in entry.tagged)
 
 
 def charge(release: Release, entries: Sequence[Entry], final_epsilon: float, final_delta: float) -> tuple[int, int]:
@@ -205,12 +211,12 @@ def affordable(
 @lru_cache(maxsize=512)
 def _largest(order: float, cost: int, delta: float) -> float:
     noise = max(math.sqrt(order * NANO / (2 * cost)), calibration.LEAST)
-    found = _four_digits(accountant.epsilon(Gaussian(noise), delta))
+    epsilon = _four_digits(accountant.epsilon(Gaussian(noise), delta))
     # The value returned was itself priced and found to fit; it was not inferred from its neighbour.
-    while found >= LEAST_EPSILON:
-        if filter.charge_units(order / (2 * calibration.gaussian_noise(found, delta) ** 2)) <= cost:
-            return found
-        found = _four_digits(found * 0.9995)
+    while epsilon >= LEAST_EPSILON:
+        if filter.charge_units(order / (2 * calibration.gaussian_noise(epsilon, delta) ** 2)) <= cost:
+            return epsilon
+        epsilon = _four_digits(epsilon * 0.9995)
     return 0.0
 
 

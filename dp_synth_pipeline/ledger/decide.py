@@ -21,8 +21,9 @@ from dp_synth_pipeline.ledger.entry import (
 )
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.privacy.budget import check_delta
-from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
+from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
+from dp_synth_pipeline.privacy.tagged import tagged
 
 
 def admits(account: Account, tally: Tally, cost: int, delta: int) -> bool:
@@ -91,7 +92,7 @@ def entry(
         settled_at=None,
     )
     _check_reservation(release, [*earlier, new])
-    if plan is not None and not declared.covers(plan.events, costs.all_events([*earlier, new])):
+    if plan is not None and not declared.covers(plan.tagged, costs.tagged_events([*earlier, new])):
         raise refusal.not_declared(plan, mechanism)
     return new
 
@@ -106,7 +107,7 @@ def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
     cost = sum(e.cost for e in entries)
     if release.order is not None and cost > release.reserved_cost:
         held = f"{release.reserved_cost / NANO:.6g} at order {release.order:g}"
-        raise refusal.over_reservation(release, mechanism, f"{cost / NANO:.6g} Renyi units", held)
+        raise refusal.over_reservation(release, mechanism, f"{cost / NANO:.6g} Rényi units", held)
     epsilon = costs.together(release, costs.all_events(entries))
     if not epsilon <= release.epsilon:
         held = f"epsilon={release.epsilon:g} at delta={release.delta:g}"
@@ -114,7 +115,7 @@ def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
 
 
 def check_mark(entry: Entry, steps: int) -> None:
-    """Accept a mark at or above the last one and within what the entry pays for; refuse all else."""
+    """Accept a high-water mark at or above the last one and within what the entry pays for; refuse all else."""
     if entry.state != STARTED:
         raise ReleaseStateError(
             f"cannot mark steps: mechanism {entry.mechanism!r} of release {entry.release_id} is {entry.state}. "
@@ -132,36 +133,40 @@ def check_mark(entry: Entry, steps: int) -> None:
         )
 
 
-def settled_at_mark(release: Release, found: Entry) -> Entry:
-    """Return the entry charged for its steps up to the durable mark only; unchanged if it was settled so before.
+def settled_at_mark(release: Release, entry: Entry) -> Entry:
+    """Return the entry charged for its steps up to the high-water mark only; unchanged if it was settled so before.
 
-    A mark is durable before its steps run: at mark 0 none did, so what consists of steps alone has no event left.
+    A high-water mark is durable before its steps run: at 0 none did, so what consists of steps alone has no event left.
     """
     if release.state not in (STARTED, SETTLED):
         raise refusal.wrong_state(release, "settle an entry of it")
-    if found.state == SETTLED and found.steps_started == found.steps_paid and (found.steps_paid or not found.events):
-        return found
-    stepped = [e for e in found.events if isinstance(e, SubsampledGaussian)]
-    rest = [e for e in found.events if not isinstance(e, SubsampledGaussian)]
-    if found.state != STARTED or len(stepped) != 1 or (rest and not found.steps_started):
+    if entry.state == SETTLED and entry.steps_started == entry.steps_paid and (entry.steps_paid or not entry.events):
+        return entry
+    stepped = [e for e in entry.events if e.in_steps]
+    rest = [e for e in entry.events if not e.in_steps]
+    if entry.state != STARTED or len(stepped) != 1 or (rest and not entry.steps_started):
         raise ReleaseStateError(
-            f"mechanism {found.mechanism!r} of release {found.release_id} cannot be settled at a mark: expected a "
+            f"mechanism {entry.mechanism!r} of release {entry.release_id} cannot be settled at a mark: expected a "
             f"started mechanism with steps, and with a durable mark if it runs anything else, got one that is "
-            f"{found.state} with its mark at {found.steps_started}. Settle the release: what cannot be told apart is "
+            f"{entry.state} with its mark at {entry.steps_started}. Settle the release: what cannot be told apart is "
             f"charged in full."
         )
-    ran = [replace(stepped[0], steps=found.steps_started)] if found.steps_started else []
-    events = tuple(kept for e in found.events for kept in (ran if e is stepped[0] else [e]))
+    ran = [stepped[0].with_steps(entry.steps_started)] if entry.steps_started else []
+    events = tuple(kept for e in entry.events for kept in (ran if e is stepped[0] else [e]))
     cost, delta = costs.price(release, events)
-    return replace(found, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())
+    return replace(entry, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())
 
 
-def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event]) -> None:
-    """Raise ReleaseStateError if anything ran that was not started, or more often or with less noise than was charged."""
-    charged = costs.all_events(entries)
-    if declared.covers(charged, ran):
+def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event | tuple[str, Event]]) -> None:
+    """Raise ReleaseStateError if anything ran that was not started, or more often or with less noise than was charged.
+
+    What names its mechanism is compared with what that mechanism was charged, and with nothing else.
+    """
+    charged, reported = costs.tagged_events(entries), tagged(ran)
+    if declared.covers(charged, reported):
         return
-    more = ", ".join(str(event) for event in ran if event not in charged) or "something ran more often"
+    unpaid = [one for one in reported if not any(one.agrees(paid) and one.event == paid.event for paid in charged)]
+    more = ", ".join(str(one) for one in unpaid) or "something ran more often"
     raise ReleaseStateError(
         f"what ran in release {release.id} is not what was charged for it: {more}. Nothing of it may be released: end it "
         f"with dp-synth ledger settle {release.id[:12]} --why REASON, and find the cause before another run."

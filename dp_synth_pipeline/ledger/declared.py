@@ -8,117 +8,78 @@ declared for it: what is chosen later is only which of them are left out.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import costs, journal
 from dp_synth_pipeline.ledger.entry import Account, Plan
 from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.ledger.terms import PlanTerms
 from dp_synth_pipeline.privacy import accountant, filter
 from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
-from dp_synth_pipeline.privacy.events import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    SubsampledGaussian,
-    Threshold,
-    repeated,
-)
+from dp_synth_pipeline.privacy.events import Event, repeated
 from dp_synth_pipeline.privacy.filter import ATTO
+from dp_synth_pipeline.privacy.tagged import tagged
 
 WHOLE, SHARE, RENYI = "account", "share", "renyi"
 
-ROOM = 1e-6
+SPLITTING_SLACK = 1e-6
 """Part of epsilon by which a use may exceed its declared events: the last digits of a sum that was split."""
 
 
-def covers(allowed: Sequence[Event], ran: Sequence[Event]) -> bool:
+def covers(allowed: Iterable[Event | tuple[str, Event]], ran: Iterable[Event | tuple[str, Event]]) -> bool:
     """Say whether `ran` costs at most what `allowed` does, mechanism by mechanism.
 
     Every mechanism that ran takes from one that was declared: of its kind and sensitivity, with at least its noise and
-    at most its sampling rate, and no more steps or releases than it has left. A "no" may be too strict, a "yes" is not.
+    at most its sampling rate, and no more steps or releases than it has left. Where both name a mechanism of a release,
+    it is the same one. A "no" may be too strict, a "yes" is not.
+
+    Args:
+        allowed, ran: events, or (mechanism, event) pairs.
 
     Example:
+        >>> from dp_synth_pipeline.privacy.events import SubsampledGaussian
         >>> declared = [SubsampledGaussian(2.0, 0.01, 1000)]
         >>> halves = [SubsampledGaussian(2.0, 0.01, 700), SubsampledGaussian(2.5, 0.01, 300)]
         >>> covers(declared, halves), covers(declared, [*halves, halves[0]])
         (True, False)
     """
-    left = [_size(e) for e in allowed]
-    for event in ran:
-        size = _size(event)
-        fitting = [i for i, e in enumerate(allowed) if left[i] >= size and _dominates(e, event)]
+    sources = tagged(allowed)
+    sizes = [s.event.size for s in sources]
+    for one in tagged(ran):
+        size = one.event.size
+        fitting = [
+            i for i, s in enumerate(sources) if sizes[i] >= size and s.agrees(one) and s.event.dominates(one.event)
+        ]
         if not fitting:
             return False
-        left[max(fitting, key=lambda i: _noise(allowed[i]))] -= size  # what has less noise is left for what needs it
+        sizes[max(fitting, key=lambda i: sources[i].event.noise)] -= (
+            size  # what has less noise is left for what needs it
+        )
     return True
 
 
-def _noise(event: Event) -> float:
-    if isinstance(event, (Gaussian, SubsampledGaussian)):
-        return event.noise_multiplier
-    if isinstance(event, Threshold):
-        return -event.delta
-    return event.scale if isinstance(event, (DiscreteGaussian, DiscreteLaplace)) else 0.0
-
-
-def _size(event: Event) -> int:
-    if isinstance(event, SubsampledGaussian):
-        return event.steps
-    return event.count if isinstance(event, (Gaussian, DiscreteGaussian)) else 1
-
-
-def _dominates(allowed: Event, ran: Event) -> bool:
-    if isinstance(allowed, SubsampledGaussian) and isinstance(ran, SubsampledGaussian):
-        return ran.noise_multiplier >= allowed.noise_multiplier and ran.sample_rate <= allowed.sample_rate
-    if isinstance(allowed, Gaussian) and isinstance(ran, Gaussian):
-        return ran.noise_multiplier >= allowed.noise_multiplier
-    if isinstance(allowed, DiscreteGaussian) and isinstance(ran, DiscreteGaussian):
-        return ran.scale >= allowed.scale and ran.sensitivity == allowed.sensitivity
-    if isinstance(allowed, DiscreteLaplace) and isinstance(ran, DiscreteLaplace):
-        return ran.scale >= allowed.scale and ran.sensitivity == allowed.sensitivity
-    return isinstance(allowed, Threshold) and isinstance(ran, Threshold) and ran.delta <= allowed.delta
-
-
-def plan(
-    account: Account,
-    untouched: bool,
-    name: str,
-    events: tuple[Event, ...],
-    times: int,
-    share: tuple[float, float] | None,
-    *,
-    why: str,
-    who: str,
-) -> Plan:
+def plan(account: Account, untouched: bool, terms: PlanTerms, *, why: str, who: str) -> Plan:
     """Return the plan and what it takes of the account, priced once for all its repetitions.
 
     Args:
         untouched: nothing was ever reserved or declared in the account.
-        share: the (epsilon, delta) that the plan takes; None for the whole account under Rule P, or for the plan's
-            Renyi divergence under Rule F.
 
     Raises:
         BudgetExceeded: if so many repetitions cost more than the share or the account.
         InvalidInput: if a share is needed and missing, or is no (epsilon, delta).
     """
-    takes = SHARE if share is not None else WHOLE if account.order is None else RENYI
-    if takes == WHOLE and not untouched:
-        raise InvalidInput(
-            f"account {account.name!r} is in use, so a plan cannot be the whole of it. Give the plan a share of it, "
-            f"(epsilon, delta), or open an account for the plan."
-        )
-    epsilon, delta = share if share is not None else (account.epsilon, account.delta)
+    takes = _takes(account, untouched, terms)
+    epsilon, delta = terms.share if terms.share is not None else (account.epsilon, account.delta)
     check_epsilon(epsilon)
     check_delta(delta)
     draft = Plan(
         id=uuid.uuid4().hex,
         account=account.name,
-        name=name,
-        events=events,
-        times=times,
+        name=terms.name,
+        events=tuple(terms.events),
+        times=terms.times,
         used=0,
         takes=takes,
         epsilon=0.0,
@@ -129,12 +90,26 @@ def plan(
         declared_at=journal.now(),
         who=who,
         why=why,
+        mechanisms=tuple(terms.mechanisms),
     )
     made = replace(draft, epsilon=whole_epsilon(draft))
     if takes != RENYI and not made.epsilon <= epsilon:
         raise _too_many(made, epsilon)
     cost, cost_delta = charged(account, made, (epsilon, delta))
     return replace(made, cost=cost, cost_delta=cost_delta)
+
+
+def _takes(account: Account, untouched: bool, terms: PlanTerms) -> str:
+    if terms.share is not None:
+        return SHARE
+    if account.order is not None:
+        return RENYI
+    if not untouched:
+        raise InvalidInput(
+            f"account {account.name!r} is in use, so a plan cannot be the whole of it. Give the plan a share of it, "
+            f"(epsilon, delta), or open an account for the plan."
+        )
+    return WHOLE
 
 
 def whole_epsilon(plan: Plan, times: int | None = None) -> float:
@@ -146,7 +121,7 @@ def whole_epsilon(plan: Plan, times: int | None = None) -> float:
 def charged(account: Account, plan: Plan, share: tuple[float, float]) -> tuple[int, int]:
     """Return the (cost, delta) units that a plan takes of its account when it is declared.
 
-    Under Rule F a share of epsilon takes as many Renyi units, since the limit is epsilon less a constant; its delta
+    Under a Rényi filter a share of epsilon takes as many Rényi units, since the limit is epsilon less a constant; its delta
     comes from the part that was set aside.
     """
     if plan.takes == WHOLE:
@@ -162,7 +137,7 @@ def charged(account: Account, plan: Plan, share: tuple[float, float]) -> tuple[i
 def one_use(plan: Plan) -> tuple[float, float, float]:
     """Return the (epsilon, delta, own delta) that one use of a plan may cost."""
     once = accountant.epsilon(plan.events, plan.delta, plan.relation, fixed=True)
-    return once * (1 + ROOM), plan.delta, accountant.own_delta(plan.events, plan.relation)
+    return once * (1 + SPLITTING_SLACK), plan.delta, accountant.own_delta(plan.events, plan.relation)
 
 
 def fits(account: Account, tally: Tally, plan: Plan) -> bool:
@@ -179,6 +154,6 @@ def _too_many(plan: Plan, epsilon: float) -> BudgetExceeded:
     advice = f"at most {low} fit" if low else "not one fits"
     return BudgetExceeded(
         f"Plan {plan.name!r} is refused: {plan.times} releases cost epsilon={plan.epsilon:.4g} at "
-        f"delta={plan.delta:g}, and it may take {epsilon:g} (Rule P).\n"
+        f"delta={plan.delta:g}, and it may take {epsilon:g}.\n"
         f"With this noise {advice}; declare fewer, or more noise. Nothing was read and nothing was changed."
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, Self
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
-from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian, from_dict
+from dp_synth_pipeline.privacy.events import Event, from_dict
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
+from dp_synth_pipeline.privacy.tagged import TaggedEvent, tag
 
 Rule = Literal["filter", "plan"]
 FILTER: Rule = "filter"
@@ -34,6 +35,12 @@ class _Record:
         """Read back what `to_record` wrote; other keys are left aside."""
         return cls(**{f.name: record[f.name] for f in fields(cls)})
 
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Return what fields mean in a record that was written before they existed, or that leaves them out."""
+        bare = {f.name: f.default for f in fields(cls) if f.default is not MISSING}
+        return {k: json.dumps(v) if isinstance(v, tuple) else v for k, v in bare.items()}
+
 
 @dataclass(frozen=True)
 class Account(_Record):
@@ -42,11 +49,11 @@ class Account(_Record):
     Attributes:
         unit: 'row', or the column whose value names a privacy unit.
         max_rows: the most rows that one unit may have.
-        rule: 'filter' (Rule F: Renyi divergence at `order`) or 'plan' (Rule P: shares of epsilon and delta, summed).
-        order: the Renyi order of Rule F; None under Rule P.
-        cost_limit: nano units; Renyi divergence at `order` under Rule F, epsilon under Rule P.
-        delta_limit: units of 1e-18 that releases take shares of; under Rule F only the part set aside for mechanisms
-            with a delta of their own, under Rule P the whole delta.
+        rule: 'filter' (a Rényi filter: divergence at `order`) or 'plan' (declared plans: shares of epsilon and delta).
+        order: the order of the Rényi filter; None under declared plans.
+        cost_limit: nano units; Rényi divergence at `order` under a Rényi filter, epsilon under declared plans.
+        delta_limit: units of 1e-18 that releases take shares of; under a Rényi filter only the part set aside for
+            mechanisms with a delta of their own, under declared plans the whole delta.
         unit_in_one_block: a person confirmed that no privacy unit has rows in two blocks, so blocks may be charged.
     """
 
@@ -130,7 +137,7 @@ class Release(_Record):
 
     @property
     def rdp_limit(self) -> float | None:
-        """The Renyi divergence at `order` to calibrate within, always under what was reserved; None under Rule P."""
+        """The Rényi divergence at `order` to calibrate within, always under what was reserved; None under declared plans."""
         return None if self.order is None else max(0, self.reserved_cost - ROUNDING_SLACK) / NANO
 
 
@@ -141,7 +148,7 @@ class Entry(_Record):
     Attributes:
         position: 0 for the first mechanism of the release, 1 for the next.
         events: what the mechanism does, with which public parameters; enough to compute its cost again.
-        cost: nano units of Renyi divergence at the account's order; under Rule P, its own epsilon, for information.
+        cost: nano units of Rényi divergence at the account's order; under declared plans, its own epsilon, for information.
         delta: units of 1e-18 that the mechanism itself spends.
         steps_started: high-water mark; steps up to this one may have run.
         key: names the attempt, so that a lost reply can be asked for again.
@@ -164,7 +171,12 @@ class Entry(_Record):
     @property
     def steps_paid(self) -> int:
         """How many steps this entry pays for."""
-        return sum(e.steps for e in self.events if isinstance(e, SubsampledGaussian))
+        return sum(e.size for e in self.events if e.in_steps)
+
+    @property
+    def tagged(self) -> tuple[TaggedEvent, ...]:
+        """The events, each beside the tag of the mechanism."""
+        return tuple(TaggedEvent(tag(self.mechanism), e) for e in self.events)
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values, the events as text."""
@@ -182,9 +194,10 @@ class Plan(_Record):
 
     Attributes:
         events: what one use may run at most.
+        mechanisms: the mechanism that each event belongs to; none in a plan that was declared without.
         used: how many uses are taken; a voided one came back.
         takes: 'account' if the plan is the whole account, 'share' if it takes an (epsilon, delta) of it, 'renyi' if
-            it enters a Rule F account by its Renyi divergence.
+            it enters the account's Rényi filter by its Rényi divergence.
         epsilon, delta: what all repetitions together are, by one privacy loss distribution.
         cost, cost_delta: what the account was charged when it was declared, in the account's units.
     """
@@ -204,15 +217,25 @@ class Plan(_Record):
     declared_at: str
     who: str
     why: str
+    mechanisms: tuple[str, ...] = ()
+
+    @property
+    def tagged(self) -> tuple[TaggedEvent, ...]:
+        """The events, each beside its mechanism, or beside '' if the plan names none."""
+        mechanisms = self.mechanisms or ("",) * len(self.events)
+        return tuple(TaggedEvent(m, e) for m, e in zip(mechanisms, self.events, strict=True))
 
     def to_record(self) -> dict[str, Any]:
-        """Return the fields as JSON-ready values, the events as text."""
-        return {**super().to_record(), "events": dump_events(self.events)}
+        """Return the fields as JSON-ready values; a plan without mechanisms is written as it was before there were any."""
+        record = {**super().to_record(), "events": dump_events(self.events), "mechanisms": json.dumps(self.mechanisms)}
+        return record if self.mechanisms else {k: v for k, v in record.items() if k != "mechanisms"}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Self:
         """Read back what `to_record` wrote."""
-        return super().from_record({**record, "events": load_events(record["events"])})
+        whole = {**cls.defaults(), **record}
+        mechanisms = tuple(json.loads(whole["mechanisms"]))
+        return super().from_record({**whole, "events": load_events(whole["events"]), "mechanisms": mechanisms})
 
 
 @dataclass(frozen=True)

@@ -56,35 +56,40 @@ def to_json(ledger: Ledger, account: str | None = None) -> str:
 
 def to_csv(ledger: Ledger, account: str | None = None) -> str:
     """Return one row for every entry: who, when, which run and code, what ran, what it cost, what was left."""
-    told = statement(ledger, account)
-    releases = {r["id"]: r for r in told["releases"]}
+    facts = statement(ledger, account)
+    releases = {r["id"]: r for r in facts["releases"]}
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_line(e, releases[e["release_id"]]) for e in told["entries"])
+    writer.writerows(_line(e, releases[e["release_id"]]) for e in facts["entries"])
     return text.getvalue()
 
 
 def _account(conn: sa.Connection, name: str) -> dict[str, Any]:
-    found, standing = rows.standing(conn, name)
+    opened, standing = rows.standing(conn, name)
     return {
-        **found.to_record(),
-        "balance": _balance(found, standing),
-        "blocks": {b: _balance(found, rows.standing(conn, name, (b,))[1]) for b in rows.blocks(conn, name)},
+        **opened.to_record(),
+        "balance": _balance(opened, standing),
+        "blocks": {b: _balance(opened, rows.standing(conn, name, (b,))[1]) for b in rows.blocks(conn, name)},
         "plans": [_plan(p) for p in rows.plans(conn, name)],
     }
 
 
 def _balance(account: Account, tally: rows.Tally) -> dict[str, Any]:
-    found = decide.balance(account, tally)
-    return {k: v for k, v in asdict(found).items() if k not in ("account", "rule", "order")} | {
-        "cost_left": found.cost_left,
-        "delta_left": account.delta_limit - found.delta_spent - found.delta_held,
+    standing = decide.balance(account, tally)
+    return {k: v for k, v in asdict(standing).items() if k not in ("account", "rule", "order")} | {
+        "cost_left": standing.cost_left,
+        "delta_left": account.delta_limit - standing.delta_spent - standing.delta_held,
     }
 
 
 def _plan(plan: Plan) -> dict[str, Any]:
-    return {**plan.to_record(), "events": [e.to_dict() for e in plan.events], "left": plan.times - plan.used}
+    return {
+        **plan.to_record(),
+        "events": [e.to_dict() for e in plan.events],
+        "mechanisms": list(plan.mechanisms),
+        "left": plan.times - plan.used,
+    }
 
 
 def _release(release: Release) -> dict[str, Any]:
@@ -92,14 +97,14 @@ def _release(release: Release) -> dict[str, Any]:
 
 
 def _entries(entries: Sequence[Entry], chain: Sequence[JournalRow]) -> list[dict[str, Any]]:
-    left = left_after(chain)
+    remaining = left_after(chain)
     return [
         {
             **e.to_record(),
             "events": [event.to_dict() for event in e.events],
             "dp_events": [repr(event.to_dp_event()) for event in e.events],
             "steps_paid": e.steps_paid,
-            "left_after": left.get(e.id) if e.state == SETTLED else None,
+            "left_after": remaining.get(e.id) if e.state == SETTLED else None,
         }
         for e in entries
     ]
@@ -114,7 +119,7 @@ def left_after(chain: Sequence[JournalRow]) -> dict[str, float | None]:
     split: set[str] = set()
     taken: dict[str, int] = defaultdict(int)
     by_release: dict[str, int] = {}
-    left: dict[str, float | None] = {}
+    remaining: dict[str, float | None] = {}
     for row in chain:
         facts, name = row.facts, row.account
         if facts["account"]:
@@ -127,8 +132,8 @@ def left_after(chain: Sequence[JournalRow]) -> dict[str, float | None]:
             taken[name] += now - by_release.get(release["id"], 0)
             by_release[release["id"]] = now
         for entry in facts["entries"]:
-            left[entry["id"]] = None if name in split else (limits[name] - taken[name]) / NANO
-    return left
+            remaining[entry["id"]] = None if name in split else (limits[name] - taken[name]) / NANO
+    return remaining
 
 
 def _line(entry: dict[str, Any], release: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +151,7 @@ def _line(entry: dict[str, Any], release: dict[str, Any]) -> dict[str, Any]:
         "parameters": json.dumps(entry["events"], sort_keys=True),
         "steps_paid": entry["steps_paid"],
         "steps_started": entry["steps_started"],
-        "unit_of_cost": "epsilon" if release["order"] is None else f"Renyi divergence at order {release['order']:g}",
+        "unit_of_cost": "epsilon" if release["order"] is None else f"Rényi divergence at order {release['order']:g}",
         "cost": entry["cost"] / NANO,
         "own_delta": entry["delta"] / ATTO,
         "release_epsilon": release["final_epsilon"] if final else release["epsilon"],

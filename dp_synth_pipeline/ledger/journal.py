@@ -1,6 +1,6 @@
 """The append-only chain: every transition is a row that holds the hash of the row before it.
 
-Write-ahead marks are chained too: an operator will settle a crashed release down to its mark, so a mark that could be
+High-water marks are chained too: an operator will settle a crashed release down to its mark, so one that could be
 edited unnoticed would be a way to overspend.
 """
 
@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import sqlalchemy as sa
 
@@ -43,28 +43,33 @@ def link(row: JournalRow) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
+class Changed(TypedDict, total=False):
+    """What a decision changed, beside its account; and `note`, what a person gave for it: a reason and a name."""
+
+    release: Release
+    entries: Sequence[Entry]
+    plan: Plan | None
+    blocks: Sequence[str]
+    note: dict[str, Any] | None
+
+
 def append(
     conn: sa.Connection,
     action: str,
     account: Account | str,
-    *,
-    release: Release | None = None,
-    entries: Sequence[Entry] = (),
-    plan: Plan | None = None,
-    blocks: Sequence[str] = (),
-    note: dict[str, Any] | None = None,
+    **changed: Unpack[Changed],
 ) -> None:
     """Add one row to the chain, holding the new state of all that the action changed.
-
-    `note` is what a person gave for it: a reason and a name.
 
     The caller's write transaction already holds the lock on the head, so two rows never claim one place.
     """
     head = conn.execute(sa.select(tables.store.c.length, tables.store.c.head)).one()
+    entries, release, plan = changed.get("entries", ()), changed.get("release"), changed.get("plan")
+    blocks, note = list(changed.get("blocks", ())), changed.get("note")
     body: dict[str, Any] = {"entries": [e.to_record() for e in entries]}
     body["release"] = release.to_record() if release else None
     body["account"] = account.to_record() if isinstance(account, Account) else None
-    body |= {k: v for k, v in (("plan", plan and plan.to_record()), ("blocks", list(blocks)), ("note", note)) if v}
+    body |= {k: v for k, v in (("plan", plan and plan.to_record()), ("blocks", blocks), ("note", note)) if v}
     draft = JournalRow(
         seq=head.length + 1,
         at=now(),
@@ -107,15 +112,15 @@ class Told:
 
 def latest(chain: Iterable[JournalRow]) -> Told:
     """Replay the chain: return the last recorded state of everything, by name or id."""
-    told = Told()
+    records = Told()
     for row in chain:
         facts = row.facts
         if facts["account"]:
-            told.accounts[facts["account"]["name"]] = facts["account"]
+            records.accounts[facts["account"]["name"]] = facts["account"]
         if facts["release"]:
-            told.releases[facts["release"]["id"]] = facts["release"]
+            records.releases[facts["release"]["id"]] = facts["release"]
         if facts.get("plan"):
-            told.plans[facts["plan"]["id"]] = facts["plan"]
-        told.entries.update({e["id"]: e for e in facts["entries"]})
-        told.blocks.update((row.account, name) for name in facts.get("blocks", ()))
-    return told
+            records.plans[facts["plan"]["id"]] = facts["plan"]
+        records.entries.update({e["id"]: e for e in facts["entries"]})
+        records.blocks.update((row.account, name) for name in facts.get("blocks", ()))
+    return records

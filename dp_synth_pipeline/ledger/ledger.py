@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import decide, declared, journal, refusal, request, rows
+from dp_synth_pipeline.ledger import decide, journal, refusal, request, rows
 from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
 from dp_synth_pipeline.ledger.oversight import Oversight
 from dp_synth_pipeline.ledger.questions import Questions
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.store import Store
+from dp_synth_pipeline.ledger.terms import BudgetKeywords, BudgetRequest
 from dp_synth_pipeline.privacy.events import Event
 
 
@@ -48,62 +50,33 @@ class Ledger(Questions, Oversight):
         store = Store.open(url, create=create)
         return cls(store, store.key(create=create))
 
-    def reserve(
-        self,
-        account: str,
-        *,
-        key: str,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        own_delta: float | None = None,
-        unit: str = "row",
-        max_rows: int = 1,
-        table: str,
-        run_id: str,
-        code_version: str,
-        plan: str | None = None,
-        blocks: Iterable[str] = (),
-        nominal: Sequence[Event] | None = None,
-    ) -> Release:
+    def reserve(self, account: str, **asked: Unpack[BudgetKeywords]) -> Release:
         """Hold all that one refresh of one table may cost, or refuse and leave no trace.
 
         The same `key` with the same request gives the same release and holds nothing more.
 
         Args:
-            key: names this request; a retry of the run needs a new key, and is a new charge.
-            epsilon, delta: what the release as a whole may cost; `delta` at most the account's. A use of a plan may
-                leave them away: then they are what the plan declared.
-            own_delta: the part of `delta` for mechanisms with a delta of their own.
-            unit, max_rows: what the pipeline protects; must be what the account protects.
-            plan: a declared plan of which this is one use.
-            blocks: the blocks whose rows are read, each of which is charged; without them, the account's own row is.
-            nominal: the mechanisms that are meant to run, so that a refusal can say which steps and noise would fit.
+            asked: `key`, `table`, `run_id` and `code_version`, and `epsilon` and `delta` or a `plan`: the fields of
+                `BudgetRequest`.
 
         Raises:
             BudgetExceeded: if it does not fit what is left of the account.
             AccountMismatch: if the account protects another unit, or promises a smaller delta.
             UnknownAccount, InvalidInput: if there is no such account, or a number cannot be used.
         """
-        names = request.check_blocks(blocks)
+        wanted = BudgetRequest(**asked)
+        wanted = replace(wanted, blocks=request.check_blocks(wanted.blocks))
         with self._store.read() as conn:
-            opened, tally = rows.standing(conn, account, names)
-            use = self._plan(conn, opened, plan) if plan is not None else None
-            known = rows.release_by_key(conn, key)
-        if use is not None and None in (epsilon, delta, own_delta):
-            once = declared.one_use(use)
-            epsilon, delta, own_delta = (
-                e if e is not None else p for e, p in zip((epsilon, delta, own_delta), once, strict=True)
-            )
-        if epsilon is None or delta is None:
-            raise InvalidInput("a release needs an epsilon and a delta, or a plan that has them.")
-        facts = {"table": table, "run_id": run_id, "code_version": code_version, "plan": use, "blocks": names}
-        ask = request.release(opened, key, epsilon, delta, own_delta or 0.0, unit, max_rows, **facts)
-        if known is not None:
-            return request.same(known, ask)
-        if use is None and not decide.admits(opened, tally, ask.reserved_cost, ask.reserved_delta):
+            opened, tally = rows.standing(conn, account, tuple(wanted.blocks))
+            plan = self._plan(conn, opened, wanted.plan) if wanted.plan is not None else None
+            earlier = rows.release_by_key(conn, wanted.key)
+        ask = request.release(opened, wanted, plan)
+        if earlier is not None:
+            return request.same(earlier, ask)
+        if plan is None and not decide.admits(opened, tally, ask.reserved_cost, ask.reserved_delta):
             # Refused on one consistent state, so without the write lock: a refusal never holds up an admission.
-            raise self._refused(opened, tally, ask, nominal)
-        return self._admit(opened, ask, nominal)
+            raise self._refused(opened, tally, ask, wanted.nominal)
+        return self._admit(opened, ask, wanted.nominal)
 
     def start(self, release_id: str, mechanism: str, events: Iterable[Event], *, key: str | None = None) -> Entry:
         """Make it durable that `mechanism` runs, before it touches data; refuse what was not reserved.
@@ -120,8 +93,7 @@ class Ledger(Questions, Oversight):
         """
         facts = request.check_events(mechanism, events)
         while True:
-            before = self._snapshot(release_id)
-            release, earlier = before
+            release, earlier = before = self._snapshot(release_id)
             repeated = decide.same_attempt(earlier, mechanism, facts, key)
             if repeated is not None:
                 return repeated
@@ -137,10 +109,10 @@ class Ledger(Questions, Oversight):
             return entry
 
     def mark(self, entry_id: str, steps: int) -> None:
-        """Make it durable that steps up to `steps` may run, before they do; the mark never goes back.
+        """Make it durable that steps up to `steps` may run, before they do; this high-water mark never goes back.
 
         Raises:
-            ReleaseStateError: if the entry is settled, the mark would fall, or exceeds what the entry pays for.
+            ReleaseStateError: if the entry is settled, the high-water mark would fall, or exceeds what the entry pays for.
         """
         with self._store.write() as conn:
             entry = rows.entry(conn, entry_id)
@@ -172,17 +144,18 @@ class Ledger(Questions, Oversight):
         *,
         delta: float | None = None,
         fingerprint: str | None = None,
-        ran: Sequence[Event] | None = None,
+        ran: Sequence[Event | tuple[str, Event]] | None = None,
         why: str = "",
         who: str = "",
     ) -> Release:
         """Charge what ran and give back the rest; a second call changes nothing.
 
         Args:
-            delta: the release's final delta, at most the one reserved. It must have been fixed before the mechanisms
-                other than the row count ran; one that is picked afterwards would void the guarantee.
+            delta: the release's final delta, at most the one reserved; fixed before the mechanisms other than the row
+                count ran, since one that is picked afterwards would void the guarantee.
             fingerprint: keyed fingerprint of the source, from `Ledger.fingerprint`.
-            ran: the events that ran, as whoever ran them reports; each must have been started, as often and as noisy.
+            ran: the events that ran, as whoever ran them reports; each must have been started, as often and as noisy,
+                and a (mechanism, event) pair under that mechanism.
             why, who: for one that ends with nothing released: the reason and who says so, for the record.
 
         Raises:
@@ -190,8 +163,7 @@ class Ledger(Questions, Oversight):
             InvalidInput: if `delta` exceeds what was reserved, or is so small that epsilon would.
         """
         while True:
-            before = self._snapshot(release_id)
-            release, entries = before
+            release, entries = before = self._snapshot(release_id)
             if ran is not None:
                 decide.check_ran(release, entries, ran)
             settled, done = decide.settled(release, entries, delta, fingerprint, why)
@@ -227,9 +199,9 @@ class Ledger(Questions, Oversight):
     def _admit(self, account: Account, ask: Release, nominal: Sequence[Event] | None) -> Release:
         used = None
         with self._store.write() as conn:
-            known = rows.release_by_key(conn, ask.key)
-            if known is not None:
-                return request.same(known, ask)
+            earlier = rows.release_by_key(conn, ask.key)
+            if earlier is not None:
+                return request.same(earlier, ask)
             priced = account
             account, tally = rows.standing(conn, account.name, ask.blocks)
             if account.opened_at != priced.opened_at:
@@ -256,13 +228,13 @@ class Ledger(Questions, Oversight):
 
     @staticmethod
     def _plan(conn: sa.Connection, account: Account, name: str) -> Plan:
-        found = rows.plan_named(conn, account.name, name)
-        if found is None:
-            known = ", ".join(p.name for p in rows.plans(conn, account.name)) or "none"
+        plan = rows.plan_named(conn, account.name, name)
+        if plan is None:
+            names = ", ".join(p.name for p in rows.plans(conn, account.name)) or "none"
             raise InvalidInput(
-                f"account {account.name!r} has no plan {name!r}; declared: {known}. Have a person declare it first."
+                f"account {account.name!r} has no plan {name!r}; declared: {names}. Have a person declare it first."
             )
-        return found
+        return plan
 
     def _plan_of(self, release: Release) -> Plan:
         with self._store.read() as conn:

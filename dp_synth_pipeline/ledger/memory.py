@@ -44,17 +44,17 @@ class Memory:
         Raises:
             LedgerCorrupted: if it is not: rolled back, edited, replaced, or without its checkpoint.
         """
-        known = self.known(conn)
-        check(conn, known)
-        return known[0]
+        checkpoints = self.known(conn)
+        check(conn, checkpoints)
+        return checkpoints[0]
 
     def known(self, conn: sa.Connection) -> list[Checkpoint]:
         """Return the last checkpoint, and then the one that this home saw last; raise LedgerCorrupted without the first."""
-        found = self.last(conn)
-        if found is None:
+        last = self.last(conn)
+        if last is None:
             differs(f"its last checkpoint, {self._where}, is missing")
-        seen = self._seen() if self._on_server else None
-        return [found] if seen is None else [found, seen]
+        at_home = self._seen() if self._on_server else None
+        return [last] if at_home is None else [last, at_home]
 
     def last(self, conn: sa.Connection) -> Checkpoint | None:
         """Return the last checkpoint, or None if there is none; raise LedgerCorrupted for one that is not genuine."""
@@ -104,10 +104,10 @@ class Memory:
             differs(f"its last checkpoint, {where}, is damaged, or another ledger's")
 
 
-def check(conn: sa.Connection, known: list[Checkpoint]) -> None:
+def check(conn: sa.Connection, checkpoints: list[Checkpoint]) -> None:
     """Raise LedgerCorrupted if the ledger is not the one, grown, that `Memory.known` told of."""
-    last, *seen = known
+    last, *others = checkpoints
     last.check(conn)
-    for one in seen:
+    for one in others:
         if (one.length, one.head) != (last.length, last.head):
             one.check_held(conn)

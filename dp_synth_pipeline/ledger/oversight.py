@@ -5,73 +5,49 @@ A pipeline calls none of these, but `add_blocks` for the next partition of a tab
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Unpack
 
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import decide, declared, journal, refusal, request, rows
-from dp_synth_pipeline.ledger.book import Book
-from dp_synth_pipeline.ledger.entry import FILTER, Account, Entry, Plan, Rule
+from dp_synth_pipeline.ledger.entry import Account, Entry, Plan
+from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.rows import Tally
-from dp_synth_pipeline.privacy.budget import ADD_REMOVE
-from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.ledger.terms import AccountKeywords, AccountTerms, PlanKeywords, PlanTerms
 
 
-class Oversight(Book):
+class Oversight(OpenLedger):
     """The half of a ledger that is in a person's hands."""
 
-    def open_account(
-        self,
-        name: str,
-        *,
-        epsilon: float,
-        delta: float,
-        unit: str = "row",
-        max_rows: int = 1,
-        rule: Rule = FILTER,
-        own_delta_share: float = 0.05,
-        why: str = "",
-        relation: str = ADD_REMOVE,
-        blocks: Iterable[str] = (),
-        unit_in_one_block: bool = False,
-        anew: bool = False,
-    ) -> Account:
+    def open_account(self, name: str, *, anew: bool = False, **terms: Unpack[AccountKeywords]) -> Account:
         """Open an account whose limit nothing but `raise_account` changes.
 
         Args:
             name: names one protected data set.
-            epsilon, delta: the limit on everything that will ever be released from it.
-            unit, max_rows: whose presence is hidden: 'row', or a column, with at most `max_rows` rows to a value.
-            rule: 'filter' for any number of releases chosen as one goes, 'plan' for shares of (epsilon, delta).
-            own_delta_share: under 'filter', the part of delta set aside for mechanisms with a delta of their own.
-            relation: 'add-remove' or 'replace-one': what it is that two neighbouring tables differ in.
-            blocks: disjoint parts of the table that releases may be charged to one by one.
-            unit_in_one_block: a person's word that no privacy unit has rows in two blocks; blocks are unsound without.
             anew: replace the terms of an account of that name, on record, if nothing was ever charged to it or is held.
+            terms: `epsilon` and `delta`, and the other fields of `AccountTerms` where its defaults are not meant.
 
         Raises:
             InvalidInput: if the account exists and may not be opened anew, or a number cannot be used.
+
+        Example:
+            >>> import tempfile
+            >>> from dp_synth_pipeline.ledger import Ledger
+            >>> ledger = Ledger.open(f"{tempfile.mkdtemp()}/ledger.db")
+            >>> ledger.open_account("patients", epsilon=6, delta=1e-5, unit="patient_id", max_rows=4).order
+            5.0
         """
-        named = request.check_blocks(blocks)
-        if named and not unit_in_one_block:
+        wanted = AccountTerms(**terms)
+        blocks = request.check_blocks(wanted.blocks)
+        if blocks and not wanted.unit_in_one_block:
             raise InvalidInput(
                 "blocks have budgets of their own only if every privacy unit lives in one of them. If that is so, "
                 "confirm it with unit_in_one_block=True; if it is not, open the account without blocks."
             )
-        opened = request.opened(
-            name,
-            epsilon,
-            delta,
-            unit,
-            max_rows,
-            rule,
-            own_delta_share,
-            why,
-            relation=relation,
-            unit_in_one_block=unit_in_one_block,
-        )
+        opened = request.opened(name, wanted)
         with self._store.write() as conn:
             exists = any(a.name == name for a, _ in rows.accounts(conn))
             if exists and not (anew and rows.untouched(conn, name)):
@@ -80,9 +56,9 @@ class Oversight(Book):
                     f"or open one under another name for other data."
                 )
             (rows.put_account if exists else rows.add_account)(conn, opened)
-            if named:
-                rows.add_blocks(conn, name, named)
-            journal.append(conn, "opened", opened, blocks=named)
+            if blocks:
+                rows.add_blocks(conn, name, blocks)
+            journal.append(conn, "opened", opened, blocks=blocks)
         return opened
 
     def raise_account(
@@ -115,52 +91,40 @@ class Oversight(Book):
                     f"account {account!r} was not opened for blocks: nobody confirmed that a privacy unit lives in "
                     f"one of them. Open another account with unit_in_one_block=True for other data."
                 )
-            known = rows.blocks(conn, account)
-            fresh = [b for b in named if b not in known]
+            existing = rows.blocks(conn, account)
+            fresh = [b for b in named if b not in existing]
             if fresh:
                 rows.add_blocks(conn, account, fresh)
                 journal.append(conn, "blocks added", account, blocks=fresh, note=note)
         return fresh
 
-    def declare_plan(
-        self,
-        account: str,
-        *,
-        name: str,
-        events: Sequence[Event],
-        times: int,
-        why: str,
-        who: str,
-        share: tuple[float, float] | None = None,
-    ) -> Plan:
+    def declare_plan(self, account: str, *, why: str, who: str, **terms: Unpack[PlanKeywords]) -> Plan:
         """Declare that releases of at most `events` will run at most `times`; charge them all, once, by one PLD.
 
         Args:
-            events: what one release may run at most, with its public parameters.
-            share: the (epsilon, delta) of the account that the plan takes. Without one the plan is the whole account
-                under Rule P, and enters by its Renyi divergence under Rule F.
+            terms: `name`, `events` and `times`, and `share` or `mechanisms`: the fields of `PlanTerms`.
 
         Raises:
             BudgetExceeded: if so many releases do not fit.
-            InvalidInput: if the name is taken, or the whole account is asked for and something of it is in use.
+            InvalidInput: if the name is taken, the whole account is asked for and something of it is in use, or
+                `mechanisms` does not name one beside each event.
         """
-        note, facts = _note(why, who), request.check_events(f"plan {name}", events)
-        request.check_name(name, "a plan's")
-        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
-            raise InvalidInput(f"times must be a whole number of at least 1, got {times}.")
+        note, wanted = _note(why, who), request.planned(PlanTerms(**terms))
         while True:
             with self._store.read() as conn:
                 before = _in_use(conn, account)
-            opened, tally, known = before
-            if any(p.name == name for p in known):
-                raise InvalidInput(f"account {account!r} has a plan {name!r}, and it is fixed. Choose another name.")
-            untouched = not known and tally == Tally()
-            made = declared.plan(opened, untouched, name, facts, times, share, why=why, who=who)
+            opened, tally, plans = before
+            if any(p.name == wanted.name for p in plans):
+                raise InvalidInput(
+                    f"account {account!r} has a plan {wanted.name!r}, and it is fixed. Choose another name."
+                )
+            untouched = not plans and tally == Tally()
+            made = declared.plan(opened, untouched, wanted, why=why, who=who)
             with self._store.write() as conn:
                 if _in_use(conn, account) != before:
                     continue  # another process moved first: decide again on what is there now
                 if not declared.fits(opened, tally, made):
-                    raise refusal.no_room_for_plan(opened, tally, made)
+                    raise refusal.over_budget_plan(opened, tally, made)
                 own = rows.account(conn, account)[1]
                 rows.put_plan(conn, made, new=True)
                 rows.put_tally(conn, account, own.plus(Tally(made.cost, 0, made.cost_delta, 0)))
@@ -182,7 +146,7 @@ class Oversight(Book):
             journal.append(conn, "adopted", "", note={**note, "instead_of": given_up})
 
     def settle_at_mark(self, entry_id: str, *, why: str, who: str) -> Entry:
-        """Charge a crashed mechanism only for its steps up to the durable mark; `settle` then gives back the rest.
+        """Charge a crashed mechanism only for its steps up to the high-water mark; `settle` then gives back the rest.
 
         Steps are marked before they run, so none past the mark did, and none at all without one. From here on the
         mechanism may mark and run no further; a resumed one is started under another name, and pays for what it replays.

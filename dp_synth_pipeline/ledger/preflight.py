@@ -36,11 +36,11 @@ def admitted(
         asks: what each of them reserves, cost and delta in stored units, and the blocks that it reads; none: the
             account's own row is charged, which counts on top of every block.
     """
-    taken, fullest, told = dict(blocks), _fullest(blocks.values()), []
+    taken, fullest, answers = dict(blocks), _fullest(blocks.values()), []
     for cost, delta, names in asks:
         before = [taken.get(n, Tally()) for n in names] or [fullest]
         fits = all(decide.admits(account, own.plus(tally), cost, delta) for tally in before)
-        told.append(fits)
+        answers.append(fits)
         if not fits:
             continue
         if not names:
@@ -49,12 +49,12 @@ def admitted(
         after = [tally.hold(cost, delta) for tally in before]
         taken.update(zip(names, after, strict=True))
         fullest = _fullest([fullest, *after])
-    return told
+    return answers
 
 
 def _fullest(tallies: Iterable[Tally]) -> Tally:
     """Return the most cost and the most delta that any of them takes, since both must fit."""
-    known = list(tallies)
-    costly = max(known, key=lambda t: t.cost_spent + t.cost_held, default=Tally())
-    loose = max(known, key=lambda t: t.delta_spent + t.delta_held, default=Tally())
+    balances = list(tallies)
+    costly = max(balances, key=lambda t: t.cost_spent + t.cost_held, default=Tally())
+    loose = max(balances, key=lambda t: t.delta_spent + t.delta_held, default=Tally())
     return Tally(costly.cost_spent, costly.cost_held, loose.delta_spent, loose.delta_held)

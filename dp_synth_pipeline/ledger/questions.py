@@ -11,13 +11,13 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import costs, decide, journal, preflight, refusal, request, rows, tables
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Balance, Verification
-from dp_synth_pipeline.ledger.book import Book
 from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
+from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.preflight import Ask
 from dp_synth_pipeline.privacy.events import Event
 
 
-class Questions(Book):
+class Questions(OpenLedger):
     """The half of a ledger that reads."""
 
     def account(self, name: str) -> Account:
@@ -120,14 +120,14 @@ class Questions(Book):
         """Return, for each of several releases, whether it would be admitted after those before it; change nothing."""
         with self._store.read() as conn:
             opened, own = rows.account(conn, account)
-            known = rows.blocks(conn, account)
+            blocks = rows.blocks(conn, account)
 
         @cache
         def priced(epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
             return request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
 
-        wanted = [(*priced(a.epsilon, a.delta, a.own_delta), request.check_blocks(a.blocks)) for a in asks]
-        return preflight.admitted(opened, own, known, wanted)
+        requests = [(*priced(a.epsilon, a.delta, a.own_delta), request.check_blocks(a.blocks)) for a in asks]
+        return preflight.admitted(opened, own, blocks, requests)
 
     def affordable(
         self,
@@ -141,7 +141,8 @@ class Questions(Book):
         """Return the largest epsilon, to four digits, such that `times` more releases of it fit now; 0.0 for none.
 
         Args:
-            delta: the delta of each; by default the account's under Rule F, an equal part of what is left under Rule P.
+            delta: the delta of each; by default the account's under a Rényi filter, and an equal part of what is left
+                under declared plans.
         """
         if not isinstance(times, int) or times < 1:
             raise InvalidInput(f"times must be a whole number of at least 1, got {times}.")
@@ -153,7 +154,7 @@ class Questions(Book):
         """Return the largest epsilon of one more release with the delta of this open one, once it is ended; 0.0 for none.
 
         Args:
-            at_mark: an entry of it that would be settled at its mark first.
+            at_mark: an entry of it that would be settled at its high-water mark first.
         """
         with self._store.read() as conn:
             release, entries = rows.release_and_entries(conn, release_id)

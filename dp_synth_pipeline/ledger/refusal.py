@@ -43,7 +43,7 @@ def over_budget(
     return BudgetExceeded("\n".join(lines))
 
 
-def no_room_for_plan(account: Account, tally: Tally, plan: Plan) -> BudgetExceeded:
+def over_budget_plan(account: Account, tally: Tally, plan: Plan) -> BudgetExceeded:
     """Return the refusal of a plan that takes more than is left of its account."""
     return BudgetExceeded(
         f"Plan {plan.name!r} is refused: {plan.times} releases take {plan.cost / NANO:.4g} and delta="
@@ -56,7 +56,7 @@ def no_use_left(plan: Plan) -> BudgetExceeded:
     """Return the refusal of a release whose plan has run as often as it was declared to."""
     return BudgetExceeded(
         f"Plan {plan.name!r} of account {plan.account!r} refuses this release: it was declared to run {plan.times} "
-        f"times, and all of them are taken (Rule P).\n"
+        f"times, and all of them are taken.\n"
         f"Void a release of it that never started, or have a person declare another plan. {UNTOUCHED}"
     )
 
@@ -64,7 +64,7 @@ def no_use_left(plan: Plan) -> BudgetExceeded:
 def not_declared(plan: Plan, mechanism: str) -> BudgetExceeded:
     """Return the refusal of a mechanism that the plan of its release does not cover."""
     return BudgetExceeded(
-        f"Mechanism {mechanism!r} is refused: plan {plan.name!r} was accounted for other events (Rule P).\n"
+        f"Mechanism {mechanism!r} is refused: plan {plan.name!r} was accounted for other events.\n"
         f"Run the kinds that were declared, with at least their noise and at most their sampling rate, steps and "
         f"counts; or reserve without the plan. {UNTOUCHED}"
     )
@@ -84,11 +84,11 @@ def _state(account: Account, tally: Tally) -> str:
     held = f", of which {tally.cost_held / NANO:.4g} held by unfinished releases" if tally.cost_held else ""
     whole = f"Of epsilon={account.epsilon:g} at delta={account.delta:g}, epsilon={spent:.4g} is taken; "
     if account.rule == PLAN:
-        left = f"epsilon={cost / NANO:.4g} and delta={delta_units / ATTO:.4g} are left"
-        return f"{whole}{left} (Rule P: shares add up{held})."
+        remaining = f"epsilon={cost / NANO:.4g} and delta={delta_units / ATTO:.4g} are left"
+        return f"{whole}{remaining} (declared plan: shares add up{held})."
     return (
-        f"{whole}{cost / NANO:.4g} of {account.cost_limit / NANO:.4g} Renyi units at order {account.order:g} and "
-        f"{delta_units / ATTO:.4g} of threshold delta are left (Rule F{held})."
+        f"{whole}{cost / NANO:.4g} of {account.cost_limit / NANO:.4g} Rényi units at order {account.order:g} and "
+        f"{delta_units / ATTO:.4g} of threshold delta are left (Rényi filter{held})."
     )
 
 

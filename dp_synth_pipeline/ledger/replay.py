@@ -6,7 +6,7 @@ The last state of a record is compared with its table in `verify`; here it is th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from dp_synth_pipeline.ledger.entry import (
@@ -15,13 +15,10 @@ from dp_synth_pipeline.ledger.entry import (
     STARTED,
     VOIDED,
     Account,
-    Entry,
     JournalRow,
     Plan,
-    Release,
     load_events,
 )
-from dp_synth_pipeline.privacy.events import SubsampledGaussian
 
 Bad = Callable[[str, object, object], Any]
 
@@ -33,12 +30,6 @@ RELEASE_MAY = {
 }  # fmt: skip
 ENTRY_MAY = {"state", "steps_started", "settled_at"}
 AT_MARK, OPENED, ADOPTED = "settled at mark", "opened", "adopted"
-
-
-def defaults(record: Account | Release | Entry | Plan | type[Account]) -> dict[str, Any]:
-    """Return what the fields of a record are in rows of the journal that were written before the fields existed."""
-    bare = {f.name: f.default for f in fields(record) if f.default is not MISSING}
-    return {**bare, "blocks": "[]"} if isinstance(record, Release) else bare
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,7 @@ class Terms:
 
 def account(record: dict[str, Any]) -> Account:
     """Return an account as a row of the journal tells it, also one that was written before a field existed."""
-    return Account.from_record({**defaults(Account), **record})
+    return Account.from_record({**Account.defaults(), **record})
 
 
 def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
@@ -87,9 +78,10 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
             terms.under.setdefault(release["id"], accounts[release["account"]])
             releases[release["id"]] = release
         if plan := facts.get("plan"):
-            if not (_same(plans.get(plan["id"]) or plan, plan, {"used"}) and 0 <= plan["used"] <= plan["times"]):
+            whole = {**Plan.defaults(), **plan}
+            if not (_same(plans.get(plan["id"]) or whole, whole, {"used"}) and 0 <= plan["used"] <= plan["times"]):
                 bad(where, "a plan as it was declared", "another")
-            plans[plan["id"]] = plan
+            plans[plan["id"]] = whole
         if row.action == ADOPTED:
             _signed(row, facts.get("note"), bad)
         for entry in facts["entries"]:
@@ -133,13 +125,7 @@ def _entry(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], bad
 
 def _cut(old: dict[str, Any], new: dict[str, Any]) -> bool:
     before, after = load_events(old["events"]), load_events(new["events"])
-    steps = sum(e.steps for e in after if isinstance(e, SubsampledGaussian))
-    rest = [e for e in before if not isinstance(e, SubsampledGaussian)]
-    kept = [e for e in after if not isinstance(e, SubsampledGaussian)]
-    shapes = [
-        [(e.noise_multiplier, e.sample_rate) for e in events if isinstance(e, SubsampledGaussian)]
-        for events in (before, after)
-    ]
     if not old["steps_started"]:
-        return not after and len(before) == len(shapes[0]) == 1  # nothing but steps, of which none ran
-    return steps == old["steps_started"] and rest == kept and shapes[0] == shapes[1]
+        return not after and len(before) == 1 and before[0].in_steps  # nothing but steps, of which none ran
+    steps = sum(e.size for e in after if e.in_steps)
+    return steps == old["steps_started"] and [e.with_steps(1) for e in before] == [e.with_steps(1) for e in after]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import costs, journal, refusal
-from dp_synth_pipeline.ledger.entry import RESERVED, Account, Plan, Release, Rule, dump_events
+from dp_synth_pipeline.ledger import costs, declared, journal, refusal
+from dp_synth_pipeline.ledger.entry import RESERVED, Account, Plan, Release, dump_events
+from dp_synth_pipeline.ledger.terms import AccountTerms, BudgetRequest, PlanTerms
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, check_delta, check_epsilon, check_relation
 from dp_synth_pipeline.privacy.events import Event
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}")
+_TAG = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:/ -]{0,98}[A-Za-z0-9])?")
 
 
 def check_name(name: str, whose: str = "an account's") -> None:
@@ -42,51 +44,65 @@ def check_blocks(names: Iterable[str]) -> tuple[str, ...]:
     """Return blocks in order, each once, each with a name that can be kept."""
     if isinstance(names, str):
         raise InvalidInput(f"blocks are a list of names, got the text {names!r}; write [{names!r}].")
-    known = tuple(sorted(set(names)))
-    for name in known:
+    blocks = tuple(sorted(set(names)))
+    for name in blocks:
         check_name(name, "a block's")
-    return known
+    return blocks
 
 
-def opened(
-    name: str,
-    epsilon: float,
-    delta: float,
-    unit: str,
-    max_rows: int,
-    rule: Rule,
-    own_delta_share: float,
-    why: str,
-    *,
-    relation: str = ADD_REMOVE,
-    unit_in_one_block: bool = False,
-) -> Account:
+def check_tags(mechanisms: Sequence[str], events: int) -> tuple[str, ...]:
+    """Return the mechanisms that `events` events were declared for: a plain word beside each of them, or none at all."""
+    if isinstance(mechanisms, str):
+        raise InvalidInput(f"mechanisms are a list of names, got the text {mechanisms!r}; name one beside each event.")
+    if mechanisms and len(mechanisms) != events:
+        raise InvalidInput(
+            f"expected a mechanism beside each of {events} events, or none at all; got {len(mechanisms)} mechanisms."
+        )
+    for name in mechanisms:
+        if not (isinstance(name, str) and _TAG.fullmatch(name)):
+            raise InvalidInput(
+                f"a mechanism beside an event is 1 to 100 letters, digits, spaces or _ . : / -, such as 'training' or "
+                f"'row count'; got {name!r}."
+            )
+    return tuple(mechanisms)
+
+
+def opened(name: str, terms: AccountTerms) -> Account:
     """Return the account that a person may open with these terms, or raise why there is none."""
     check_name(name)
-    check_unit(unit, max_rows)
-    check_relation(relation)
-    if unit_in_one_block and relation != ADD_REMOVE:
+    check_unit(terms.unit, terms.max_rows)
+    check_relation(terms.relation)
+    if terms.unit_in_one_block and terms.relation != ADD_REMOVE:
         raise InvalidInput(
             "blocks need relation 'add-remove': a unit that is replaced may come back in another block, so both of "
             "them would show. Leave the blocks away, or open the account for add-remove."
         )
-    fixed = costs.terms(rule, epsilon, delta, own_delta_share)
+    fixed = costs.terms(terms.rule, terms.epsilon, terms.delta, terms.own_delta_share)
     return Account(
         name=name,
-        unit=unit,
-        max_rows=max_rows,
-        relation=relation,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        rule=rule,
+        unit=terms.unit,
+        max_rows=terms.max_rows,
+        relation=terms.relation,
+        epsilon=float(terms.epsilon),
+        delta=float(terms.delta),
+        rule=terms.rule,
         order=fixed.order,
         cost_limit=fixed.cost_limit,
         delta_limit=fixed.delta_limit,
         opened_at=journal.now(),
         who=journal.who(),
-        why=why,
-        unit_in_one_block=unit_in_one_block,
+        why=terms.why,
+        unit_in_one_block=terms.unit_in_one_block,
     )
+
+
+def planned(terms: PlanTerms) -> PlanTerms:
+    """Return the terms of a plan that may be declared, or raise why it may not."""
+    events = check_events(f"plan {terms.name}", terms.events)
+    check_name(terms.name, "a plan's")
+    if not isinstance(terms.times, int) or isinstance(terms.times, bool) or terms.times < 1:
+        raise InvalidInput(f"times must be a whole number of at least 1, got {terms.times}.")
+    return replace(terms, events=events, mechanisms=check_tags(terms.mechanisms, len(events)))
 
 
 def raised(account: Account, epsilon: float | None, delta: float | None) -> Account:
@@ -135,38 +151,29 @@ def priced(
     return costs.reservation(account, epsilon, delta, own_delta)
 
 
-def release(
-    account: Account,
-    key: str,
-    epsilon: float,
-    delta: float,
-    own_delta: float,
-    unit: str,
-    max_rows: int,
-    *,
-    table: str,
-    run_id: str,
-    code_version: str,
-    plan: Plan | None = None,
-    blocks: Iterable[str] = (),
-) -> Release:
-    """Return the release that a request would become if it is admitted."""
-    named = check_blocks(blocks)
-    for what, text in (("key", key), ("table", table), ("run_id", run_id)):
+def release(account: Account, asked: BudgetRequest, plan: Plan | None = None) -> Release:
+    """Return the release that a request would become if it is admitted.
+
+    Args:
+        plan: the declared plan that the request names, if it names one.
+    """
+    epsilon, delta, own_delta = _budget(asked, plan)
+    blocks = check_blocks(asked.blocks)
+    for what, text in (("key", asked.key), ("table", asked.table), ("run_id", asked.run_id)):
         if not (isinstance(text, str) and text):
             raise InvalidInput(f"a release needs a {what}: a text that is not empty.")
-    cost, delta_units = priced(account, epsilon, delta, own_delta, unit, max_rows)
+    cost, delta_units = priced(account, epsilon, delta, own_delta, asked.unit, asked.max_rows)
     if plan is not None:
-        if named:
+        if blocks:
             raise InvalidInput("a use of a plan names no blocks: the plan was charged to the account's own row.")
         cost, delta_units = 0, 0
     return Release(
         id=uuid.uuid4().hex,
         account=account.name,
-        key=key,
-        table=table,
-        run_id=run_id,
-        code_version=code_version,
+        key=asked.key,
+        table=asked.table,
+        run_id=asked.run_id,
+        code_version=asked.code_version,
         epsilon=float(epsilon),
         delta=float(delta),
         own_delta=float(own_delta),
@@ -177,15 +184,28 @@ def release(
         who=journal.who(),
         reserved_at=journal.now(),
         plan=None if plan is None else plan.id,
-        blocks=named,
+        blocks=blocks,
         relation=account.relation,
     )
 
 
-def same(known: Release, ask: Release) -> Release:
+def _budget(asked: BudgetRequest, plan: Plan | None) -> tuple[float, float, float]:
+    """Return the (epsilon, delta, own delta) that was asked for, or left to the plan of which the release is a use."""
+    epsilon, delta, own_delta = asked.epsilon, asked.delta, asked.own_delta
+    if plan is not None and None in (epsilon, delta, own_delta):
+        once = declared.one_use(plan)
+        epsilon, delta, own_delta = (
+            a if a is not None else p for a, p in zip((epsilon, delta, own_delta), once, strict=True)
+        )
+    if epsilon is None or delta is None:
+        raise InvalidInput("a release needs an epsilon and a delta, or a plan that has them.")
+    return epsilon, delta, own_delta or 0.0
+
+
+def same(earlier: Release, ask: Release) -> Release:
     """Return the release that a key already names; refuse the key for another request."""
     fields = ("account", "table", "run_id", "epsilon", "delta", "own_delta", "plan", "blocks")
-    differing = [f for f in fields if getattr(known, f) != getattr(ask, f)]
+    differing = [f for f in fields if getattr(earlier, f) != getattr(ask, f)]
     if differing:
-        raise refusal.other_request(known, differing)
-    return known
+        raise refusal.other_request(earlier, differing)
+    return earlier

@@ -81,9 +81,9 @@ def put_account(conn: sa.Connection, changed: Account) -> None:
 
 def untouched(conn: sa.Connection, name: str) -> bool:
     """Say whether nothing was ever charged to an account or is held: no plan, no block, all its releases voided."""
-    found = (tables.release.c.account == name) & (tables.release.c.state != VOIDED)
+    charged = (tables.release.c.account == name) & (tables.release.c.state != VOIDED)
     in_use = (
-        sa.select(tables.release.c.id).where(found),
+        sa.select(tables.release.c.id).where(charged),
         sa.select(tables.plan.c.id).where(tables.plan.c.account == name),
         sa.select(tables.block.c.name).where(tables.block.c.account == name),
     )
@@ -116,9 +116,9 @@ def standing(conn: sa.Connection, name: str, named: Sequence[str] = ()) -> tuple
     Raises:
         UnknownAccount, InvalidInput: if there is no such account, or no such block of it.
     """
-    found, own = account(conn, name)
-    if not found.unit_in_one_block and not named:
-        return found, own
+    opened, own = account(conn, name)
+    if not opened.unit_in_one_block and not named:
+        return opened, own
     touched = blocks(conn, name, named or None)
     missing = sorted(set(named) - touched.keys())
     if missing:
@@ -131,7 +131,7 @@ def standing(conn: sa.Connection, name: str, named: Sequence[str] = ()) -> tuple
         costly = max(touched.values(), key=lambda t: t.cost_spent + t.cost_held)
         loose = max(touched.values(), key=lambda t: t.delta_spent + t.delta_held)
         worst = Tally(costly.cost_spent, costly.cost_held, loose.delta_spent, loose.delta_held)
-    return found, own.plus(worst)
+    return opened, own.plus(worst)
 
 
 def hold(conn: sa.Connection, release: Release) -> None:

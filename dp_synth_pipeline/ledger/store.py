@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted, LedgerUnavailable
-from dp_synth_pipeline.ledger import engines, journal, migrations, tables, trouble, turns
+from dp_synth_pipeline.ledger import engines, journal, migrations, tables, trouble, writer_queue
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Verification
 from dp_synth_pipeline.ledger.checkpoint import Checkpoint, differs
@@ -28,9 +28,6 @@ from dp_synth_pipeline.ledger.verify import verify
 
 CREATION_LOCK = 0x6470_7379
 """PostgreSQL advisory lock that creates a ledger once."""
-
-READABLE = 2
-"""The oldest version whose tables can be read as they are, where they cannot be upgraded."""
 
 
 class Store:
@@ -112,7 +109,7 @@ class Store:
                 self.memory.put(made.length, durably=last is None)
 
     def _turn(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.place.path is None else turns.taken(self.place.path, WAIT_SECONDS)
+        return nullcontext() if self.place.path is None else writer_queue.turn(self.place.path, WAIT_SECONDS)
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -125,12 +122,12 @@ class Store:
         row = self._first()
         has_memory = row is not None and row["schema_version"] >= SINCE_VERSION
         with self.read() as conn:  # before what it is compared with, which others may carry on meanwhile
-            known = self.memory.known(conn) if has_memory else []
+            checkpoints = self.memory.known(conn) if has_memory else []
         with self.read() as conn:
-            found = verify(conn, since)
-            if known:
-                check(conn, known)
-        return found
+            verification = verify(conn, since)
+            if checkpoints:
+                check(conn, checkpoints)
+        return verification
 
     @cached_property
     def memory(self) -> Memory:
@@ -159,8 +156,11 @@ class Store:
             InvalidInput: if the ledger was written by another version, or there is none and none is to be created.
         """
         row = self._first() or self._created(create)
-        if row["schema_version"] < tables.SCHEMA_VERSION and not (self.read_only and row["schema_version"] >= READABLE):
-            self._upgrade()
+        if row["schema_version"] < tables.SCHEMA_VERSION:
+            if self.read_only:
+                self._upgrade_copy(row["schema_version"])
+            else:
+                self._upgrade()
         elif row["schema_version"] > tables.SCHEMA_VERSION:
             raise InvalidInput(
                 f"expected a ledger of version {tables.SCHEMA_VERSION} or older, got {row['schema_version']}: a newer "
@@ -205,6 +205,11 @@ class Store:
         if self.place.path is not None:
             Kept(self.place.beside(".key")).draft(key.hex(), 0)
         Memory(self.place, key).draft(conn, Checkpoint())
+
+    def _upgrade_copy(self, version: int) -> None:
+        """Bring the tables of a copy of a ledger that cannot be written to what is read here, and leave its version."""
+        with trouble.named(self.place), self._writer.begin() as conn:
+            migrations.upgrade(conn, version, tables.SCHEMA_VERSION)
 
     def _upgrade(self) -> None:
         memory = self.memory

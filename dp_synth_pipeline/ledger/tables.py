@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """What a ledger must be at; an older one is upgraded by the scripts in `migrations` when it is opened."""
 
 metadata = sa.MetaData()
@@ -98,6 +98,7 @@ plan = sa.Table(
     sa.Column("declared_at", sa.String(40), nullable=False),
     sa.Column("who", sa.Text, nullable=False),
     sa.Column("why", sa.Text, nullable=False),
+    sa.Column("mechanisms", sa.Text, nullable=False, server_default="[]"),
     sa.UniqueConstraint("account", "name", name="dp_plan_once"),
 )
 

@@ -82,12 +82,14 @@ def _ours(place: Place, error: Exception) -> DpSynthError:
     code, state = sqlite_code(cause), getattr(cause, "sqlstate", None)
     if code in _SQLITE_DAMAGED or state in _POSTGRESQL_DAMAGED:
         return LedgerCorrupted(f"the ledger {place} {DAMAGED}.")
-    told = _SQLITE.get(code or -1) or _POSTGRESQL.get(state or "")
-    if told is None and isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
-        told = SILENT if place.path is None else NO_ACCESS
-    if told is None and isinstance(cause, OSError):
-        told = _of_the_system(cause)
-    return UnexpectedFailure("The ledger's store", cause) if told is None else LedgerUnavailable(str(place), *told)
+    trouble = _SQLITE.get(code or -1) or _POSTGRESQL.get(state or "")
+    if trouble is None and isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
+        trouble = SILENT if place.path is None else NO_ACCESS
+    if trouble is None and isinstance(cause, OSError):
+        trouble = _of_the_system(cause)
+    return (
+        UnexpectedFailure("The ledger's store", cause) if trouble is None else LedgerUnavailable(str(place), *trouble)
+    )
 
 
 def _of_the_system(error: OSError) -> tuple[str, str]:

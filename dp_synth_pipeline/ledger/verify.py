@@ -40,11 +40,11 @@ def verify(conn: sa.Connection, since: str | None = None) -> Verification:
     _check_chain(chain, state["length"], state["head"])
     if since is not None and since != journal.GENESIS and all(row.hash != since for row in chain):
         _bad("the chain", "the head that was seen earlier", "a chain without it: rolled back, or another ledger")
-    told = journal.latest(chain)
+    written = journal.latest(chain)
     terms = replay.check(chain, _bad)
     everything = {"account": [a for a, _ in accounts], "release": list(releases.values()), "entry": entries}
-    _check_records(told, {**everything, "plan": plans})
-    if told.blocks != {(account, block) for account, found in blocks.items() for block in found}:
+    _check_records(written, {**everything, "plan": plans})
+    if written.blocks != {(account, block) for account, names in blocks.items() for block in names}:
         _bad("the blocks", "those that the journal names", "others")
     started: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -93,16 +93,21 @@ def _check_chain(chain: Sequence[JournalRow], length: int, head: str) -> None:
         _bad("the chain's head", f"{length} rows ending in {head[:12]}…", f"{len(chain)} ending in {previous[:12]}…")
 
 
-def _check_records(told: journal.Told, kept: dict[str, Sequence[Any]]) -> None:
+def _check_records(written: journal.Told, kept: dict[str, Sequence[Any]]) -> None:
     for kind, name in (("account", "name"), ("release", "id"), ("entry", "id"), ("plan", "id")):
-        said = {"account": told.accounts, "release": told.releases, "entry": told.entries, "plan": told.plans}[kind]
+        records = {
+            "account": written.accounts,
+            "release": written.releases,
+            "entry": written.entries,
+            "plan": written.plans,
+        }[kind]
         stored = {r.to_record()[name]: r for r in kept[kind]}
-        for identity in said.keys() | stored.keys():
-            if identity not in stored or identity not in said:
+        for identity in records.keys() | stored.keys():
+            if identity not in stored or identity not in records:
                 _bad(f"{kind} {identity}", "one record in its table and in the journal", "only one of the two")
-            record = stored[identity].to_record()
-            # What an older version did not write yet must be what it meant: the default.
-            meant = {**replay.defaults(stored[identity]), **said[identity]}
+            # What a row leaves out, or an older version did not write yet, must be what it meant: the default.
+            defaults = stored[identity].defaults()
+            record, meant = {**defaults, **stored[identity].to_record()}, {**defaults, **records[identity]}
             differing = [f for f, value in meant.items() if record.get(f) != value]
             if differing:
                 _bad(f"{kind} {identity}", "what the journal says", f"another {', '.join(differing)}")
@@ -113,14 +118,20 @@ def _check_account(account: Account, opened: dict[str, Any]) -> None:
     if account.rule == FILTER and not 0 <= account.delta_limit < costs.limit_units(account.delta, ATTO):
         _bad(where, "a part of its delta set aside", account.delta_limit)
     first = costs.fixed(account.rule, opened["epsilon"], opened["delta"], opened["delta_limit"])
-    told = costs.fixed(account.rule, account.epsilon, account.delta, account.delta_limit, first.order)
+    expected = costs.fixed(account.rule, account.epsilon, account.delta, account.delta_limit, first.order)
     kept = costs.Terms(account.order, account.cost_limit, account.delta_limit)
-    if told.order != kept.order or told.delta_limit != kept.delta_limit or not _close(told.cost_limit, kept.cost_limit):
-        _bad(where, told, kept)
+    if (
+        expected.order != kept.order
+        or expected.delta_limit != kept.delta_limit
+        or not _close(expected.cost_limit, kept.cost_limit)
+    ):
+        _bad(where, expected, kept)
 
 
 def _check_plan(plan: Plan, account: Account, releases: Sequence[Release]) -> None:
     where = f"plan {plan.name} of account {account.name}"
+    if plan.mechanisms and len(plan.mechanisms) != len(plan.events):
+        _bad(where, "a mechanism beside every event, or none at all", f"{len(plan.mechanisms)} of them")
     epsilon = declared.whole_epsilon(plan)
     if abs(epsilon - plan.epsilon) > RELATIVE * (1 + epsilon):
         _bad(where, f"epsilon={epsilon}, from its events", plan.epsilon)
@@ -153,7 +164,7 @@ def _check_release(release: Release, account: Account, entries: Sequence[Entry],
     cost, delta = (0, 0) if plan else costs.reservation(account, release.epsilon, release.delta, release.own_delta)
     if not _close(cost, release.reserved_cost) or delta != release.reserved_delta:
         _bad(where, f"a reservation of {cost}, {delta}", f"{release.reserved_cost}, {release.reserved_delta}")
-    if plan is not None and not declared.covers(plan.events, costs.all_events(entries)):
+    if plan is not None and not declared.covers(plan.tagged, costs.tagged_events(entries)):
         _bad(where, f"events that plan {plan.name} declared", "others")
     if release.state in (RESERVED, VOIDED):
         if entries or release.charged_cost not in (None, 0):
@@ -184,12 +195,12 @@ def _check_balances(
     account: Account, own: Tally, blocks: dict[str, Tally], releases: Sequence[Release], plans: Sequence[Plan]
 ) -> None:
     declared_cost = Tally(cost_spent=sum(p.cost for p in plans), delta_spent=sum(p.cost_delta for p in plans))
-    told = {None: _sum([r for r in releases if not r.blocks]).plus(declared_cost)}
-    told |= {name: _sum([r for r in releases if name in r.blocks]) for name in blocks}
+    expected = {None: _sum([r for r in releases if not r.blocks]).plus(declared_cost)}
+    expected |= {name: _sum([r for r in releases if name in r.blocks]) for name in blocks}
     for name, kept in {None: own, **blocks}.items():
         where = f"the balance of account {account.name}" + (f", block {name}" if name else "")
-        if told[name] != kept:
-            _bad(where, told[name], kept)
+        if expected[name] != kept:
+            _bad(where, expected[name], kept)
         if min((kept if name is None else kept.plus(own)).left(account)) < 0:
             _bad(where, "at most its limit", "more")
 

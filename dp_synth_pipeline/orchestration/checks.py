@@ -15,9 +15,9 @@ from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.blocks import part
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.tabular import rules
-from dp_synth_pipeline.validation.asked import Asked
+from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import CheckResult, grouped
-from dp_synth_pipeline.validation.own import read_suite
+from dp_synth_pipeline.validation.user_suite import read_suite
 
 
 def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
@@ -57,12 +57,12 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
     return _checks
 
 
-def asked(settings: TableSettings, known: list[str] | None) -> Asked:
+def asked(settings: TableSettings, known: list[str] | None) -> CheckPlan:
     """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
     wanted = settings.validation
     rules.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
     own = read_suite(wanted.suite) if wanted.suite is not None else []
-    return Asked(known, wanted.parsed_rules, own, wanted.severity)
+    return CheckPlan(known, wanted.parsed_rules, own, wanted.severity)
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:

@@ -1,6 +1,6 @@
-"""The cost of events: their Renyi curve at an order, and their tightest epsilon by privacy loss distributions.
+"""The cost of events: their Rényi curve at an order, and their tightest epsilon by privacy loss distributions.
 
-All numbers are dp_accounting's. What is added here: the discrete Gaussian as a PLD, the exact Renyi curve of the
+All numbers are dp_accounting's. What is added here: the discrete Gaussian as a PLD, the exact Rényi curve of the
 geometric mechanism, and one rule for a release whose later parameters depend on its first, noisy row count.
 """
 
@@ -16,15 +16,8 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 from dp_accounting.rdp import rdp_privacy_accountant as rdp_lib
 
-from dp_synth_pipeline.privacy import replacement
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, check_relation
-from dp_synth_pipeline.privacy.events import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Event,
-    Gaussian,
-    SubsampledGaussian,
-)
+from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ORDERS, limit
 
 DISCRETISATION = 1e-4
@@ -35,30 +28,31 @@ LEAST_NOISE = 0.05
 
 
 def rdp(events: Event | Iterable[Event], order: float, relation: str = ADD_REMOVE) -> float:
-    """Return an upper bound of the Renyi divergence of `events`, composed, at `order` > 1.
+    """Return an upper bound of the Rényi divergence of `events`, composed, at `order` > 1.
 
-    Sound for adaptively chosen events, since Renyi divergences add up at a fixed order (Feldman & Zrnic 2021).
+    Sound for adaptively chosen events, since Rényi divergences add up at a fixed order (Feldman & Zrnic 2021).
 
     Example:
+        >>> from dp_synth_pipeline.privacy.events import Gaussian
         >>> rdp(Gaussian(2.0), 10), rdp(Gaussian(2.0), 10, "replace-one")
         (1.25, 5.0)
     """
     check_relation(relation)
     if relation == ADD_REMOVE:
         return math.fsum(_rdp_one(e, order) for e in _listed(events))
-    return math.fsum(replacement.rdp(e, order, _rdp_one) for e in _listed(events))
+    return math.fsum(e.rdp_when_replaced(order, _rdp_one) for e in _listed(events))
 
 
 def _rdp_one(event: Event, order: float) -> float:
-    if isinstance(event, DiscreteLaplace):
-        return pure_rdp(event.epsilon, order)
+    if event.pure_epsilon:
+        return pure_rdp(event.pure_epsilon, order)
     accountant = rdp_lib.RdpAccountant([order], NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(event.to_dp_event())
     return float(accountant.rdp[0])
 
 
 def pure_rdp(epsilon: float, order: float) -> float:
-    """Renyi divergence of randomized response, which dominates every pure epsilon-DP mechanism (Mironov 2017, Prop. 5)."""
+    """Rényi divergence of randomized response, which dominates every pure epsilon-DP mechanism (Mironov 2017, Prop. 5)."""
     log_p, log_q = -np.log1p(np.exp(-epsilon)), -np.log1p(np.exp(epsilon))
     return float(np.logaddexp(order * log_p + (1 - order) * log_q, order * log_q + (1 - order) * log_p)) / (order - 1)
 
@@ -71,12 +65,13 @@ def epsilon(events: Event | Iterable[Event], delta: float, relation: str = ADD_R
     Infinite if the thresholds alone need `delta`, or if a mechanism has next to no noise.
 
     Args:
-        relation: the neighbouring relation; under 'replace-one', DP-SGD is converted from its Renyi curve, since no
+        relation: the neighbouring relation; under 'replace-one', DP-SGD is converted from its Rényi curve, since no
             dominating pair of it is known.
         fixed: every parameter was bounded before the first event ran, as in a declared plan, so that the row counts
             are composed by PLD as well.
 
     Example:
+        >>> from dp_synth_pipeline.privacy.events import SubsampledGaussian
         >>> round(epsilon(SubsampledGaussian(1.0, 0.01, 1000), 1e-5), 2)
         1.83
     """
@@ -84,32 +79,32 @@ def epsilon(events: Event | Iterable[Event], delta: float, relation: str = ADD_R
     listed = _listed(events)
     if relation != ADD_REMOVE:
         return _replaced(listed, delta, relation, fixed)
-    left = delta - math.fsum(e.own_delta for e in listed)
-    if left <= 0 or any(_noise(e) < LEAST_NOISE for e in listed):
+    shared_delta = delta - own_delta(listed)
+    if shared_delta <= 0 or any(e.combined_noise_multiplier < LEAST_NOISE for e in listed):
         return math.inf
-    counts = [e for e in listed if isinstance(e, DiscreteLaplace)]
-    pld = pld_lib.identity(value_discretization_interval=DISCRETISATION)
+    counts = [e for e in listed if e.pure_epsilon]
+    whole = pld_lib.identity(value_discretization_interval=DISCRETISATION)
     for event in listed:
-        part = _pld(event)
-        if part is not None:
-            pld = pld.compose(part)
+        if not event.pure_epsilon and (loss := _pld(event)) is not None:
+            whole = whole.compose(loss)
     if not fixed:
-        return math.fsum(e.epsilon for e in counts) + float(pld.get_epsilon_for_delta(left))
+        return math.fsum(e.pure_epsilon for e in counts) + float(whole.get_epsilon_for_delta(shared_delta))
     for event, times in Counter(counts).items():
-        pld = pld.compose(_count_pld(event).self_compose(times))
-    return float(pld.get_epsilon_for_delta(left))
+        if (loss := _pld(event)) is not None:
+            whole = whole.compose(loss.self_compose(times))
+    return float(whole.get_epsilon_for_delta(shared_delta))
 
 
 def _replaced(listed: Sequence[Event], delta: float, relation: str, fixed: bool) -> float:
-    left = delta - own_delta(listed, relation)
-    if left <= 0 or any(_noise(e) < 2 * LEAST_NOISE for e in listed):
+    shared_delta = delta - own_delta(listed, relation)
+    if shared_delta <= 0 or any(e.combined_noise_multiplier < 2 * LEAST_NOISE for e in listed):
         return math.inf
-    if not any(isinstance(e, SubsampledGaussian) for e in listed):
-        return epsilon(replacement.as_add_remove(listed), left, fixed=fixed)
-    counts = [] if fixed else [e for e in listed if isinstance(e, DiscreteLaplace)]
+    if not any(e.in_steps for e in listed):
+        return epsilon([e.as_add_remove() for e in listed], delta, fixed=fixed)
+    counts = [] if fixed else [e for e in listed if e.pure_epsilon]
     rest = [e for e in listed if e not in counts]
-    pure = math.fsum(2 * e.epsilon for e in counts)
-    best = min(rdp(rest, a, relation) - limit(0.0, left, a) for a in ORDERS)
+    pure = math.fsum(2 * e.pure_epsilon for e in counts)
+    best = min(rdp(rest, a, relation) - limit(0.0, shared_delta, a) for a in ORDERS)
     return pure + max(0.0, best)
 
 
@@ -121,41 +116,13 @@ def own_delta(events: Event | Iterable[Event], relation: str = ADD_REMOVE) -> fl
         >>> own_delta(Threshold(1e-7)), own_delta(Threshold(1e-7), "replace-one")
         (1e-07, 2e-07)
     """
-    own = replacement.own_delta if relation != ADD_REMOVE else lambda e: e.own_delta
-    return math.fsum(own(e) for e in _listed(events))
-
-
-def _noise(event: Event) -> float:
-    if isinstance(event, DiscreteGaussian):
-        return event.scale / event.sensitivity / math.sqrt(event.count)
-    if isinstance(event, Gaussian):
-        return event.noise_multiplier / math.sqrt(event.count)
-    return event.noise_multiplier if isinstance(event, SubsampledGaussian) else math.inf
+    shown = 1 if relation == ADD_REMOVE else 2  # the unit that leaves and the one that comes may both show
+    return math.fsum(shown * e.own_delta for e in _listed(events))
 
 
 @lru_cache(maxsize=128)
 def _pld(event: Event) -> pld_lib.PrivacyLossDistribution | None:
-    if isinstance(event, DiscreteGaussian):
-        one = pld_lib.from_discrete_gaussian_mechanism(
-            event.scale, event.sensitivity, value_discretization_interval=DISCRETISATION, use_connect_dots=True
-        )
-        return one.self_compose(event.count)
-    if isinstance(event, Gaussian):
-        return pld_lib.from_gaussian_mechanism(
-            event.noise_multiplier / math.sqrt(event.count), value_discretization_interval=DISCRETISATION
-        )
-    if isinstance(event, SubsampledGaussian):
-        one = pld_lib.from_gaussian_mechanism(
-            event.noise_multiplier, sampling_prob=event.sample_rate, value_discretization_interval=DISCRETISATION
-        )
-        return one.self_compose(event.steps)
-    return None
-
-
-def _count_pld(event: DiscreteLaplace) -> pld_lib.PrivacyLossDistribution:
-    return pld_lib.from_discrete_laplace_mechanism(
-        1 / event.scale, event.sensitivity, value_discretization_interval=DISCRETISATION
-    )
+    return event.pld(DISCRETISATION)
 
 
 def _listed(events: Event | Iterable[Event]) -> Sequence[Event]:

@@ -139,12 +139,12 @@ def _noise(seen: Observed, claimed: float) -> Finding:
     # A mean of n products of two normals is all but normal with deviation 1 / sqrt(n), with tails a little heavier.
     repeats = seen.pairs > 0 and not abs(echo) <= 1.1 * norm.isf(share / 2) / math.sqrt(seen.pairs)
     fits = seen.draws > 0 and low <= claimed <= high
-    told = (
+    sentence = (
         f"Noise multiplier {measured:.4g}, known to {1 / math.sqrt(2 * max(seen.draws, 1)):.1%} from {seen.draws:,} "
         f"reserved draws, where {claimed:.4g} was charged"
     )
-    told += "; and noise repeats from step to step." if repeats else "."
-    return Finding(NAMES[0], fits and not repeats, claimed, measured, low, high, told)
+    sentence += "; and noise repeats from step to step." if repeats else "."
+    return Finding(NAMES[0], fits and not repeats, claimed, measured, low, high, sentence)
 
 
 def _sampling(seen: Observed, claimed: float) -> Finding:
@@ -155,12 +155,12 @@ def _sampling(seen: Observed, claimed: float) -> Finding:
     uneven = _uneven(seen, claimed, share)
     fits = trials > 0 and hits <= trials and low <= claimed * (1 + 1e-12) and claimed <= high * (1 + 1e-12)
     measured = hits / max(trials, 1)
-    told = (
+    sentence = (
         f"Sampling rate {measured:.4g}, between {low:.4g} and {high:.4g}, from {hits:,} draws of {seen.units:,} reserved "
         f"units in {seen.steps:,} steps, where {claimed:.4g} was charged"
     )
-    told += f"; and units are drawn {uneven}, which is not Poisson sampling." if uneven else "."
-    return Finding(NAMES[1], fits and not uneven, claimed, measured, low, high, told)
+    sentence += f"; and units are drawn {uneven}, which is not Poisson sampling." if uneven else "."
+    return Finding(NAMES[1], fits and not uneven, claimed, measured, low, high, sentence)
 
 
 def _uneven(seen: Observed, rate: float, share: float) -> str:
@@ -181,13 +181,13 @@ def _uneven(seen: Observed, rate: float, share: float) -> str:
 def _clipping(seen: Observed) -> Finding:
     bounded = seen.clipped <= 1 + ROUNDING
     alone = seen.entangled <= ROUNDING
-    told = f"No made-up example moved a clipped sum by more than {seen.clipped:.6g} clip norms"
+    sentence = f"No made-up example moved a clipped sum by more than {seen.clipped:.6g} clip norms"
     if seen.clipped == 0:
-        told = "No made-up example had a gradient to clip"
-    told += (
+        sentence = "No made-up example had a gradient to clip"
+    sentence += (
         "." if alone else ", but what an example adds depends on the others, so examples are not clipped one by one."
     )
-    return Finding(NAMES[2], bounded and alone, 1.0, seen.clipped, 0.0, 1 + ROUNDING, told)
+    return Finding(NAMES[2], bounded and alone, 1.0, seen.clipped, 0.0, 1 + ROUNDING, sentence)
 
 
 def _finite(value: Any) -> Any:

@@ -29,14 +29,12 @@ def least_noise(
     rdp_limit: float | None = None,
     relation: str = ADD_REMOVE,
 ) -> float:
-    """Return the least noise multiplier at which `plan(noise)` costs at most `budget`.
-
-    The cost at the value returned was computed and found to fit; it was not inferred from a neighbour.
+    """Return the least noise multiplier at which `plan(noise)` costs at most `budget`, as was computed for that value.
 
     Args:
         plan: the events performed at a given noise multiplier; their cost must fall as the noise grows.
         budget: the (epsilon, delta) that PLD accounting must not exceed.
-        order, rdp_limit: if given, the plan's Renyi divergence at `order` must not exceed `rdp_limit` either.
+        order, rdp_limit: if given, the plan's Rényi divergence at `order` must not exceed `rdp_limit` either.
         relation: the neighbouring relation under which both are computed.
 
     Raises:
@@ -55,17 +53,20 @@ def least_noise(
     while excess(high) > 0:
         low, high = high, high + math.log(2)
         if high > math.log(MOST):
-            raise InvalidInput(
-                f"no noise makes this plan fit epsilon={budget.epsilon:g} at delta={budget.delta:g}: what it "
-                f"must measure first costs too much. Raise epsilon (--epsilon), or leave less to measure: declare columns "
-                f"(--schema)."
-            )
+            raise _nothing_fits(budget)
     if excess(low) <= 0:
         return math.exp(low)
     root = float(brentq(excess, low, high, xtol=RELATIVE_TOLERANCE / 4))  # type: ignore[arg-type]
-    while excess(root) > 0:
+    while excess(root) > 0:  # never inferred from a neighbour
         root += RELATIVE_TOLERANCE / 4
     return math.exp(root)
+
+
+def _nothing_fits(budget: Budget) -> InvalidInput:
+    return InvalidInput(
+        f"no noise makes this plan fit epsilon={budget.epsilon:g} at delta={budget.delta:g}: what it must measure first "
+        f"costs too much. Raise epsilon (--epsilon), or leave less to measure: declare columns (--schema)."
+    )
 
 
 def most_steps(

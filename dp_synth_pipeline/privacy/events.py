@@ -1,20 +1,29 @@
 """Frozen, serialisable facts that an accountant needs: which mechanism ran, with which public parameters.
 
 An event holds no data and no cost. It wraps `dp_accounting.DpEvent`, which has no serial form of its own, and adds two
-events that library lacks: the discrete Gaussian, and thresholding, which costs only delta.
+events that library lacks: the discrete Gaussian, and thresholding, which costs only delta. All that accounting must ask
+of a kind of event is a method here, so that a new kind is one new class.
+
+To replace a privacy unit is to remove one and to add another, so what one unit can move is at most doubled: a
+sensitivity, a threshold's delta, a pure epsilon. Counts do better: what is taken from some cells and what is added to
+others have no negative inner product, so a histogram moves by at most sqrt(2) times its sensitivity.
+
+References:
+    Mironov 2017, "Rényi Differential Privacy", Corollary 4 (the weak triangle inequality).
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import dp_accounting as dpa
 from dp_accounting import dp_event
+from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
 from dp_synth_pipeline.errors import InvalidInput
 
@@ -24,6 +33,8 @@ class Event(ABC):
     """One mechanism that was, or will be, run on private data."""
 
     kind: ClassVar[str] = "event"
+    in_steps: ClassVar[bool] = False
+    """Whether it runs step by step on Poisson samples, so that it can be charged for the steps that ran."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form that `from_dict` reads back unchanged."""
@@ -37,6 +48,63 @@ class Event(ABC):
     def own_delta(self) -> float:
         """Delta spent by this mechanism itself, to be taken from the account's delta as a sum."""
         return 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Its epsilon at a delta of 0; 0.0 for a mechanism that has none."""
+        return 0.0
+
+    @property
+    def size(self) -> int:
+        """How many alike steps or releases it consists of."""
+        return 1
+
+    @property
+    @abstractmethod
+    def noise(self) -> float:
+        """How noisy it is, in a unit of its own kind: more protects better."""
+
+    @property
+    def combined_noise_multiplier(self) -> float:
+        """Noise multiplier of the one unsampled Gaussian mechanism that its releases amount to; infinite for none."""
+        return math.inf
+
+    @abstractmethod
+    def with_noise(self, noise: float) -> Event:
+        """Return this event with another `noise`; a threshold has none to change, and stays."""
+
+    def with_steps(self, steps: int) -> Event:
+        """Return this event with so many steps; what does not run in steps stays."""
+        return self
+
+    def repeated(self, times: int) -> tuple[Event, ...]:
+        """Return `times` repetitions of this event, in as few events as they can be written."""
+        return (self,) * times
+
+    def dominates(self, other: Event) -> bool:
+        """Say whether one step or release of `other` costs at most what one of this event does, under every accountant.
+
+        Example:
+            >>> Gaussian(2.0).dominates(Gaussian(2.5)), Gaussian(2.0).dominates(DiscreteGaussian(2.5))
+            (True, False)
+        """
+        return type(self) is type(other) and other.noise >= self.noise
+
+    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution | None:
+        """Return its privacy loss distribution on a grid of width `interval`; None if it has no loss but its own delta."""
+        return None
+
+    def as_add_remove(self) -> Event:
+        """Return an event that costs by adding or removing a unit at least what this costs by replacing one."""
+        return self.with_noise(self.noise / 2)
+
+    def rdp_when_replaced(self, order: float, add_remove: Callable[[Event, float], float]) -> float:
+        """Return an upper bound of its Rényi divergence at `order` > 1 when one unit is replaced.
+
+        Args:
+            add_remove: gives the Rényi divergence of an event at an order when a unit is added or removed.
+        """
+        return add_remove(self.as_add_remove(), order)
 
 
 def _whole(name: str, value: float) -> None:
@@ -62,12 +130,29 @@ class DiscreteLaplace(Event):
         _whole("sensitivity", self.sensitivity)
 
     @property
-    def epsilon(self) -> float:
-        """The pure epsilon of this event."""
+    def pure_epsilon(self) -> float:
         return self.sensitivity / self.scale
+
+    @property
+    def noise(self) -> float:
+        return self.scale
+
+    def with_noise(self, noise: float) -> Self:
+        return replace(self, scale=noise)
+
+    def dominates(self, other: Event) -> bool:
+        return isinstance(other, DiscreteLaplace) and super().dominates(other) and other.sensitivity == self.sensitivity
 
     def to_dp_event(self) -> dpa.DpEvent:
         return dp_event.DiscreteLaplaceDpEvent(noise_parameter=1.0 / self.scale, sensitivity=self.sensitivity)
+
+    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+        return pld_lib.from_discrete_laplace_mechanism(
+            1 / self.scale, self.sensitivity, value_discretization_interval=interval
+        )
+
+    def as_add_remove(self) -> Self:
+        return replace(self, sensitivity=2 * self.sensitivity)
 
 
 @dataclass(frozen=True)
@@ -84,9 +169,41 @@ class DiscreteGaussian(Event):
         _whole("sensitivity", self.sensitivity)
         _whole("count", self.count)
 
+    @property
+    def size(self) -> int:
+        return self.count
+
+    @property
+    def noise(self) -> float:
+        return self.scale
+
+    @property
+    def combined_noise_multiplier(self) -> float:
+        return self.scale / self.sensitivity / math.sqrt(self.count)
+
+    def with_noise(self, noise: float) -> Self:
+        return replace(self, scale=noise)
+
+    def repeated(self, times: int) -> tuple[Event, ...]:
+        return (replace(self, count=self.count * times),)
+
+    def dominates(self, other: Event) -> bool:
+        return (
+            isinstance(other, DiscreteGaussian) and super().dominates(other) and other.sensitivity == self.sensitivity
+        )
+
     def to_dp_event(self) -> dpa.DpEvent:
         # The discrete Gaussian satisfies the RDP curve of the continuous one (Canonne, Kamath & Steinke 2020, Thm 4).
         return dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(self.scale / self.sensitivity), self.count)
+
+    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+        one = pld_lib.from_discrete_gaussian_mechanism(
+            self.scale, self.sensitivity, value_discretization_interval=interval, use_connect_dots=True
+        )
+        return one.self_compose(self.count)
+
+    def as_add_remove(self) -> Self:
+        return replace(self, count=2 * self.count)  # cells that lose and cells that gain, as two releases
 
 
 @dataclass(frozen=True)
@@ -104,8 +221,29 @@ class Gaussian(Event):
         _positive("noise_multiplier", self.noise_multiplier)
         _whole("count", self.count)
 
+    @property
+    def size(self) -> int:
+        return self.count
+
+    @property
+    def noise(self) -> float:
+        return self.noise_multiplier
+
+    @property
+    def combined_noise_multiplier(self) -> float:
+        return self.noise_multiplier / math.sqrt(self.count)
+
+    def with_noise(self, noise: float) -> Self:
+        return replace(self, noise_multiplier=noise)
+
+    def repeated(self, times: int) -> tuple[Event, ...]:
+        return (replace(self, count=self.count * times),)
+
     def to_dp_event(self) -> dpa.DpEvent:
         return dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(self.noise_multiplier), self.count)
+
+    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+        return pld_lib.from_gaussian_mechanism(self.combined_noise_multiplier, value_discretization_interval=interval)
 
 
 @dataclass(frozen=True)
@@ -116,6 +254,7 @@ class SubsampledGaussian(Event):
     sample_rate: float
     steps: int
     kind: ClassVar[str] = "subsampled_gaussian"
+    in_steps: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _positive("noise_multiplier", self.noise_multiplier)
@@ -123,9 +262,49 @@ class SubsampledGaussian(Event):
             raise InvalidInput(f"sample_rate must lie in (0, 1], got {self.sample_rate}.")
         _whole("steps", self.steps)
 
+    @property
+    def size(self) -> int:
+        return self.steps
+
+    @property
+    def noise(self) -> float:
+        return self.noise_multiplier
+
+    @property
+    def combined_noise_multiplier(self) -> float:
+        return self.noise_multiplier
+
+    def with_noise(self, noise: float) -> Self:
+        return replace(self, noise_multiplier=noise)
+
+    def with_steps(self, steps: int) -> Self:
+        return replace(self, steps=steps)
+
+    def repeated(self, times: int) -> tuple[Event, ...]:
+        return (self.with_steps(self.steps * times),)
+
+    def dominates(self, other: Event) -> bool:
+        return (
+            isinstance(other, SubsampledGaussian) and super().dominates(other) and other.sample_rate <= self.sample_rate
+        )
+
     def to_dp_event(self) -> dpa.DpEvent:
         one = dpa.PoissonSampledDpEvent(self.sample_rate, dpa.GaussianDpEvent(self.noise_multiplier))
         return dpa.SelfComposedDpEvent(one, self.steps)
+
+    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+        one = pld_lib.from_gaussian_mechanism(
+            self.noise_multiplier, sampling_prob=self.sample_rate, value_discretization_interval=interval
+        )
+        return one.self_compose(self.steps)
+
+    def rdp_when_replaced(self, order: float, add_remove: Callable[[Event, float], float]) -> float:
+        # With both units in every sample the clipped sum moves by twice the clip; sampling only mixes that with nothing.
+        full = add_remove(Gaussian(self.noise_multiplier / 2, self.steps), order)
+        if self.sample_rate == 1:
+            return full
+        there, back = add_remove(self, 2 * order), add_remove(self, 2 * order - 1)
+        return min(full, (order - 0.5) / (order - 1) * there + back)
 
 
 @dataclass(frozen=True)
@@ -143,12 +322,25 @@ class Threshold(Event):
         if not 0 < self.delta < 1:
             raise InvalidInput(f"a threshold's delta must lie in (0, 1), got {self.delta}.")
 
-    def to_dp_event(self) -> dpa.DpEvent:
-        return dpa.NoOpDpEvent()
-
     @property
     def own_delta(self) -> float:
         return self.delta
+
+    @property
+    def noise(self) -> float:
+        return -self.delta
+
+    def with_noise(self, noise: float) -> Self:
+        return self
+
+    def to_dp_event(self) -> dpa.DpEvent:
+        return dpa.NoOpDpEvent()
+
+    def as_add_remove(self) -> Self:
+        return replace(self, delta=2 * self.delta)  # the unit that leaves and the one that comes may both show
+
+    def rdp_when_replaced(self, order: float, add_remove: Callable[[Event, float], float]) -> float:
+        return 0.0
 
 
 def repeated(events: Iterable[Event], times: int) -> tuple[Event, ...]:
@@ -159,15 +351,7 @@ def repeated(events: Iterable[Event], times: int) -> tuple[Event, ...]:
         (Gaussian(noise_multiplier=2.0, count=2), SubsampledGaussian(noise_multiplier=1.0, sample_rate=0.1, steps=20))
     """
     _whole("times", times)
-    whole: list[Event] = []
-    for event in events:
-        if isinstance(event, SubsampledGaussian):
-            whole.append(replace(event, steps=event.steps * times))
-        elif isinstance(event, (Gaussian, DiscreteGaussian)):
-            whole.append(replace(event, count=event.count * times))
-        else:
-            whole.extend([event] * times)
-    return tuple(whole)
+    return tuple(again for event in events for again in event.repeated(times))
 
 
 _KINDS = {c.kind: c for c in (DiscreteLaplace, DiscreteGaussian, Gaussian, SubsampledGaussian, Threshold)}

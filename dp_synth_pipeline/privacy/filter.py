@@ -1,11 +1,11 @@
-"""The admission rule: a Renyi filter at one fixed order, kept in integers that only ever over-report.
+"""The admission rule: a Rényi filter at one fixed order, kept in integers that only ever over-report.
 
-Rule F. Fix an order when the account is opened. Admit a run with Renyi cost r iff spent + r <= limit, where
+Fix an order when the account is opened. Admit a run with Rényi cost r iff spent + r <= limit, where
 `limit = epsilon - (log(1/delta) + (a-1) log(1-1/a) - log a) / (a-1)`. Admitting while `get_epsilon(delta)` at the best
 order of the moment stays under epsilon is *not* sound when runs are chosen after seeing earlier outputs.
 
 References:
-    Feldman & Zrnic 2021, "Individual Privacy Accounting via a Renyi Filter", Theorem 4.3 (the filter).
+    Feldman & Zrnic 2021, "Individual Privacy Accounting via a Rényi Filter", Theorem 4.3 (the filter).
     Canonne, Kamath & Steinke 2020, Proposition 12 (the conversion).
 """
 
@@ -21,7 +21,7 @@ ORDERS = (
 """The orders an account may be opened at; pinned here, not taken from a library's defaults."""
 
 NANO = 10**9
-"""Costs (Renyi divergence, or epsilon) are stored as integers of one billionth."""
+"""Costs (Rényi divergence, or epsilon) are stored as integers of one billionth."""
 
 ATTO = 10**18
 """Deltas are stored as integers of 1e-18."""
@@ -31,7 +31,7 @@ MOST_UNITS = 2**63 - 1
 
 
 def limit(epsilon: float, delta: float, order: float) -> float:
-    """Return the Renyi divergence at `order` whose conversion to (epsilon, delta)-DP is exact; may be negative.
+    """Return the Rényi divergence at `order` whose conversion to (epsilon, delta)-DP is exact; may be negative.
 
     Example:
         >>> [round(limit(e, 1e-5, a), 3) for e, a in ((3, 10), (6, 5), (10, 3.5))]
@@ -53,7 +53,7 @@ def best_order(epsilon: float, delta: float) -> float:
     wanted = 1 + math.sqrt(log_delta) / root
     order = min(ORDERS, key=lambda a: abs(a - wanted))
     if limit(epsilon, delta, order) <= 0:
-        raise InvalidInput(f"no pinned Renyi order leaves a budget at epsilon={epsilon}, delta={delta}; raise epsilon.")
+        raise InvalidInput(f"no pinned Rényi order leaves a budget at epsilon={epsilon}, delta={delta}; raise epsilon.")
     return order
 
 

@@ -92,15 +92,15 @@ def bound(scores: np.ndarray, included: np.ndarray, delta: float, confidence: fl
     """
     order = np.argsort(scores, kind="stable")
     each = 1 - (1 - confidence) / len(SHARES)
-    found = []
+    bounds = []
     middle = int((scores <= _middle(scores)).sum())
     for share in SHARES:
         out, last = (middle, middle) if share == 1 else (n := max(1, int(share * len(scores) / 2)), len(scores) - n)
         correct = int(included[order[last:]].sum() + (~included[order[:out]]).sum())
         guesses = out + len(scores) - last
         proved = one_run_epsilon(len(scores), guesses, correct, delta, each)
-        found.append(Bound(proved, delta, confidence, len(scores), guesses, correct))
-    return max(found, key=lambda b: b.epsilon)
+        bounds.append(Bound(proved, delta, confidence, len(scores), guesses, correct))
+    return max(bounds, key=lambda b: b.epsilon)
 
 
 def _middle(scores: np.ndarray) -> float:

@@ -91,7 +91,7 @@ class CardFacts:
         table_sha256: SHA-256 of the synthetic Parquet file as published: synthetic rows only, so it may be shown.
         seal: the ledger's keyed fingerprint of everything else on the card; only a ledger with that key can make it.
         limits: what else a reader should know, a sentence each.
-        accuracy: charged figures of `validation.charged.Headline`, as `accuracy_one` and so on; empty if not asked for.
+        accuracy: charged figures of `validation.dp_metrics.Headline`, as `accuracy_one` and so on; empty if not asked for.
         audit: one dict a finding of `privacy.audit.Audit` on the training behind this release, as in its audit.json:
             `name`, `passed`, `claimed`, `measured`, `low`, `high`, `told`; empty if no noisy step was taken.
     """

@@ -10,13 +10,13 @@ from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.validation.asked import Asked
+from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import CheckResult
 from dp_synth_pipeline.validation.expectations import suite_json
 from dp_synth_pipeline.validation.run import validate
 
 
-def write(state: RunState, plan: Asked, folder: Path) -> list[CheckResult]:
+def write(state: RunState, plan: CheckPlan, folder: Path) -> list[CheckResult]:
     """Return the result of each check, and write all of them, so that the files never tell half."""
     profile = TableProfile.from_json(state.path("profile").read_text(encoding="utf-8"))
     suite = plan.suite(state.table_schema(), profile, state.facts.asked_rows or 0)

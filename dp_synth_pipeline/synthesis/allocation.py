@@ -40,7 +40,7 @@ from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import profile_plan
 from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.validation.charged import ChargedPlan
+from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 COUNT_SHARE = 0.02
 """Part of epsilon that the row count takes; at epsilon 1 its noise has a standard deviation of 71 units."""

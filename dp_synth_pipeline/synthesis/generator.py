@@ -13,11 +13,12 @@ from dp_synth_pipeline.model.plan import capacity
 from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.release import Release, Stage
-from dp_synth_pipeline.synthesis.run_state import Ran, dump_ran, load_ran
+from dp_synth_pipeline.synthesis.run_state import dump_ran, load_ran
 from dp_synth_pipeline.tabular import nulls, source
 from dp_synth_pipeline.tabular.codec import TableCodec
 
@@ -103,7 +104,7 @@ def _learn(release: Release, folder: Path, kept: Path) -> Audit | None:
         generator_files.keep_failed(training.audit, release.folder, release.id)
         return training.audit
     metrics = Accuracy(codec, profile.rows, generator).run(release, charged) if charged else {}
-    ran: list[Ran] = [*release.state.ran, *training.ran]
+    ran: list[TaggedEvent] = [*release.state.ran, *training.ran]
     about = {
         "release": release.id,
         "schema": release.state.schema,

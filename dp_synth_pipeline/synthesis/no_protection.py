@@ -21,10 +21,10 @@ from dp_synth_pipeline.model.pairs import paired
 from dp_synth_pipeline.model.plan import MOST_MEASURED, LooksPlan, MarginalsPlan, TrainingPlan, plan_training
 from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis.allocation import Allocation
 from dp_synth_pipeline.synthesis.blocks import Part
 from dp_synth_pipeline.synthesis.protection import LedgerProtection, Protection, Record, Unprotected
-from dp_synth_pipeline.synthesis.run_state import Ran
 from dp_synth_pipeline.synthesis.settings import SUFFIX, ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import sink
@@ -113,7 +113,7 @@ class NoProtection(Protection):
         self.record(release_id)
 
     def settle(
-        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[Ran] | None = None
+        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[TaggedEvent] | None = None
     ) -> Unprotected:
         return self._keep(replace(self.record(release_id), state="settled", ended_at=journal.now()))
 

@@ -14,10 +14,10 @@ from typing import Any
 from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import Allocation, BudgetRequest, Calibrated, Declared
 from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
-from dp_synth_pipeline.synthesis.run_state import Ran
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 
 OPEN = ("reserved", "started")
@@ -103,7 +103,9 @@ class Protection(ABC):
         """Make it durable that a mechanism runs, before it touches rows; return its entry, if anybody pays."""
 
     @abstractmethod
-    def settle(self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[Ran] | None = None) -> Record:
+    def settle(
+        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[TaggedEvent] | None = None
+    ) -> Record:
         """Put on record that what was learnt is released: charge what ran, and give back the rest.
 
         Args:
@@ -184,18 +186,19 @@ class LedgerProtection(Protection):
         """Return the declared plan of which a release is a use; None if it is none."""
         if release.plan is None:
             return None
-        return next(ReleasePlan.of(p.events) for p in self.ledger.plans(release.account) if p.id == release.plan)
+        return next(
+            ReleasePlan.of(p.events, p.mechanisms) for p in self.ledger.plans(release.account) if p.id == release.plan
+        )
 
     def charge(self, release_id: str, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
         return self.ledger.start(release_id, mechanism, events, key=key) if events else None
 
     def settle(
-        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[Ran] | None = None
+        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[TaggedEvent] | None = None
     ) -> LedgerRelease:
         # A purge forgets the digest; the source is on record since it was read.
         fingerprint = self.fingerprint(digest) if digest else None
-        events = None if ran is None else [r.event for r in ran]
-        return self.ledger.settle(release_id, delta=delta, fingerprint=fingerprint, ran=events)
+        return self.ledger.settle(release_id, delta=delta, fingerprint=fingerprint, ran=ran)
 
     def void(self, release_id: str, why: str) -> None:
         self.ledger.void(release_id, why)

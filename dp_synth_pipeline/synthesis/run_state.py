@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.privacy.events import Event, from_dict
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 _SCHEMA: TypeAdapter[TableSchema] = TypeAdapter(TableSchema)
@@ -60,14 +61,6 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """One privacy event that ran, and the mechanism that it belongs to; empty if an older version kept it."""
-
-    mechanism: str
-    event: Event
-
-
-@dataclass(frozen=True)
 class RunState:
     """One release on its way through the stages.
 
@@ -89,7 +82,7 @@ class RunState:
     facts: Facts = field(default_factory=Facts)
     partitions: tuple[str, ...] = ()
     terms: dict[str, Any] | None = None
-    ran: tuple[Ran, ...] = ()
+    ran: tuple[TaggedEvent, ...] = ()
 
     def path(self, name: str) -> Path:
         """Return the path of a file that an earlier stage wrote.
@@ -113,7 +106,7 @@ class RunState:
 
     def having_run(self, mechanism: str, events: Iterable[Event]) -> RunState:
         """Return the state after a mechanism with these events ran."""
-        return replace(self, ran=(*self.ran, *(Ran(mechanism, event) for event in events)))
+        return replace(self, ran=(*self.ran, *(TaggedEvent(mechanism, event) for event in events)))
 
     def table_schema(self) -> TableSchema:
         """Read the schema back."""
@@ -143,15 +136,16 @@ class RunState:
         )
 
 
-def dump_ran(ran: Iterable[Ran]) -> list[dict[str, Any]]:
+def dump_ran(ran: Iterable[TaggedEvent]) -> list[dict[str, Any]]:
     """Return what ran, JSON-ready; the mechanism stands beside the event, never in it."""
     return [{"mechanism": r.mechanism, "event": r.event.to_dict()} for r in ran]
 
 
-def load_ran(ran: Iterable[Mapping[str, Any]]) -> tuple[Ran, ...]:
+def load_ran(ran: Iterable[Mapping[str, Any]]) -> tuple[TaggedEvent, ...]:
     """Read back what `dump_ran` wrote; an earlier version wrote bare events."""
     return tuple(
-        Ran(r["mechanism"], from_dict(r["event"])) if "event" in r else Ran("", from_dict(dict(r))) for r in ran
+        TaggedEvent(r["mechanism"], from_dict(r["event"])) if "event" in r else TaggedEvent("", from_dict(dict(r)))
+        for r in ran
     )
 
 

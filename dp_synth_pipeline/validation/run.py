@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,12 @@ from dp_synth_pipeline.tabular.kinds import is_length
 from dp_synth_pipeline.validation.checks import Check, CheckResult
 from dp_synth_pipeline.validation.custom import expectation_class
 from dp_synth_pipeline.validation.expectations import STORAGE_EXPECTATION
-from dp_synth_pipeline.validation.own import columns_of
+from dp_synth_pipeline.validation.user_suite import columns_of
 
 TEMPORAL_KWARGS = ("min_value", "max_value")
+
+Figures = Mapping[str, Any]
+"""What Great Expectations counted for one check."""
 
 
 def validate(
@@ -211,28 +214,17 @@ def _result(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> CheckR
 def _observed(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> dict[str, Any]:
     """Return the figures of one check; figures only, so that a cell cannot slip out."""
     if check.kind in ("rule", "own"):
-        return _asked_figures(check, raw, arrow)
+        return _declared_figures(check, raw, arrow)
     if check.column is not None and arrow.schema.names.count(check.column) != 1:
         twice = check.column in arrow.schema.names
         return {"problem": "the column occurs more than once" if twice else "the column is missing"}
     figures = (raw or {}).get("figures") or {}
     if not figures:
         return {"problem": f"could not be evaluated: {_exception_name(raw)}"}
-    if check.kind == "columns":
-        return _column_figures(list(check.kwargs.get("column_list", [])), arrow.schema.names)
-    if check.kind == "types":
-        return {"expected": check.kwargs.get("storage"), "found": str(arrow.schema.field(check.column).type)}
-    if check.kind == "row_count":
-        return {"expected": check.kwargs.get("value"), "found": arrow.num_rows}
-    column = arrow.column(check.column)
-    nulls = {"nulls": column.null_count, "null_rate": round(column.null_count / max(arrow.num_rows, 1), 6)}
-    if check.kind == "null_rate":
-        return {**_allowed_rates(check), **nulls}
-    counts = {"rows": arrow.num_rows, "unexpected": int(figures.get("unexpected_count", 0))}
-    return {**counts, **_allowed_values(check), **nulls}
+    return _FIGURES.get(check.kind, _value_figures)(check, figures, arrow)
 
 
-def _asked_figures(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> dict[str, Any]:
+def _declared_figures(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) -> dict[str, Any]:
     """Return the figures of a rule, or of a person's own expectation: counts, and a number where one was observed."""
     for name in columns_of(check):
         if arrow.schema.names.count(name) != 1:
@@ -241,30 +233,56 @@ def _asked_figures(check: Check, raw: dict[str, Any] | None, arrow: pa.Table) ->
     figures = (raw or {}).get("figures") or {}
     if not figures:
         return {"problem": f"could not be evaluated: {_exception_name(raw)}"}
-    seen = figures.get("observed_value")
-    told: dict[str, Any] = {"rows": arrow.num_rows}
+    value = figures.get("observed_value")
+    counts: dict[str, Any] = {"rows": arrow.num_rows}
     if "unexpected_count" in figures:
-        told["unexpected"] = int(figures["unexpected_count"] or 0)
-    elif isinstance(seen, (int, float)) and not isinstance(seen, bool):
-        told["observed"] = float(seen)
-    return told
+        counts["unexpected"] = int(figures["unexpected_count"] or 0)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        counts["observed"] = float(value)
+    return counts
 
 
-def _column_figures(expected: list[str], found: list[str]) -> dict[str, Any]:
+def _column_figures(check: Check, _: Figures, arrow: pa.Table) -> dict[str, Any]:
+    expected, present = list(check.kwargs.get("column_list", [])), arrow.schema.names
     return {
         "expected": len(expected),
-        "found": len(found),
-        "missing": [c for c in expected if c not in found],
-        "unexpected": [c for c in found if c not in expected],
-        "in_order": expected == found,
+        "found": len(present),
+        "missing": [c for c in expected if c not in present],
+        "unexpected": [c for c in present if c not in expected],
+        "in_order": expected == present,
     }
 
 
-def _allowed_rates(check: Check) -> dict[str, Any]:
-    if "min_value" not in check.kwargs:
-        return {"lowest_allowed": 0.0, "highest_allowed": 0.0}
-    low, high = 1 - check.kwargs["max_value"], 1 - check.kwargs["min_value"]
-    return {"lowest_allowed": round(low, 6), "highest_allowed": round(high, 6)}
+def _type_figures(check: Check, _: Figures, arrow: pa.Table) -> dict[str, Any]:
+    return {"expected": check.kwargs.get("storage"), "found": str(arrow.schema.field(check.column).type)}
+
+
+def _row_figures(check: Check, _: Figures, arrow: pa.Table) -> dict[str, Any]:
+    return {"expected": check.kwargs.get("value"), "found": arrow.num_rows}
+
+
+def _null_figures(check: Check, _: Figures, arrow: pa.Table) -> dict[str, Any]:
+    low, high = 1 - check.kwargs.get("max_value", 1.0), 1 - check.kwargs.get("min_value", 1.0)
+    return {"lowest_allowed": round(low, 6), "highest_allowed": round(high, 6), **_nulls(check, arrow)}
+
+
+def _value_figures(check: Check, figures: Figures, arrow: pa.Table) -> dict[str, Any]:
+    counts = {"rows": arrow.num_rows, "unexpected": int(figures.get("unexpected_count", 0))}
+    return {**counts, **_allowed_values(check), **_nulls(check, arrow)}
+
+
+_FIGURES: dict[str, Callable[[Check, Figures, pa.Table], dict[str, Any]]] = {
+    "columns": _column_figures,
+    "types": _type_figures,
+    "row_count": _row_figures,
+    "null_rate": _null_figures,
+}
+"""What is told of a check of each kind; of every other kind, how many values are not as they should be."""
+
+
+def _nulls(check: Check, arrow: pa.Table) -> dict[str, Any]:
+    nulls = arrow.column(check.column).null_count
+    return {"nulls": nulls, "null_rate": round(nulls / max(arrow.num_rows, 1), 6)}
 
 
 def _allowed_values(check: Check) -> dict[str, Any]:

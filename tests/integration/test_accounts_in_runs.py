@@ -10,8 +10,11 @@ def test_a_refresh_may_be_one_use_of_a_declared_plan_and_the_last_use_is_followe
     first = bench.refresh(epsilon=1.0, population=population)
     assert first.success
     (release,) = bench.ledger.releases("people")
-    events = [e for entry in bench.ledger.entries(release_id=release.id) for e in entry.events]
-    plan = bench.ledger.declare_plan("people", name="weekly", events=events, times=1, why="test", who="test")
+    ran = [one for entry in bench.ledger.entries(release_id=release.id) for one in entry.tagged]
+    events, mechanisms = [one.event for one in ran], [one.mechanism for one in ran]
+    plan = bench.ledger.declare_plan(
+        "people", name="weekly", events=events, mechanisms=mechanisms, times=1, why="test", who="test"
+    )
     done = bench.refresh(plan="weekly", population=population)
     assert done.success, failure(done).user_failure_data.description
     used = bench.ledger.releases("people")[-1]

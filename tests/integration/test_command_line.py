@@ -261,6 +261,10 @@ def test_a_person_opens_asks_forecasts_raises_and_plans(shell):
     step = "subsampled_gaussian:noise_multiplier=4,sample_rate=0.01,steps=100"
     assert "together epsilon" in shell("ledger", "plan", "t", "--times", 3, "--why", "x", "--event", step).text
     assert shell("ledger", "plan", "t", "--times", 3, "--why", "x", "--event", "nonsense").code == 2
+    tagged = ("--name", "tagged", "--times", 1, "--why", "x", "--event", f"{step},mechanism=training")
+    assert shell("ledger", "plan", "t", *tagged, "--event", step).code == 2, "a mechanism beside some events only"
+    assert shell("ledger", "plan", "t", *tagged).code == 0
+    assert '"mechanisms":["training"]' in "".join(shell("ledger", "export", "t").text.split())
     history = shell("ledger", "history", "t").text
     assert all(word in history for word in ("opened", "raised", "planned", journal.who()))
     assert shell("ledger", "open", "t", "--epsilon", 6).code == 2

@@ -20,7 +20,6 @@ from dp_synth_pipeline.synthesis.release_plan import ACCURACY
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.schema import build
-from dp_synth_pipeline.validation import charged
 from tests.integration.conftest import failure, lent
 
 FIGURES = {"accuracy_one", "accuracy_two"}
@@ -69,7 +68,7 @@ def test_charged_figures_are_in_the_ledger_in_metadata_and_on_the_card(done) -> 
     bench, result = done
     (release,) = bench.ledger.releases("people")
     entries = {e.mechanism: e for e in bench.ledger.entries(release_id=release.id)}
-    assert sum(e.epsilon for e in entries[ACCURACY].events) == pytest.approx(0.5)
+    assert sum(e.pure_epsilon for e in entries[ACCURACY].events) == pytest.approx(0.5)
     told = facts(result)["generator"]
     assert set(told) >= FIGURES
     assert 0.3 < told["accuracy_one"].value <= 1
@@ -91,7 +90,7 @@ def test_a_second_attempt_never_looks_again_for_one_charge(done) -> None:
     bench, _ = done
     (release,) = bench.ledger.releases("people")
     settings = bench.settings(validation={"report_epsilon": 0.5})
-    assert Calibrated(settings, release).accuracy(6) == charged.ChargedPlan(6, 1, 0.5)
+    assert Calibrated(settings, release).accuracy(6) == dp_metrics.ChargedPlan(6, 1, 0.5)
     store = Store(bench.store)
     again = Release(settings, LedgerProtection(settings, bench.ledger), store, RunState(release.id))
     codec = SimpleNamespace(cardinalities=[2] * 6)

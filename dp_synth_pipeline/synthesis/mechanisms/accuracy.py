@@ -17,8 +17,8 @@ from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import ACCURACY
 from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.validation import charged
-from dp_synth_pipeline.validation.charged import ChargedPlan
+from dp_synth_pipeline.validation import dp_metrics
+from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.generation import Generator
@@ -64,5 +64,5 @@ class Accuracy(Mechanism[ChargedPlan, dict[str, float]]):
         draws = generation.draw(self._generator, min(self._rows, DRAWS), forbidden=self._codec.forbidden)
         drawn = np.concatenate(list(draws))
         codes, _ = release.codes(self._codec)
-        metrics = charged.measure(codes, drawn, self._codec.cardinalities, plan, rows=self._rows)
+        metrics = dp_metrics.measure(codes, drawn, self._codec.cardinalities, plan, rows=self._rows)
         return {f"accuracy_{name}": round(value, 6) for name, value in asdict(metrics).items() if value is not None}

@@ -18,12 +18,12 @@ from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
+from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis import idempotency, progress
 from dp_synth_pipeline.synthesis.protection import OPEN
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import LOSS_QUERIES, TRAINING
 from dp_synth_pipeline.synthesis.retention import private
-from dp_synth_pipeline.synthesis.run_state import Ran
 from dp_synth_pipeline.tabular.codec import TableCodec
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Training(ABC):
     spec: GeneratorSpec
     population: int
     audit: Audit | None = field(default=None, init=False)
-    ran: list[Ran] = field(default_factory=list, init=False)
+    ran: list[TaggedEvent] = field(default_factory=list, init=False)
 
     @classmethod
     def of(cls, release: Release, codec: TableCodec, spec: GeneratorSpec, population: int) -> Training:
@@ -139,7 +139,7 @@ class PrivateTraining(Training):
         return self.release.protection.charge(self.release.id, mechanism, events, key)
 
     def _note(self, mechanism: str, events: Sequence[Event]) -> None:
-        self.ran += [Ran(mechanism, event) for event in events]
+        self.ran += [TaggedEvent(mechanism, event) for event in events]
 
     def _facts(self, plan: TrainingPlan, steps: int) -> dict[str, Any]:
         return {

@@ -51,7 +51,7 @@ def new_store(kind: str, folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def ledger(url: str) -> Ledger:
-    """A ledger with a Rule F account 'f' and a Rule P account 'p', epsilon 3 and delta 1e-5 each."""
+    """A ledger with an account 'f' under a Rényi filter and 'p' under declared plans, epsilon 3 and delta 1e-5 each."""
     opened = Ledger.open(url)
     opened.open_account("f", epsilon=3.0, delta=1e-5)
     opened.open_account("p", epsilon=3.0, delta=1e-5, rule="plan")

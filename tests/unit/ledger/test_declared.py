@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
-from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReleaseStateError
-from dp_synth_pipeline.ledger import Ledger, Plan, Release
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, LedgerCorrupted, ReleaseStateError
+from dp_synth_pipeline.ledger import Ledger, Plan, Release, export, tables
 from dp_synth_pipeline.ledger.declared import covers
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import (
@@ -185,3 +186,106 @@ def test_a_plan_that_nobody_declared_is_named_beside_those_that_were(ledger: Led
         ask(ledger, "p", "k", plan="daily")
     with pytest.raises(InvalidInput, match="epsilon and a delta"):
         ledger.reserve("f", key="k", table="t", run_id="r", code_version="v")
+
+
+TAGS = ["row count", "profile", "training", "profile"]
+
+
+@pytest.mark.parametrize(
+    ("ran", "fits"),
+    [
+        ([("row count", DECLARED[0]), ("profile", DECLARED[1]), ("training", TRAINING)], True),
+        ([("training, resumed at 60", SubsampledGaussian(6.0, 0.01, 40)), ("training", TRAINING.with_steps(60))], True),
+        ([("other training", TRAINING)], False),
+        ([("training", TRAINING), ("other training", TRAINING.with_steps(1))], False),
+        (DECLARED, True),
+    ],
+)
+def test_what_ran_under_a_mechanism_takes_only_from_what_was_declared_for_it(ran: list, fits: bool) -> None:
+    assert covers(zip(TAGS, DECLARED, strict=True), ran) is fits
+    if fits:
+        assert covers(DECLARED, ran)
+
+
+def test_two_trainings_of_one_plan_never_take_each_others_steps() -> None:
+    louder = SubsampledGaussian(9.0, 0.01, 100)
+    plan = [("table", TRAINING), ("text", louder)]
+    assert covers(plan, [("table", TRAINING), ("text", louder)])
+    assert covers([e for _, e in plan], [("table", louder), ("text", TRAINING)])
+    assert not covers(plan, [("table", louder), ("text", TRAINING)])
+    assert not covers(plan, [("table", TRAINING), ("table", louder)])
+
+
+def test_a_plan_keeps_the_mechanism_of_every_event(ledger: Ledger) -> None:
+    plan = declare(ledger, "p", mechanisms=TAGS)
+    assert plan.mechanisms == tuple(TAGS)
+    assert [t.mechanism for t in ledger.plans("p")[0].tagged] == TAGS
+    assert ledger.plans("p") == [plan]
+    assert export.statement(ledger)["accounts"][1]["plans"][0]["mechanisms"] == TAGS
+    ledger.verify()
+
+
+def test_a_use_of_a_tagged_plan_starts_only_what_was_declared_for_that_mechanism(ledger: Ledger) -> None:
+    declare(ledger, "p", mechanisms=TAGS)
+    release = use(ledger, "p", "1")
+    before = sealed(ledger)
+    for mechanism in ("profile", "other training"):
+        with pytest.raises(BudgetExceeded, match="accounted for other events"):
+            ledger.start(release.id, mechanism, [TRAINING])
+    assert sealed(ledger) == before
+    ledger.start(release.id, "training", [TRAINING])
+    ledger.start(release.id, "profile", [DECLARED[1], DECLARED[3]])
+    ledger.settle(release.id, ran=[("training", TRAINING), ("profile", DECLARED[1]), DECLARED[3]])
+    ledger.verify()
+
+
+def test_a_resumed_mechanism_of_a_tagged_plan_takes_from_the_same_events(ledger: Ledger) -> None:
+    declare(ledger, "p", mechanisms=TAGS)
+    release = use(ledger, "p", "1")
+    entry = ledger.start(release.id, "training", [TRAINING])
+    ledger.mark(entry.id, 70)
+    ledger.settle_at_mark(entry.id, **WORD)
+    rest = TRAINING.with_steps(30)
+    ledger.start(release.id, "training, resumed at 70", [rest])
+    ledger.settle(release.id, ran=[("training", TRAINING.with_steps(70)), ("training, resumed at 70", rest)])
+    ledger.verify()
+
+
+def test_what_ran_under_another_mechanism_than_it_was_charged_for_is_refused(ledger: Ledger) -> None:
+    release = ask(ledger, "f", "k")
+    ledger.start(release.id, "training", [Gaussian(60.0)])
+    before = sealed(ledger)
+    with pytest.raises(ReleaseStateError, match=r"not what was charged.*text: Gaussian"):
+        ledger.settle(release.id, ran=[("text", Gaussian(60.0))])
+    assert sealed(ledger) == before
+    assert ledger.settle(release.id, ran=[("training", Gaussian(60.0))]).state == "settled"
+
+
+@pytest.mark.parametrize(
+    "mechanisms",
+    [["training"], ["a", "b", "c", ""], ["a", "b", "c", "d, e"], ["a", "b", "c", 1], "abcd", ["x" * 101] * 4],
+)
+def test_mechanisms_are_plain_words_one_beside_each_event(ledger: Ledger, mechanisms: object) -> None:
+    before = sealed(ledger)
+    with pytest.raises(InvalidInput, match="mechanism"):
+        declare(ledger, "p", mechanisms=mechanisms)
+    assert sealed(ledger) == before
+
+
+def test_an_untagged_plan_is_written_as_it_was_before_there_were_tags(ledger: Ledger) -> None:
+    plan = declare(ledger, "p")
+    assert plan.mechanisms == ()
+    assert "mechanisms" not in plan.to_record()
+    assert "mechanisms" not in ledger.history("p")[-1].body
+    assert Plan.from_record(plan.to_record()) == plan
+
+
+@pytest.mark.parametrize(("mechanisms", "edited"), [((), '["a", "b", "c", "d"]'), (TAGS, "[]"), (TAGS, '["training"]')])
+def test_tags_that_were_edited_in_the_store_are_noticed(ledger: Ledger, mechanisms: list[str], edited: str) -> None:
+    declare(ledger, "p", mechanisms=mechanisms)
+    with ledger._store.locked() as conn:
+        conn.execute(sa.update(tables.plan).values(mechanisms=edited))
+    with pytest.raises(LedgerCorrupted, match="mechanisms"):
+        ledger.verify()
+    with pytest.raises(LedgerCorrupted, match="mechanisms"):
+        ask(ledger, "f", "k")

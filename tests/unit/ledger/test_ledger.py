@@ -198,7 +198,7 @@ def test_a_mechanism_that_was_not_reserved_never_starts(ledger: Ledger, account:
 def test_a_mechanism_within_its_epsilon_but_over_its_renyi_divergence_never_starts_under_rule_f(ledger: Ledger) -> None:
     flat = (DiscreteLaplace(1 / 0.45),)  # epsilon 0.45 of 0.5, and four times the divergence of a Gaussian of 0.5
     filtered, planned = ask(ledger, "f", "k"), ask(ledger, "p", "l")
-    with pytest.raises(BudgetExceeded, match="Renyi units"):
+    with pytest.raises(BudgetExceeded, match="Rényi units"):
         ledger.start(filtered.id, "count", flat)
     assert ledger.start(planned.id, "count", flat).state == "started"
 

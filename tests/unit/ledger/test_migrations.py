@@ -194,3 +194,65 @@ def test_an_upgrade_that_is_killed_before_its_checkpoint_is_in_place_is_ended_by
     assert in_processes(1, killed) == [-signal.SIGKILL]
     assert not (second.parent / "ledger.db.head").exists()
     assert ask(Ledger.open(str(second)), "f", "next", epsilon=0.1).state == "reserved"
+
+
+@pytest.fixture
+def third(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a ledger as version 3 wrote it, with a plan that names no mechanisms; this home never saw it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    kept = Path(__file__).parent / "version_3"
+    place = Store.open(url).place
+    with sqlite3.connect(":memory:" if place.path is None else place.path) as rows:
+        rows.executescript(kept.with_suffix(".sql").read_text())
+        if place.path is None:
+            fill(url, rows, kept)
+    rows.close()
+    if place.path is not None:
+        for suffix in (".key", ".head"):
+            shutil.copy(kept.with_suffix(suffix), place.beside(suffix))
+    return url
+
+
+def fill(url: str, rows: sqlite3.Connection, kept: Path) -> None:
+    """Write what a SQLite ledger of version 3 held into one of version 3 on a server."""
+    rows.row_factory = sqlite3.Row
+    with Store.open(url)._writer.begin() as conn:
+        migrations.upgrade(conn, 0, 3)
+        then = sa.MetaData()
+        then.reflect(conn)
+        for table in then.sorted_tables:
+            if found := [dict(r) for r in rows.execute(f"SELECT * FROM {table.name}")]:
+                conn.execute(sa.insert(table), found)
+        conn.execute(sa.update(then.tables["dp_store"]).values(key=kept.with_suffix(".key").read_text()))
+        head = {"id": 1, "text": kept.with_suffix(".head").read_text()}
+        conn.execute(sa.insert(then.tables["dp_checkpoint"]).values(head))
+
+
+def test_a_ledger_that_was_written_by_version_3_upgrades_verifies_and_goes_on(third: str) -> None:
+    ledger = Ledger.open(third)
+    head = ledger.head()
+    assert ledger.verify(since=head).releases == 7
+    assert [(p.name, p.mechanisms, p.used) for p in ledger.plans()] == [("weekly", (), 2)]
+    assert "mechanisms" not in "".join(row.body for row in ledger.history())
+    assert ask(ledger, "f", "next", epsilon=0.1).state == "reserved"
+    use = ledger.reserve("f", key="use", table="adult", run_id="r", code_version="v", plan="weekly")
+    ledger.start(use.id, "any mechanism", ledger.plans()[0].events)
+    assert ledger.settle(use.id, ran=ledger.plans()[0].events).charged_cost == 0
+    started = next(e for e in ledger.entries() if e.steps_started)
+    assert ledger.settle_at_mark(started.id, why="w", who="w").steps_paid == 4
+    ledger.declare_plan("f", name="tagged", events=SMALL, mechanisms=["marginals"], times=2, why="w", who="w")
+    assert Ledger.open(third).verify(since=head).releases == 9
+
+
+def test_several_processes_that_open_a_ledger_of_version_3_upgrade_it_once(third: str) -> None:
+    assert in_processes(4, lambda: Ledger.open(third).verify()) == [0] * 4
+    assert Ledger.open(third).plans()[0].mechanisms == ()
+
+
+def test_an_edited_ledger_of_version_3_is_not_upgraded(third: str) -> None:
+    with Store.open(third)._writer.begin() as conn:
+        conn.execute(sa.text("UPDATE dp_plan SET used = 0"))
+    with pytest.raises(LedgerCorrupted, match="another used"):
+        Ledger.open(third)
+    with Store.open(third).read() as conn:
+        assert "mechanisms" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_plan")}

@@ -26,10 +26,10 @@ def test_for_gaussian_noise_the_factor_is_the_root_of_the_number_of_releases():
 def test_a_whole_release_fits_at_the_factor_and_not_much_below_it(times):
     left = 3.7
     factor = advice.noise_factor(RELEASE, times, 5, left)
-    noisier = [advice._noisier(e, factor) for e in RELEASE]
+    noisier = [e.with_noise(e.noise * factor) for e in RELEASE]
     assert times * accountant.rdp(noisier, 5) <= left
     if factor > 1:
-        less = [advice._noisier(e, factor / 1.003) for e in RELEASE]
+        less = [e.with_noise(e.noise * factor / 1.003) for e in RELEASE]
         assert times * accountant.rdp(less, 5) > left
 
 

@@ -9,7 +9,7 @@ from dp_synth_pipeline.ledger import Ledger
 from tests.unit.ledger.stores import SMALL, ask
 
 
-@pytest.mark.parametrize(("account", "rule"), [("f", "Rule F"), ("p", "Rule P")])
+@pytest.mark.parametrize(("account", "rule"), [("f", "Rényi filter"), ("p", "declared plan")])
 def test_a_refusal_says_asked_left_rule_what_fits_and_that_nothing_was_touched(
     ledger: Ledger, account: str, rule: str
 ) -> None:

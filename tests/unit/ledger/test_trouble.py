@@ -101,16 +101,28 @@ def test_a_ledger_that_cannot_be_written_can_be_read_with_all_that_its_log_holds
     copy.chmod(0o755)
 
 
-def test_a_ledger_of_version_2_that_cannot_be_written_can_be_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "releases"), [("version_2", 5), ("version_3", 7)])
+def test_a_ledger_of_an_older_version_that_cannot_be_written_can_be_read(
+    tmp_path: Path, version: str, releases: int
+) -> None:
     old = tmp_path / "old"
     old.mkdir()
+    kept = Path(__file__).parent / version
     connection = sqlite3.connect(old / "ledger.db")
-    connection.executescript((Path(__file__).parent / "version_2.sql").read_text())
+    connection.executescript(kept.with_suffix(".sql").read_text())
     connection.execute("PRAGMA journal_mode=WAL")
     connection.close()
-    shutil.copy(Path(__file__).parent / "version_2.key", old / "ledger.db.key")
+    for suffix in (".key", ".head"):
+        if kept.with_suffix(suffix).exists():
+            shutil.copy(kept.with_suffix(suffix), old / f"ledger.db{suffix}")
     opened_to_nobody(old, 0o444, 0o555)
-    as_nobody(lambda: print(Ledger.open(str(old / "ledger.db")).verify().releases))
+
+    def look() -> None:
+        ledger = Ledger.open(str(old / "ledger.db"))
+        assert ledger.verify().releases == releases
+        assert all(plan.mechanisms == () for plan in ledger.plans())
+
+    as_nobody(look)
     old.chmod(0o755)
 
 

@@ -14,6 +14,7 @@ from dp_synth_pipeline.privacy.events import (
     SubsampledGaussian,
     Threshold,
     from_dict,
+    repeated,
 )
 
 ALL = (
@@ -69,3 +70,35 @@ def test_a_threshold_delta_outside_zero_to_one_is_refused(bad: float) -> None:
 
 def test_only_thresholds_have_a_delta_of_their_own() -> None:
     assert [e.own_delta for e in ALL] == [0, 0, 0, 0, 1e-7]
+
+
+def test_an_event_knows_how_many_steps_or_releases_it_consists_of() -> None:
+    assert [e.size for e in ALL] == [1, 24, 7, 640, 1]
+    assert [e.in_steps for e in ALL] == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize("event", ALL, ids=lambda e: e.kind)
+def test_a_repeated_event_is_as_large_as_its_repetitions_and_dominates_like_it(event: Event) -> None:
+    again = repeated([event], 3)
+    assert sum(e.size for e in again) == 3 * event.size
+    assert all(e.dominates(event) and event.dominates(e) for e in again)
+
+
+@pytest.mark.parametrize("event", ALL, ids=lambda e: e.kind)
+def test_an_event_dominates_noisier_ones_of_its_kind_and_nothing_else(event: Event) -> None:
+    louder = event.with_noise(event.noise * 1.5)
+    assert event.dominates(louder)
+    assert louder.dominates(event) is (louder == event)
+    assert not any(event.dominates(other) for other in ALL if other is not event)
+
+
+def test_more_sensitivity_or_a_larger_sample_is_not_dominated() -> None:
+    assert not DiscreteLaplace(40.0).dominates(DiscreteLaplace(80.0, 2))
+    assert not DiscreteGaussian(40.0).dominates(DiscreteGaussian(80.0, 2))
+    assert not SubsampledGaussian(2.0, 0.01, 5).dominates(SubsampledGaussian(3.0, 0.011, 5))
+    assert SubsampledGaussian(2.0, 0.01, 5).dominates(SubsampledGaussian(2.0, 0.009, 500))
+
+
+def test_only_what_runs_in_steps_takes_another_number_of_them() -> None:
+    assert [e.with_steps(9).size for e in ALL] == [1, 24, 7, 9, 1]
+    assert all(e.with_steps(9) is e for e in ALL if not e.in_steps)

@@ -1,4 +1,4 @@
-"""Rule F's order and limit, and what neither may be."""
+"""The Rényi filter's order and limit, and what neither may be."""
 
 from __future__ import annotations
 

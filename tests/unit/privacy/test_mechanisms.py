@@ -54,7 +54,7 @@ def test_the_noise_of_a_count_has_the_deviation_of_the_geometric_mechanism() -> 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.1, 1), (0.3, 1), (1.7, 3), (0.05, 4)])
 def test_a_count_costs_what_was_asked(epsilon: float, sensitivity: int) -> None:
     _, event = mechanisms.noisy_count(10, epsilon=epsilon, sensitivity=sensitivity)
-    assert event.epsilon == pytest.approx(epsilon, rel=1e-12)
+    assert event.pure_epsilon == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_several_histograms_keep_their_shapes_and_make_one_event_that_counts_them() -> None:

@@ -11,6 +11,16 @@ down_revision = None
 
 def upgrade() -> None:
     """Create the tables of version 1."""
+    _store_and_journal()
+    _accounts()
+    _releases()
+    _entries()
+    op.create_index("ix_dp_journal_account", "dp_journal", ["account"])
+    op.create_index("ix_dp_release_account", "dp_release", ["account"])
+    op.create_index("ix_dp_entry_account", "dp_entry", ["account"])
+
+
+def _store_and_journal() -> None:
     op.create_table(
         "dp_store",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -33,6 +43,9 @@ def upgrade() -> None:
         sa.Column("previous", sa.String(64), nullable=False),
         sa.Column("hash", sa.String(64), nullable=False, unique=True),
     )
+
+
+def _accounts() -> None:
     op.create_table(
         "dp_account",
         sa.Column("name", sa.String(200), primary_key=True),
@@ -53,6 +66,9 @@ def upgrade() -> None:
         sa.Column("delta_spent", sa.BigInteger, nullable=False),
         sa.Column("delta_held", sa.BigInteger, nullable=False),
     )
+
+
+def _releases() -> None:
     op.create_table(
         "dp_release",
         sa.Column("id", sa.String(32), primary_key=True),
@@ -79,6 +95,9 @@ def upgrade() -> None:
         sa.Column("started_at", sa.String(40)),
         sa.Column("ended_at", sa.String(40)),
     )
+
+
+def _entries() -> None:
     op.create_table(
         "dp_entry",
         sa.Column("id", sa.String(32), primary_key=True),
@@ -96,6 +115,3 @@ def upgrade() -> None:
         sa.Column("settled_at", sa.String(40)),
         sa.UniqueConstraint("release_id", "mechanism", name="dp_entry_once"),
     )
-    op.create_index("ix_dp_journal_account", "dp_journal", ["account"])
-    op.create_index("ix_dp_release_account", "dp_release", ["account"])
-    op.create_index("ix_dp_entry_account", "dp_entry", ["account"])

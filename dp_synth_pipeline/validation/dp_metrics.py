@@ -101,7 +101,7 @@ def measure(
         expected = [_scaled(_count(drawn, s, cardinalities), rows) for s in sets]
         # The exact sum is private: nothing but the mechanism below may see it.
         total = sum(int(np.abs(_count(codes, s, cardinalities) - e).sum()) for s, e in zip(sets, expected, strict=True))
-        noisy, _ = mechanisms.noisy_count(total, epsilon=event.epsilon, sensitivity=event.sensitivity)
+        noisy, _ = mechanisms.noisy_count(total, epsilon=event.pure_epsilon, sensitivity=event.sensitivity)
         whole = 2 * len(sets) * rows
         agreed = min(max(1 - noisy / whole, 0.0), 1.0)
         within = min(event.scale * math.log(1 / (1 - SURE)) / whole, 1.0)

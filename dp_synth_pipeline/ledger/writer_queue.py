@@ -20,7 +20,7 @@ except ImportError:  # no such locks on this system: SQLite's own waiting is all
 
 
 @contextmanager
-def taken(path: Path, seconds: float) -> Iterator[None]:
+def turn(path: Path, seconds: float) -> Iterator[None]:
     """Hold this process's turn at the ledger `path`, or go on without one after `seconds`."""
     if fcntl is None:
         yield

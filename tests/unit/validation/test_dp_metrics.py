@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
-from dp_synth_pipeline.validation import charged
-from dp_synth_pipeline.validation.charged import ChargedPlan, measure
+from dp_synth_pipeline.validation import dp_metrics
+from dp_synth_pipeline.validation.dp_metrics import ChargedPlan, measure
 
 CARDS = (3, 4, 2)
 
@@ -61,8 +61,8 @@ def test_no_unit_moves_a_sum_by_more_than_the_event_says(seen, max_rows: int, ro
 def test_the_events_cost_the_epsilon_asked_and_no_more() -> None:
     for columns in (1, 2, 15, 60):
         plan = ChargedPlan(columns, 4, 0.05)
-        assert sum(e.epsilon for e in plan.events) == pytest.approx(0.05)
-        assert len(plan.ways[-1]) <= charged.MOST_PAIRS
+        assert sum(e.pure_epsilon for e in plan.events) == pytest.approx(0.05)
+        assert len(plan.ways[-1]) <= dp_metrics.MOST_PAIRS
 
 
 def test_the_noise_is_what_the_event_says() -> None:
@@ -86,7 +86,7 @@ def test_the_mechanism_is_called_with_what_was_planned(monkeypatch) -> None:
     monkeypatch.setattr(mechanisms, "noisy_count", noisy)
     plan = ChargedPlan(3, 4, 0.1)
     measure(codes(100), codes(100), CARDS, plan, rows=100)
-    assert [(e.epsilon, e.sensitivity) for e in plan.events] == called
+    assert [(e.pure_epsilon, e.sensitivity) for e in plan.events] == called
 
 
 def test_a_released_number_of_rows_that_is_off_never_flatters(seen) -> None:
@@ -98,7 +98,7 @@ def test_a_released_number_of_rows_that_is_off_never_flatters(seen) -> None:
 
 def test_one_column_has_one_figure_at_the_whole_epsilon() -> None:
     plan = ChargedPlan(1, 1, 0.2)
-    assert [e.epsilon for e in plan.events] == [pytest.approx(0.2)]
+    assert [e.pure_epsilon for e in plan.events] == [pytest.approx(0.2)]
     assert measure(codes(100)[:, :1], codes(100)[:, :1], CARDS[:1], plan, rows=100).two is None
 
 

@@ -1,4 +1,4 @@
-"""What every part of the front door shares: the store, the key, and a consistent look at one release."""
+"""What questions and decisions share: an open store with its key, and a consistent look at one release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dp_synth_pipeline.ledger.entry import Entry, Release
 from dp_synth_pipeline.ledger.store import Store
 
 
-class Book:
+class OpenLedger:
     """An open store with its key."""
 
     def __init__(self, store: Store, key: bytes) -> None:

@@ -63,10 +63,10 @@ def _entries(path: Path) -> list[Any]:
             f"validation: suite {path} cannot be read ({type(error).__name__}); give the path of a JSON or YAML file."
         ) from None
     try:
-        found = json.loads(text) if path.suffix.lower() == ".json" else _yaml(text)
+        content = json.loads(text) if path.suffix.lower() == ".json" else _yaml(text)
     except ValueError as error:
         raise InvalidInput(f"validation: suite {path} is not valid {path.suffix or 'YAML'}: {error}.") from None
-    entries = found.get("expectations") if isinstance(found, Mapping) else None
+    entries = content.get("expectations") if isinstance(content, Mapping) else None
     if not isinstance(entries, list) or not entries:
         raise InvalidInput(f"validation: suite {path}: expected {FORM}, got no list of expectations.")
     return entries

@@ -11,12 +11,12 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.tabular.rules import parse
-from dp_synth_pipeline.validation.asked import Asked
+from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import Check, CheckResult, grouped
 from dp_synth_pipeline.validation.expectations import suite_json
-from dp_synth_pipeline.validation.own import columns_of, read_suite
 from dp_synth_pipeline.validation.rules import rule_checks, rule_names
 from dp_synth_pipeline.validation.run import validate
+from dp_synth_pipeline.validation.user_suite import columns_of, read_suite
 from tests.unit.validation.tables import ROWS, good, profile, schema, spoiled
 
 COLUMNS = schema().names
@@ -96,7 +96,7 @@ def test_a_rule_about_a_missing_column_fails_by_name() -> None:
 
 
 def test_severities_follow_the_last_pattern_and_groups_stand_for_their_members() -> None:
-    asked = Asked(COLUMNS, rules("age >= 18"), severity={"*": "warn", "nulls": "block", "rule_*": "block"})
+    asked = CheckPlan(COLUMNS, rules("age >= 18"), severity={"*": "warn", "nulls": "block", "rule_*": "block"})
     blocking = {n.name for n in asked.names() if n.blocking}
     assert blocking == {f"{c}__nulls" for c in COLUMNS} | {"rule_1__age_ge_18"}
     assert blocking == {c.name for c in asked.suite(schema(), profile(), ROWS) if c.blocking}
@@ -104,14 +104,14 @@ def test_severities_follow_the_last_pattern_and_groups_stand_for_their_members()
 
 def test_a_severity_of_no_check_is_refused_where_names_are_known() -> None:
     with pytest.raises(InvalidInput, match=r"severity 'age__domian'.*columns, row_count"):
-        Asked(COLUMNS, severity={"age__domian": "warn"})
+        CheckPlan(COLUMNS, severity={"age__domian": "warn"})
     with pytest.raises(InvalidInput, match="rows"):
-        Asked(None, severity={"rows": "warn"})
-    Asked(None, severity={"age__domain": "warn", "domains": "block"})
+        CheckPlan(None, severity={"rows": "warn"})
+    CheckPlan(None, severity={"age__domain": "warn", "domains": "block"})
 
 
 def test_a_warned_column_warns_in_its_group_too() -> None:
-    asked = Asked(None, severity={"sector__domain": "warn"})
+    asked = CheckPlan(None, severity={"sector__domain": "warn"})
     results = validate(spoiled("sector", "west"), asked.suite(schema(), profile(), ROWS))
     group = next(r for r in grouped(results) if r.name == "domains")
     assert (group.passed, group.blocking) == (False, False)
@@ -133,7 +133,7 @@ def test_a_persons_own_suite_runs_beside_ours_with_its_severities(tmp_path) -> N
         - {type: expect_column_values_to_match_regex, kwargs: {column: sector, regex: ^n}, meta: {check: northern}}
         """,
     )
-    asked = Asked(COLUMNS, own=read_suite(path))
+    asked = CheckPlan(COLUMNS, own=read_suite(path))
     results = {r.name: r for r in validate(good(), asked.suite(schema(), profile(), ROWS))}
     assert list(results) == [n.name for n in asked.names()]
     mean = results["own_1__column_mean_to_be_between_age"]
@@ -145,7 +145,7 @@ def test_a_persons_own_suite_runs_beside_ours_with_its_severities(tmp_path) -> N
 
 
 def test_our_own_suite_can_be_edited_and_handed_back(tmp_path) -> None:
-    ours = Asked(COLUMNS, rules()).suite(schema(), profile(), ROWS)
+    ours = CheckPlan(COLUMNS, rules()).suite(schema(), profile(), ROWS)
     own = read_suite(suite_file(tmp_path, suite_json(ours), "suite.json"))
     assert [(c.expectation, c.kwargs, c.blocking) for c in own] == [(c.expectation, c.kwargs, c.blocking) for c in ours]
     both = validate(good(), [*ours, *own])
@@ -184,7 +184,7 @@ def test_a_missing_suite_is_refused_by_path(tmp_path) -> None:
 
 def test_arguments_that_an_expectation_does_not_take_fail_it_alone() -> None:
     wrong = Check("own_1__odd", None, "own", True, "?", "expect_column_values_to_be_between", {"colunm": "age"})
-    asked = Asked(COLUMNS, own=[wrong])
+    asked = CheckPlan(COLUMNS, own=[wrong])
     failed = [r for r in validate(good(), asked.suite(schema(), profile(), ROWS)) if not r.passed]
     assert [r.name for r in failed] == ["own_1__odd"]
     assert failed[0].observed["problem"].startswith("could not be evaluated")
@@ -200,7 +200,7 @@ def test_data_docs_show_each_expectation_quote_no_cell_and_need_no_network(tmp_p
     odd = Check(
         "odd", None, "own", True, "?", "expect_column_values_to_be_between", {"column": "sector", "min_value": 3}
     )
-    suite = [*Asked(COLUMNS, rules()).suite(schema(), profile(), ROWS), odd]
+    suite = [*CheckPlan(COLUMNS, rules()).suite(schema(), profile(), ROWS), odd]
     validate(spoiled("sector", "a_telling_value"), suite, docs=data_docs.to(page))
     text = page.read_text()
     assert "Every row keeps the rule age" in text
@@ -217,7 +217,7 @@ def test_a_page_that_cannot_be_drawn_takes_no_check_down(tmp_path, monkeypatch) 
     monkeypatch.setattr(view.DefaultJinjaPageView, "render", lambda *_: 1 / 0)
     page = tmp_path / "index.html"
     assert all(
-        r.passed for r in validate(good(), Asked(COLUMNS).suite(schema(), profile(), ROWS), docs=data_docs.to(page))
+        r.passed for r in validate(good(), CheckPlan(COLUMNS).suite(schema(), profile(), ROWS), docs=data_docs.to(page))
     )
     assert "checks.json" in page.read_text()
 

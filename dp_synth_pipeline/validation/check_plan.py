@@ -20,8 +20,8 @@ BLOCK = "block"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a person asked to be checked.
+class CheckPlan:
+    """What is checked of one table, as a person asked for it.
 
     Attributes:
         columns: names of the published columns; None if they are not known ahead.
@@ -37,12 +37,12 @@ class Asked:
     severity: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = [n.name for n in self._names()]
+        names = [n.name for n in self._names()]
         for pattern in self.severity:
             hidden = self.columns is None and ("__" in pattern or "*" in pattern)  # it may be about a column
-            if not hidden and not any(fnmatchcase(n, pattern) for n in [*known, *GROUPS.values()]):
+            if not hidden and not any(fnmatchcase(n, pattern) for n in [*names, *GROUPS.values()]):
                 raise InvalidInput(
-                    f"validation: severity {pattern!r}: no check is called so; there are: {', '.join(known)}."
+                    f"validation: severity {pattern!r}: no check is called so; there are: {', '.join(names)}."
                 )
 
     def names(self) -> list[CheckName]:
@@ -61,8 +61,8 @@ class Asked:
         return [*check_names(self.columns), *rule_names(self.rules), *own]
 
     def _blocks(self, name: str, default: bool) -> bool:
-        said = [v for pattern, v in self.severity.items() if any(fnmatchcase(n, pattern) for n in _called(name))]
-        return said[-1] == BLOCK if said else default
+        severities = [v for pattern, v in self.severity.items() if any(fnmatchcase(n, pattern) for n in _called(name))]
+        return severities[-1] == BLOCK if severities else default
 
 
 def _called(name: str) -> list[str]:

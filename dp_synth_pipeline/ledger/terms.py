@@ -1,0 +1,132 @@
+"""What a ledger is asked for: the terms of an account, the terms of a plan, the budget of one release.
+
+Each is a value, and beside it a `TypedDict` of the same fields, so that a person gives them as plain keywords:
+`ledger.open_account("patients", epsilon=6, delta=1e-5)`. What is wrong with them is said in `request`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Required, TypedDict
+
+from dp_synth_pipeline.ledger.entry import FILTER, Rule
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.privacy.events import Event
+
+
+class AccountKeywords(TypedDict, total=False):
+    """The fields of `AccountTerms`, as keywords."""
+
+    epsilon: Required[float]
+    delta: Required[float]
+    unit: str
+    max_rows: int
+    rule: Rule
+    own_delta_share: float
+    why: str
+    relation: str
+    blocks: Iterable[str]
+    unit_in_one_block: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountTerms:
+    """What a person opens an account for.
+
+    Attributes:
+        epsilon, delta: the limit on everything that will ever be released from it.
+        unit, max_rows: whose presence is hidden: 'row', or a column, with at most `max_rows` rows to a value.
+        rule: 'filter' for any number of releases chosen as one goes, 'plan' for shares of (epsilon, delta).
+        own_delta_share: under 'filter', the part of delta set aside for mechanisms with a delta of their own.
+        why: the reason, for the record.
+        relation: 'add-remove' or 'replace-one': what it is that two neighbouring tables differ in.
+        blocks: disjoint parts of the table that releases may be charged to one by one.
+        unit_in_one_block: a person's word that no privacy unit has rows in two blocks; blocks are unsound without.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str = "row"
+    max_rows: int = 1
+    rule: Rule = FILTER
+    own_delta_share: float = 0.05
+    why: str = ""
+    relation: str = ADD_REMOVE
+    blocks: Iterable[str] = ()
+    unit_in_one_block: bool = False
+
+
+class PlanKeywords(TypedDict, total=False):
+    """The fields of `PlanTerms`, as keywords."""
+
+    name: Required[str]
+    events: Required[Sequence[Event]]
+    times: Required[int]
+    share: tuple[float, float] | None
+    mechanisms: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanTerms:
+    """What a person declares: one release, and how often it will run at most.
+
+    Attributes:
+        events: what one release may run at most, with its public parameters.
+        share: the (epsilon, delta) of the account that the plan takes. Without one the plan is the whole account under
+            rule 'plan', and enters by its Rényi divergence under rule 'filter'.
+        mechanisms: the mechanism of a release that each event belongs to, such as 'training'; or none at all. What runs
+            under a mechanism then takes only from the events that were declared for it.
+    """
+
+    name: str
+    events: Sequence[Event]
+    times: int
+    share: tuple[float, float] | None = None
+    mechanisms: Sequence[str] = ()
+
+
+class BudgetKeywords(TypedDict, total=False):
+    """The fields of `BudgetRequest`, as keywords."""
+
+    key: Required[str]
+    table: Required[str]
+    run_id: Required[str]
+    code_version: Required[str]
+    epsilon: float | None
+    delta: float | None
+    own_delta: float | None
+    unit: str
+    max_rows: int
+    plan: str | None
+    blocks: Iterable[str]
+    nominal: Sequence[Event] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetRequest:
+    """What one refresh of one table asks of its account.
+
+    Attributes:
+        key: names this request; a retry of the run needs a new key, and is a new charge.
+        epsilon, delta: what the release as a whole may cost; `delta` at most the account's. A use of a plan may
+            leave them away: then they are what the plan declared.
+        own_delta: the part of `delta` for mechanisms with a delta of their own.
+        unit, max_rows: what the pipeline protects; must be what the account protects.
+        plan: a declared plan of which this is one use.
+        blocks: the blocks whose rows are read, each of which is charged; without them, the account's own row is.
+        nominal: the mechanisms that are meant to run, so that a refusal can say which steps and noise would fit.
+    """
+
+    key: str
+    table: str
+    run_id: str
+    code_version: str
+    epsilon: float | None = None
+    delta: float | None = None
+    own_delta: float | None = None
+    unit: str = "row"
+    max_rows: int = 1
+    plan: str | None = None
+    blocks: Iterable[str] = ()
+    nominal: Sequence[Event] | None = None

@@ -20,6 +20,7 @@ from dp_synth_pipeline.synthesis.release_plan import ACCURACY
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.schema import build
+from dp_synth_pipeline.validation import dp_metrics
 from tests.integration.conftest import failure, lent
 
 FIGURES = {"accuracy_one", "accuracy_two"}

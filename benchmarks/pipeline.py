@@ -19,10 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from dp_synth_pipeline.model import generation, initialization, marginals, raking, training
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import capacity
-from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.autoregressive import generation, initialization
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.dpsgd import training
+from dp_synth_pipeline.model.marginals import measuring as marginals
+from dp_synth_pipeline.model.marginals import raking
+from dp_synth_pipeline.model.marginals.plan import capacity
 from dp_synth_pipeline.orchestration import planning
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import accountant, calibration

@@ -22,11 +22,11 @@ from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.optimization import Flat, few_threads, inner_optimizer, rekey
-from dp_synth_pipeline.model.plan import RATES
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.optimization import Flat, few_threads, inner_optimizer, rekey
+from dp_synth_pipeline.model.marginals.plan import RATES
 
 ADULT = (40, 7, 40, 15, 15, 6, 14, 6, 5, 2, 32, 26, 39, 11, 2)
 """Cardinalities like those of the Adult census."""

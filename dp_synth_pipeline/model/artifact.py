@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.marginals import Layout, Marginals
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.raking import Tilt
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.generation import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
+from dp_synth_pipeline.model.marginals.raking import Tilt
 
 FORMAT = 3
 

@@ -19,7 +19,7 @@ from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.validation import charged
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.generation import Generator
+    from dp_synth_pipeline.model.autoregressive.generation import Generator
     from dp_synth_pipeline.orchestration.config import TableSettings
 
 MECHANISM = "headline figures"
@@ -69,7 +69,7 @@ def measure(
         return {}
     import numpy as np
 
-    from dp_synth_pipeline.model import generation
+    from dp_synth_pipeline.model.autoregressive import generation
 
     drawn = np.concatenate(list(generation.draw(learnt, min(max(rows, 1), DRAWS), forbidden=codec.forbidden)))
     codes, _ = encoded(refresh.path("completed"), codec)

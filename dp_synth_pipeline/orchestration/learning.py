@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, Release
-from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, capacity, learning_rate
-from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.marginals.plan import LooksPlan, TrainingPlan, capacity, learning_rate
 from dp_synth_pipeline.orchestration import deliveries, headline, planning, progress
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, declared_events, started_events
@@ -33,8 +33,8 @@ from dp_synth_pipeline.validation.charged import ChargedPlan
 if TYPE_CHECKING:
     import numpy as np
 
-    from dp_synth_pipeline.model.generation import Generator
-    from dp_synth_pipeline.model.network import AutoregressiveNetwork
+    from dp_synth_pipeline.model.autoregressive.generation import Generator
+    from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 
 TRAINING, LOOKS = "training", "looks"
 
@@ -74,7 +74,9 @@ class Learner(ABC):
             folder: where the table's last released generator is, for `start: warm_start`.
             report: called with steps done and planned, and a note.
         """
-        from dp_synth_pipeline.model import artifact, generation, initialization, raking
+        from dp_synth_pipeline.model import artifact
+        from dp_synth_pipeline.model.autoregressive import generation, initialization
+        from dp_synth_pipeline.model.marginals import raking
 
         shares = self.codec.marginals()
         files = self.refresh.files or {}
@@ -208,7 +210,7 @@ class Learning(Learner):
         return network_of(folder, paid)
 
     def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        from dp_synth_pipeline.model import training
+        from dp_synth_pipeline.model.dpsgd import training
 
         done, plan, looks = self._plan()
         looking = None if looks is None else self.ledger.start(self.release.id, LOOKS, [looks.event])

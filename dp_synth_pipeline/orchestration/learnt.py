@@ -18,8 +18,8 @@ from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.tabular import sink
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.generation import Generator
-    from dp_synth_pipeline.model.spec import GeneratorSpec
+    from dp_synth_pipeline.model.autoregressive.generation import Generator
+    from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 
 FOLDER = "learnt"
 """In a release's restricted folder."""

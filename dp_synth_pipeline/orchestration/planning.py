@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Release
-from dp_synth_pipeline.model.plan import (
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.marginals.plan import (
     LooksPlan,
     MarginalsPlan,
     TrainingPlan,
@@ -30,7 +31,6 @@ from dp_synth_pipeline.model.plan import (
     plan_training,
     wanted_triples,
 )
-from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dp_synth_pipeline.model.plan import learning_rate
+from dp_synth_pipeline.model.marginals.plan import learning_rate
 from dp_synth_pipeline.orchestration import unprotected
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
 from dp_synth_pipeline.orchestration.learning import Learner, Report, network_of
 from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.network import AutoregressiveNetwork
+    from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 
 
 @dataclass
@@ -40,7 +40,7 @@ class PublicLearning(Learner):
         return network_of(folder, self.book.settled())
 
     def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        from dp_synth_pipeline.model import training
+        from dp_synth_pipeline.model.dpsgd import training
 
         release = self.book.release(self.refresh.release)
         plan = unprotected.training_plan(release, self.profile.population, self.spec)

@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field, field_validator, model_validator
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.spec import MAX_EPOCHS, GeneratorSpec, Purpose
+from dp_synth_pipeline.model.autoregressive.spec import MAX_EPOCHS, GeneratorSpec, Purpose
 from dp_synth_pipeline.tabular.rules.parse import Rule, parse
 
 

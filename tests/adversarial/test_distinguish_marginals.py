@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_synth_pipeline.model import marginals
-from dp_synth_pipeline.model.plan import SCORE_UNIT, MarginalsPlan, candidates, plan_marginals
+from dp_synth_pipeline.model.marginals import measuring as marginals
+from dp_synth_pipeline.model.marginals.plan import SCORE_UNIT, MarginalsPlan, candidates, plan_marginals
 from dp_synth_pipeline.privacy import mechanisms
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import no_noise

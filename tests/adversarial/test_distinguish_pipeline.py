@@ -19,9 +19,11 @@ import pyarrow as pa
 import pytest
 import torch
 
-from dp_synth_pipeline.model import generation, initialization, marginals, training
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive import generation, initialization
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import training
+from dp_synth_pipeline.model.marginals import measuring as marginals
 from dp_synth_pipeline.orchestration import planning
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian

@@ -14,13 +14,13 @@ import pytest
 import torch
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
-from dp_synth_pipeline.model import descent, training
-from dp_synth_pipeline.model.batches import UnitRows
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import TrainingPlan
-from dp_synth_pipeline.model.sampling import PoissonSampler
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import descent, training
+from dp_synth_pipeline.model.dpsgd.batches import UnitRows
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
+from dp_synth_pipeline.model.marginals.plan import TrainingPlan
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.adversarial.distinguish import Claim, Distinguished, check
 

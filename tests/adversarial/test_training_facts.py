@@ -12,13 +12,14 @@ import pytest
 import torch
 
 from dp_synth_pipeline.errors import InvalidInput, TrainingError
-from dp_synth_pipeline.model import artifact, descent, training
-from dp_synth_pipeline.model.batches import UnitRows
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.initialization import begin
-from dp_synth_pipeline.model.plan import TrainingPlan, plan_training
-from dp_synth_pipeline.model.sampling import PoissonSampler
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model import artifact
+from dp_synth_pipeline.model.autoregressive.generation import Generator
+from dp_synth_pipeline.model.autoregressive.initialization import begin
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import descent, training
+from dp_synth_pipeline.model.dpsgd.batches import UnitRows
+from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
+from dp_synth_pipeline.model.marginals.plan import TrainingPlan, plan_training
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 
 SPEC = GeneratorSpec(hidden=8, embedding=4)

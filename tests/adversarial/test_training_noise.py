@@ -11,10 +11,10 @@ import torch
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model import descent, training
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import TrainingPlan
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import descent, training
+from dp_synth_pipeline.model.marginals.plan import TrainingPlan
 
 CARDINALITIES = (40,) * 6
 SPEC = GeneratorSpec(optimizer="sgd", learning_rate=1.0, hidden=64, embedding=8, max_grad_norm=0.5)

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from dp_synth_pipeline.model import generation, mixture, raking, training
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.marginals import Layout, Marginals, all_pairs, count
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive import generation
+from dp_synth_pipeline.model.autoregressive.generation import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import training
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.marginals import mixture, raking
+from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
+from dp_synth_pipeline.model.marginals.plan import LooksPlan, TrainingPlan
 
 pytestmark = [
     pytest.mark.gpu,

@@ -13,9 +13,9 @@ from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGr
 from typer.testing import CliRunner
 
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.model import descent
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.sampling import PoissonSampler
+from dp_synth_pipeline.model.dpsgd import descent
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.orchestration import cli, restricted
 from dp_synth_pipeline.orchestration.cli import running
 from dp_synth_pipeline.orchestration.resources import StoreResource

@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 
 from dp_synth_pipeline.ledger import journal
-from dp_synth_pipeline.model import descent, generation, marginals
+from dp_synth_pipeline.model.autoregressive import generation
+from dp_synth_pipeline.model.dpsgd import descent
+from dp_synth_pipeline.model.marginals import measuring as marginals
 from dp_synth_pipeline.orchestration.cli import running
 from dp_synth_pipeline.orchestration.resources import LedgerResource
 from dp_synth_pipeline.tabular import measure

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model import mixture
+from dp_synth_pipeline.model.marginals import mixture
 from dp_synth_pipeline.orchestration import headline, planning
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.tabular.schema import build

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
-from dp_synth_pipeline.model import artifact, descent, one_run_attack
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model import artifact
+from dp_synth_pipeline.model.autoregressive.generation import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import descent, one_run_attack
 from dp_synth_pipeline.orchestration import cli
 from dp_synth_pipeline.orchestration.assets import one_run_audit
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.model import training
+from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.orchestration import inference, reuse, unprotected
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy import mechanisms
@@ -261,7 +261,7 @@ def test_every_method_runs_without_privacy(bench, method):
 
 
 def test_a_second_refresh_starts_warm_and_replaces_the_snapshot_of_the_first(bench, monkeypatch):
-    from dp_synth_pipeline.model import initialization
+    from dp_synth_pipeline.model.autoregressive import initialization
 
     seen, begin = [], initialization.begin
     monkeypatch.setattr(

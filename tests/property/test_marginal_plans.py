@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_synth_pipeline.model import marginals, plan
-from dp_synth_pipeline.model.marginals import Layout
-from dp_synth_pipeline.model.plan import plan_marginals, score_sensitivity
+from dp_synth_pipeline.model.marginals import measuring as marginals
+from dp_synth_pipeline.model.marginals import plan
+from dp_synth_pipeline.model.marginals.measuring import Layout
+from dp_synth_pipeline.model.marginals.plan import plan_marginals, score_sensitivity
 from dp_synth_pipeline.privacy import mechanisms
 
 CARDS = st.lists(st.integers(1, 60), min_size=2, max_size=8).map(tuple)

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 
 from dp_synth_pipeline.ledger import Ledger, Release
-from dp_synth_pipeline.model.spec import Method
+from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.orchestration import audits, headline, learnt, metadata, progress
 from dp_synth_pipeline.orchestration.assets.link import link
 from dp_synth_pipeline.orchestration.begun import Begun, begun

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from dp_synth_pipeline.ledger import Ledger, Release
-from dp_synth_pipeline.model.plan import MarginalsPlan
+from dp_synth_pipeline.model.marginals.plan import MarginalsPlan
 from dp_synth_pipeline.orchestration import headline, metadata, planning, progress, unprotected
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
 from dp_synth_pipeline.orchestration.assets.handles import declared_events, started_events
@@ -31,7 +31,7 @@ def marginals(settings: TableSettings) -> dg.AssetsDefinition:
     )
     def _marginals(context: dg.AssetExecutionContext, completed: dict, ledger: LedgerResource, store: StoreResource):
         from dp_synth_pipeline.model import artifact
-        from dp_synth_pipeline.model import marginals as noisy
+        from dp_synth_pipeline.model.marginals import measuring as noisy
 
         with reported("marginals"):
             here = begun(settings, completed, ledger, store)

@@ -33,7 +33,8 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
         after=("generator",),
     )
     def _synthetic(context: dg.AssetExecutionContext, generator: dict, ledger: LedgerResource, store: StoreResource):
-        from dp_synth_pipeline.model import artifact, generation
+        from dp_synth_pipeline.model import artifact
+        from dp_synth_pipeline.model.autoregressive import generation
 
         with reported("synthetic"):
             here = begun(settings, generator, ledger, store)

@@ -10,9 +10,9 @@ import torch
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model import artifact
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.generation import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 
 SPEC = GeneratorSpec(hidden=4, embedding=2, activation="relu")
 FACTS = {"release": "r-1", "event": {"kind": "subsampled_gaussian", "steps": 3}}

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from dp_synth_pipeline.model import initialization
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive import initialization
+from dp_synth_pipeline.model.autoregressive.generation import Generator
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration import learnt
 from dp_synth_pipeline.privacy.audit import NAMES, Audit, Finding
 from dp_synth_pipeline.tabular import sink

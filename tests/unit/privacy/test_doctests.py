@@ -16,7 +16,7 @@ MODULES = {
     "privacy.replacement": 1,
     "tabular.spelling": 1,
     "tabular.sql": 2,
-    "model.plan": 1,
+    "model.marginals.plan": 1,
 }
 """Modules with examples, and how many functions show at least one."""
 

@@ -89,7 +89,7 @@ def release(asked: Namespace, epsilon: float, changes: Variant, out: Path) -> Re
     if changes.get("start") == "warm_start":
         with tempfile.TemporaryDirectory() as folder:
             first = run(settings(asked.train, epsilon, {}), Path(folder), Path(folder) / "first.csv")
-            before = first.generator.proposal if first.generator else None
+            before = first.generator
     # the rows held out stand in for a public table of the same shape
     public = str(asked.holdout) if changes.get("start") == "public" else None
     with tempfile.TemporaryDirectory() as folder:

@@ -19,13 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from dp_synth_pipeline.model.autoregressive import generation, initialization
-from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
-from dp_synth_pipeline.model.dpsgd import training
-from dp_synth_pipeline.model.marginals import measuring as marginals
-from dp_synth_pipeline.model.marginals import raking
-from dp_synth_pipeline.model.marginals.plan import capacity
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.plan import capacity
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method
+from dp_synth_pipeline.model.base import Released
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
+from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.orchestration import planning
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import accountant, calibration
@@ -62,7 +61,7 @@ class Release:
         rows: rows drawn.
         steps: what each step took, in order.
         events: what was spent.
-        generator: what rows were drawn from; its network can start the next release.
+        generator: what rows were drawn from; it can start the next release.
         facts: public facts of the plan.
     """
 
@@ -70,7 +69,7 @@ class Release:
     rows: int = 0
     steps: dict[str, Step] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    generator: generation.Generator | None = None
+    generator: Generator | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -113,14 +112,14 @@ def run(
     folder: Path,
     out: Path,
     *,
-    previous: AutoregressiveNetwork | None = None,
+    previous: Generator | None = None,
     public: str | None = None,
 ) -> Release:
     """Make one release of `settings.source` and write it to `out`, .csv or .parquet.
 
     Args:
         folder: an empty folder for the snapshot and the codes: real rows.
-        previous: with `start: warm_start`, the network of an earlier release.
+        previous: with `start: warm_start`, the generator of an earlier release.
         public: with `start: public`, a table declared public.
     """
     made, spec = Release(out), settings.training.spec()
@@ -145,15 +144,14 @@ def run(
         noise, columns = calibration.gaussian_noise(budget.epsilon, DELTA), len(codec.cardinalities)
         spec = spec.with_(hidden=capacity(population, noise, columns, spec.embedding))
     measured = _measure(made, codes, codec, spec, budget, profile)
-    proposal = _learn(made, codes, codec, spec, budget, population, measured, previous, known)
-    tilt = None
+    generator = _learn(made, codes, codec, spec, budget, population, measured, previous, known)
     if measured is not None and spec.rake:
         with made.step("rake"):
-            tilt = raking.rake(generation.propose(proposal, raking.draws(measured)), measured)
-    made.generator = generation.Generator(proposal, tilt)
+            generator = generator.rake(measured)
+    made.generator = generator
     made.rows = settings.rows or profile.rows
     with made.step("draw"):
-        drawn = generation.draw(made.generator, made.rows, forbidden=codec.forbidden)
+        drawn = generator.draw(made.rows, forbidden=codec.forbidden)
         _write(codec, taken.schema.arrow_schema(), drawn, out)
     made.facts |= {"codes": sum(codec.cardinalities), "weights": made.generator.weights}
     return made
@@ -168,7 +166,7 @@ def _encoded(uri: str, schema: Any, profile: Any, codec: TableCodec, folder: Pat
 
 def _measure(
     made: Release, codes: np.ndarray, codec: TableCodec, spec: GeneratorSpec, budget: Budget, profile: Any
-) -> marginals.Marginals | None:
+) -> measuring.Marginals | None:
     if not Method(spec.method).measures or len(codec.cardinalities) < 2:
         return None
     with made.step("marginals"):
@@ -176,7 +174,7 @@ def _measure(
         plan = planning.marginals(room, spec, codec.cardinalities, profile.population, profile.rows, 1)
         made.events.append(plan.event)
         made.facts |= {"pairs": plan.chosen, "noise_per_cell": plan.scale}
-        return marginals.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=profile.rows)
+        return measuring.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=profile.rows)
 
 
 def _learn(
@@ -186,27 +184,25 @@ def _learn(
     spec: GeneratorSpec,
     budget: Budget,
     population: int,
-    measured: marginals.Marginals | None,
-    previous: AutoregressiveNetwork | None,
+    measured: measuring.Marginals | None,
+    previous: Generator | None,
     public: np.ndarray | None,
-) -> AutoregressiveNetwork:
+) -> Generator:
     trains = Method(spec.method).trains
     with made.step("begin"):
-        spec = spec if trains else spec.with_(start=Start.MARGINALS)
-        network = initialization.begin(
-            codec.cardinalities, spec, codec.marginals(), measured=measured, previous=previous, public=public
-        )
+        known = Released(codec.marginals(), measured, previous, public)
+        generator = Generator.begin(codec.cardinalities, spec, known)
     if not trains:
-        return network
+        return generator
     with made.step("calibrate"):
         plan, looks = planning.training(planning.Room(tuple(made.events), budget), spec, population)
         made.events += [] if looks is None else [looks.event]
         made.facts |= {"noise_multiplier": plan.noise_multiplier, "steps": plan.steps, "batch": plan.expected_batch}
     with made.step("train"):
-        trained = training.train(codes, codec.cardinalities, plan, spec, network=network, looks=looks)
+        trained = generator.fit(Training(codes, plan, spec, queries=looks), Hooks())
     made.events.append(trained.event)
     made.facts["done"] = trained.event.steps
-    return trained.network
+    return generator
 
 
 def _write(codec: TableCodec, schema: pa.Schema, drawn: Iterator[np.ndarray], out: Path) -> None:

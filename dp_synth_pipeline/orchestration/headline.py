@@ -19,7 +19,7 @@ from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.validation import charged
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.autoregressive.generation import Generator
+    from dp_synth_pipeline.model.base import GenerativeModel
     from dp_synth_pipeline.orchestration.config import TableSettings
 
 MECHANISM = "headline figures"
@@ -57,7 +57,7 @@ def begin(settings: TableSettings, ledger: Ledger, release_id: str, columns: int
 
 
 def measure(
-    wanted: charged.ChargedPlan | None, refresh: Refresh, codec: TableCodec, learnt: Generator, rows: int
+    wanted: charged.ChargedPlan | None, refresh: Refresh, codec: TableCodec, learnt: GenerativeModel, rows: int
 ) -> dict[str, float]:
     """Return the released figures by name; empty if none were begun.
 
@@ -67,11 +67,7 @@ def measure(
     """
     if wanted is None:
         return {}
-    import numpy as np
-
-    from dp_synth_pipeline.model.autoregressive import generation
-
-    drawn = np.concatenate(list(generation.draw(learnt, min(max(rows, 1), DRAWS), forbidden=codec.forbidden)))
+    drawn = learnt.sample(min(max(rows, 1), DRAWS), forbidden=codec.forbidden)
     codes, _ = encoded(refresh.path("completed"), codec)
     found = charged.measure(codes, drawn, codec.cardinalities, wanted, rows=max(rows, 1))
     return {f"accuracy_{name}": round(value, 6) for name, value in asdict(found).items() if value is not None}

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, Release
+from dp_synth_pipeline.model.autoregressive.plan import capacity
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
-from dp_synth_pipeline.model.marginals.plan import LooksPlan, TrainingPlan, capacity, learning_rate
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, learning_rate
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.orchestration import deliveries, headline, planning, progress
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
 from dp_synth_pipeline.orchestration.assets.handles import Refresh, declared_events, started_events
@@ -33,8 +35,7 @@ from dp_synth_pipeline.validation.charged import ChargedPlan
 if TYPE_CHECKING:
     import numpy as np
 
-    from dp_synth_pipeline.model.autoregressive.generation import Generator
-    from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+    from dp_synth_pipeline.model.base import GenerativeModel
 
 TRAINING, LOOKS = "training", "looks"
 
@@ -67,20 +68,20 @@ class Learner(ABC):
         compute = self.settings.compute.training if self.settings.compute else None
         return compute.processes if compute else 1
 
-    def learn(self, folder: Path, report: Report) -> tuple[Generator, dict[str, Any]]:
+    def learn(self, folder: Path, report: Report) -> tuple[GenerativeModel, dict[str, Any]]:
         """Return the generator and the public facts of how it came to be.
 
         Args:
             folder: where the table's last released generator is, for `start: warm_start`.
             report: called with steps done and planned, and a note.
         """
-        from dp_synth_pipeline.model import artifact
-        from dp_synth_pipeline.model.autoregressive import generation, initialization
-        from dp_synth_pipeline.model.marginals import raking
+        from dp_synth_pipeline.model.autoregressive.generator import Generator
+        from dp_synth_pipeline.model.base import Released
+        from dp_synth_pipeline.model.marginals import storage
 
         shares = self.codec.marginals()
         files = self.refresh.files or {}
-        measured = artifact.load_marginals(Path(files["marginals"])) if "marginals" in files else None
+        measured = storage.load(Path(files["marginals"])) if "marginals" in files else None
         trains, facts = Method(self.spec.method).trains, {}
         if measured is None and not trains:
             raise InvalidInput(
@@ -88,16 +89,13 @@ class Learner(ABC):
             )
         public = self._public() if trains and self.spec.start == Start.PUBLIC else None
         previous = self._previous(folder) if trains and self.spec.start == Start.WARM_START else None
-        spec = self.spec if trains else self.spec.with_(start=Start.MARGINALS)
-        proposal = initialization.begin(
-            self.codec.cardinalities, spec, shares, measured=measured, previous=previous, public=public
-        )
+        known = Released(shares, measured, previous, public)
+        model = Generator.begin(self.codec.cardinalities, self.spec, known)
         if trains:
-            proposal, facts = self._train(proposal, report)
-        tilt = None
+            facts = self._train(model, report)
         if measured is not None and self.spec.rake:
-            tilt = raking.rake(generation.propose(proposal, raking.draws(measured)), measured)
-        return generation.Generator(proposal, tilt), facts
+            model = model.rake(measured)
+        return model, facts
 
     @abstractmethod
     def begin_figures(self) -> ChargedPlan | None:
@@ -120,12 +118,12 @@ class Learner(ABC):
         """Return the noise multiplier of one Gaussian mechanism that costs as much as the release; 0 without privacy."""
 
     @abstractmethod
-    def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        """Return the trained network and the public facts of its training."""
+    def _train(self, model: GenerativeModel, report: Report) -> dict[str, Any]:
+        """Train the model, which changes; return the public facts of its training."""
 
     @abstractmethod
-    def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
-        """Return the table's last released network, if this release may start from it."""
+    def _previous(self, folder: Path) -> GenerativeModel | None:
+        """Return the table's last released model, if this release may start from it."""
 
     @abstractmethod
     def _protected_by(self, digest: str) -> list[str]:
@@ -204,14 +202,12 @@ class Learning(Learner):
             ran=None if ran is None else [from_dict(event) for event in ran],
         )
 
-    def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
+    def _previous(self, folder: Path) -> GenerativeModel | None:
         releases = self.ledger.releases(self.release.account)
         paid = {r.id for r in releases if r.state == "settled" and r.table == self.release.table}
-        return network_of(folder, paid)
+        return model_in(folder, paid)
 
-    def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        from dp_synth_pipeline.model.dpsgd import training
-
+    def _train(self, model: GenerativeModel, report: Report) -> dict[str, Any]:
         done, plan, looks = self._plan()
         looking = None if looks is None else self.ledger.start(self.release.id, LOOKS, [looks.event])
         before = started_events(self.ledger, self.release)
@@ -224,20 +220,22 @@ class Learning(Learner):
             return accountant.epsilon([*before, *ran], self.delta, self.release.relation)
 
         with private():
-            trained = training.train(
-                codes,
-                self.codec.cardinalities,
-                plan,
-                self.spec,
-                units=units,
-                network=network,
-                looks=looks,
-                mark=lambda steps: entry and self.ledger.mark(entry.id, steps - done),
-                mark_look=lambda count: self._look(looking, count),
-                progress=progress.with_epsilon(report, epsilon),
-                resume_from=done,
-                checkpoints=completed.with_name("checkpoint"),
-                workers=self.workers,
+            trained = model.fit(
+                Training(
+                    codes,
+                    plan,
+                    self.spec,
+                    units=units,
+                    queries=looks,
+                    resume_from=done,
+                    checkpoints=completed.with_name("checkpoint"),
+                    workers=self.workers,
+                ),
+                Hooks(
+                    mark=lambda steps: entry and self.ledger.mark(entry.id, steps - done),
+                    mark_query=lambda count: self._look(looking, count),
+                    progress=progress.with_epsilon(report, epsilon),
+                ),
             )
         self.audit = trained.audit
         self.ran += () if trained.event is None else (trained.event,)
@@ -246,7 +244,7 @@ class Learning(Learner):
             for started in (looking, entry):
                 if started is not None:
                     self.ledger.settle_at_mark(started.id, **why)
-        return trained.network, {
+        return {
             "noise_multiplier": plan.noise_multiplier,
             "sample_rate": plan.sample_rate,
             "steps": done + (trained.event.steps if trained.event else 0),
@@ -281,7 +279,7 @@ class Learning(Learner):
         name = f"{TRAINING}, resumed at {done}"
         return f"{name}, attempt {attempts + 1}" if name in earlier else name
 
-    def _plan(self) -> tuple[int, TrainingPlan, LooksPlan | None]:
+    def _plan(self) -> tuple[int, TrainingPlan, LossQueriesPlan | None]:
         """Return the steps that an earlier attempt started, the plan, and the looks that it may take."""
         if self.release.state not in ("reserved", "started"):
             raise ReleaseStateError(
@@ -320,14 +318,14 @@ class Learning(Learner):
         return done, TrainingPlan(first.sample_rate, steps, batch, first.noise_multiplier), None
 
 
-def network_of(folder: Path, releases: set[str]) -> AutoregressiveNetwork | None:
-    """Return the network in `folder`, if one of these releases made it."""
+def model_in(folder: Path, releases: set[str]) -> GenerativeModel | None:
+    """Return the model in `folder`, if one of these releases made it."""
     from dp_synth_pipeline.model import artifact
 
     if not (folder / "generator.json").exists():
         return None
     try:
-        generator, facts = artifact.load(folder)
+        model, facts = artifact.load(folder)
     except InvalidInput:  # another version's
         return None
-    return generator.proposal if facts.get("release") in releases else None
+    return model if facts.get("release") in releases else None

@@ -20,17 +20,10 @@ from dataclasses import dataclass, replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Release
+from dp_synth_pipeline.model.autoregressive.plan import marginals_share, wanted_triples
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.marginals.plan import (
-    LooksPlan,
-    MarginalsPlan,
-    TrainingPlan,
-    marginals_share,
-    plan_looks,
-    plan_marginals,
-    plan_training,
-    wanted_triples,
-)
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_loss_queries, plan_training
+from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_marginals
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
@@ -231,9 +224,9 @@ def marginals(
     return plan_marginals(tuple(cardinalities), rows, noise, max_rows, wanted_triples(population, whole, spec))
 
 
-def training(room: Room, spec: GeneratorSpec, population: int) -> tuple[TrainingPlan, LooksPlan | None]:
+def training(room: Room, spec: GeneratorSpec, population: int) -> tuple[TrainingPlan, LossQueriesPlan | None]:
     """Return the training with the least noise at which the whole release fits, and its looks at the loss."""
-    looks = plan_looks(population, room.whole(), spec) if spec.looks else None
+    looks = plan_loss_queries(population, room.whole(), spec) if spec.looks else None
     ahead = [] if looks is None else [looks.event]
     plan = plan_training(population, spec)
     if spec.noise_multiplier is not None:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dp_synth_pipeline.model.marginals.plan import learning_rate
+from dp_synth_pipeline.model.dpsgd.plan import learning_rate
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.orchestration import unprotected
 from dp_synth_pipeline.orchestration.assets.encoded import encoded
-from dp_synth_pipeline.orchestration.learning import Learner, Report, network_of
+from dp_synth_pipeline.orchestration.learning import Learner, Report, model_in
 from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+    from dp_synth_pipeline.model.base import GenerativeModel
 
 
 @dataclass
@@ -36,17 +37,13 @@ class PublicLearning(Learner):
         """Put on record that the generator is released."""
         return self.book.settle(self.refresh.release)
 
-    def _previous(self, folder: Path) -> AutoregressiveNetwork | None:
-        return network_of(folder, self.book.settled())
+    def _previous(self, folder: Path) -> GenerativeModel | None:
+        return model_in(folder, self.book.settled())
 
-    def _train(self, network: AutoregressiveNetwork, report: Report) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        from dp_synth_pipeline.model.dpsgd import training
-
+    def _train(self, model: GenerativeModel, report: Report) -> dict[str, Any]:
         release = self.book.release(self.refresh.release)
         plan = unprotected.training_plan(release, self.profile.population, self.spec)
         codes, units = encoded(self.refresh.path("completed"), self.codec)
-        what = (codes, self.codec.cardinalities, plan, self.spec)
-        how = {"units": units, "network": network, "progress": report, "workers": self.workers}
-        trained = training.train_public(*what, **how)
+        model.fit_public(Training(codes, plan, self.spec, units=units, workers=self.workers), Hooks(progress=report))
         rate = learning_rate(plan, self.spec)
-        return trained, {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}
+        return {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}

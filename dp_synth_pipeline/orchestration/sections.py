@@ -10,7 +10,8 @@ import dagster as dg
 from pydantic import Field, field_validator, model_validator
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.autoregressive.spec import MAX_EPOCHS, GeneratorSpec, Purpose
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.spec import MAX_EPOCHS, Purpose
 from dp_synth_pipeline.tabular.rules.parse import Rule, parse
 
 

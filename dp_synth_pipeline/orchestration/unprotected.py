@@ -18,9 +18,10 @@ from typing import NoReturn
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, journal
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan, plan_training
 from dp_synth_pipeline.model.marginals.measuring import Marginals
 from dp_synth_pipeline.model.marginals.pairs import paired
-from dp_synth_pipeline.model.marginals.plan import MOST_MEASURED, MarginalsPlan, TrainingPlan, plan_training
+from dp_synth_pipeline.model.marginals.plan import MOST_MEASURED, MarginalsPlan
 from dp_synth_pipeline.orchestration.config import SUFFIX, TableSettings
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy.budget import PrivacyUnit

@@ -142,7 +142,8 @@ class Runner:
 
 def lighten() -> None:
     """Let a release take seconds rather than tens of them; what another version calls otherwise stays as it is."""
-    from dp_synth_pipeline.model.autoregressive import initialization, spec
+    from dp_synth_pipeline.model.autoregressive import initialization
+    from dp_synth_pipeline.model.dpsgd import spec
 
     for name, value in LIGHT.items():
         module, _, constant = name.rpartition(".")

@@ -1,7 +1,7 @@
 """The whole pipeline on neighbouring tables, 2,000 times each: nothing released tells them apart beyond the claim.
 
 One person is added who is unlike everybody else: the only one with a category, a column's maximum by far, and the only
-null. Each run takes the true path of a declared plan, noise and all: count, profile, nulls, codec, noisy marginals, DP-SGD,
+null. Each run takes the true path of a declared plan, noise and all: count, profile, nulls, codec, noisy measuring, DP-SGD,
 drawing. The attacker sees everything that is released, knows both tables, and knows even the weights that training started
 from. The snapshots, and the counts within them that do not change from run to run, are read once.
 """
@@ -19,11 +19,13 @@ import pyarrow as pa
 import pytest
 import torch
 
-from dp_synth_pipeline.model.autoregressive import generation, initialization
+from dp_synth_pipeline.model.autoregressive import initialization
+from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import training
-from dp_synth_pipeline.model.marginals import measuring as marginals
+from dp_synth_pipeline.model.dpsgd.work import Training
+from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.orchestration import planning
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
@@ -113,15 +115,15 @@ def release(side: Side, events: tuple[Event, ...]) -> list[float]:
     codes, units = codec.encode_file(completed, completed.with_name("codes.npy"))
     pairs = planning.declared_marginals(codec.cardinalities, profile.rows, events, 1)
     assert pairs is not None
-    measured = marginals.measure(codes, codec.cardinalities, codec.marginals(), pairs, rows=profile.rows)
+    measured = measuring.measure(codes, codec.cardinalities, codec.marginals(), pairs, rows=profile.rows)
     # Fitting and raking to the measured pairs are post-processing, and slow; the attacker sees the pairs themselves.
     network = initialization.begin(codec.cardinalities, SPEC, codec.marginals())
     grads, first = gradient(network, codec, schema), [p.detach().clone() for p in network.parameters()]
     plan = planning.declared_training(population, events)
-    trained = training.train(codes, codec.cardinalities, plan, SPEC, units=units, network=network).network
+    trained = training.train(network, Training(codes, plan, SPEC, units=units)).network
     moves = zip(grads, trained.parameters(), first, strict=True)
     along = sum(((after.detach() - before) * g).sum() for g, after, before in moves)
-    drawn = list(generation.draw(generation.Generator(trained), profile.rows, forbidden=codec.forbidden))
+    drawn = list(Generator(trained).draw(profile.rows, forbidden=codec.forbidden))
     rows = codec.decode(np.concatenate(drawn))
     return [*seen_in_profile(profile), *seen_in_pairs(measured, codec, schema), float(along), *seen_in_rows(rows)]
 
@@ -158,7 +160,7 @@ def gradient(network: AutoregressiveNetwork, codec: TableCodec, schema: Any) -> 
     return [g / size for g in grads]
 
 
-def seen_in_pairs(measured: marginals.Marginals, codec: TableCodec, schema: Any) -> list[float]:
+def seen_in_pairs(measured: measuring.Marginals, codec: TableCodec, schema: Any) -> list[float]:
     """The counts of the cells that the canary is in, pair by pair and in all."""
     cells = measured.counts[measured.layout.index(canary_codes(codec, schema))[0]]
     padded = np.zeros(6)

@@ -175,9 +175,9 @@ def test_all_rows_of_a_public_tables_units_teach(bench, monkeypatch):
 
 
 def test_looks_that_see_no_progress_end_training_and_give_back_its_steps(bench, monkeypatch):
-    from dp_synth_pipeline.model.dpsgd.loss_queries import Looks
+    from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
 
-    monkeypatch.setattr(Looks, "_falls", lambda self, deviation: len(self.seen) < 2)
+    monkeypatch.setattr(LossQueries, "_falls", lambda self, deviation: len(self.answers) < 2)
     training = {"method": "autoregressive", "max_epochs": 40, "settings": {"looks": 6}}
     release = released(bench, training=training)
     entries = {e.mechanism: e for e in bench.ledger.entries()}

@@ -11,7 +11,7 @@ import pytest
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.model import artifact
-from dp_synth_pipeline.model.autoregressive.generation import Generator
+from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import descent, one_run_attack
@@ -33,7 +33,7 @@ def released(store: Path, partition: str = "", **facts: float) -> Path:
     """Put a generator in a table's folder that says it was trained by `FACTS`."""
     folder = store / "releasable/people" / partition
     network = Generator(AutoregressiveNetwork(CARDS, SPEC).eval(), None)
-    artifact.save(folder / "generator", network, SPEC, FACTS | facts)
+    artifact.save(folder / "generator", network, FACTS | facts)
     return folder
 
 

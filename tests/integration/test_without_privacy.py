@@ -75,10 +75,10 @@ def test_the_profile_counts_exactly_and_is_not_cached_for_a_protected_refresh(do
 
 
 def test_the_marginals_are_the_rows_own_counts(done):
-    from dp_synth_pipeline.model import artifact
+    from dp_synth_pipeline.model.marginals import storage
 
     bench, _, _ = done
-    measured = artifact.load_marginals(bench.store / "releasable/people/marginals.safetensors")
+    measured = storage.load(bench.store / "releasable/people/marginals.safetensors")
     assert len(measured.layout.cliques) == 15
     assert (measured.counts >= 0).all()
     assert all(cells.sum() == ROWS for _, cells in measured.layout.blocks(measured.counts))

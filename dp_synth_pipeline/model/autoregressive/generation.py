@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.autoregressive.suppressed_categories import Forbidden, name
-from dp_synth_pipeline.model.dpsgd.optimization import few_threads
+from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
+from dp_synth_pipeline.model.base import Forbidden
 from dp_synth_pipeline.model.marginals.balanced_sampling import CLIQUES
 from dp_synth_pipeline.model.marginals.raking import Tilt
+from dp_synth_pipeline.model.threads import few_threads
 
 BATCH = 1 << 15
 """Rows yielded at a time."""
@@ -33,67 +34,57 @@ MOST_WORKERS = 4
 """Batches drawn at once, at most."""
 
 
-@dataclass(frozen=True)
-class Generator:
-    """What a release learnt: a network that draws rows, and the tilt that rakes them, if any."""
-
-    proposal: AutoregressiveNetwork
-    tilt: Tilt | None = None
-
-    @property
-    def cardinalities(self) -> tuple[int, ...]:
-        """Codes per column."""
-        return self.proposal.cardinalities
-
-    @property
-    def weights(self) -> int:
-        """Number of released numbers, the tilt's included."""
-        tilt = 0 if self.tilt is None else len(self.tilt.values)
-        return sum(p.numel() for p in self.proposal.parameters()) + tilt
-
-
 def draw(
-    generator: Generator, rows: int, *, forbidden: Forbidden | None = None, batch: int = BATCH
+    proposal: AutoregressiveNetwork,
+    tilt: Tilt | None,
+    rows: int,
+    *,
+    forbidden: Forbidden | None = None,
+    batch: int = BATCH,
 ) -> Iterator[np.ndarray]:
     """Yield int64 code matrices (up to `batch`, columns) until `rows` rows were drawn, in threads on several cores.
 
     Args:
+        tilt: what draws are raked by, if any.
         forbidden: by column, codes that must not be drawn, and those that may stand for them; a row that would hold one gets
             another that fits the rest of it, and the other columns keep their distribution.
     """
     sizes = [min(batch, rows - at) for at in range(0, rows, batch)]
-    workers, care = _workers(generator, len(sizes)), HASTE if rows * len(generator.cardinalities) > FEW else CARE
+    care = HASTE if rows * len(proposal.cardinalities) > FEW else CARE
+    workers, drawn = _workers(proposal, len(sizes)), partial(_drawn, proposal, tilt, care=care, forbidden=forbidden)
     if workers == 1:
-        yield from (_drawn(generator, size, care, forbidden) for size in sizes)
+        yield from map(drawn, sizes)
         return
     ahead: deque[Future[np.ndarray]] = deque()
     with few_threads(workers), ThreadPoolExecutor(workers) as pool:
         for size in sizes:
-            ahead.append(pool.submit(_drawn, generator, size, care, forbidden))
+            ahead.append(pool.submit(drawn, size))
             if len(ahead) > workers:  # no more than these are held, however slowly they are taken
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
 
 
-def _workers(generator: Generator, batches: int) -> int:
+def _workers(proposal: AutoregressiveNetwork, batches: int) -> int:
     """Return how many batches are drawn at once: one on a GPU, which a batch fills; else one for each core of a few."""
-    on_cpu = next(generator.proposal.parameters()).device.type == "cpu"
+    on_cpu = next(proposal.parameters()).device.type == "cpu"
     return max(1, min(torch.get_num_threads(), MOST_WORKERS, batches)) if on_cpu else 1
 
 
-def _drawn(generator: Generator, rows: int, care: tuple[int, int], forbidden: Forbidden | None) -> np.ndarray:
-    proposal, tilt, (times, cliques) = generator.proposal, generator.tilt, care
+def _drawn(
+    proposal: AutoregressiveNetwork, tilt: Tilt | None, rows: int, *, care: tuple[int, int], forbidden: Forbidden | None
+) -> np.ndarray:
+    times, cliques = care
     wide = rows if tilt is None else max(times * rows, 1 << 10)
     drawn = propose(proposal, wide)
     if tilt is not None:
         drawn = tilt.resample(drawn, rows, cliques=cliques)
-    return name(proposal, tilt, drawn, forbidden) if forbidden else drawn
+    return impute(proposal, tilt, drawn, forbidden) if forbidden else drawn
 
 
 @torch.no_grad()
 def propose(proposal: AutoregressiveNetwork, rows: int) -> np.ndarray:
-    """Return int64 codes (rows, columns) as the network draws them, before raking and naming."""
+    """Return int64 codes (rows, columns) as the network draws them, before raking and imputation."""
     with few_threads():
         parts = [_ancestral(proposal, min(AT_ONCE, rows - at)) for at in range(0, rows, AT_ONCE)]
     return np.concatenate(parts) if parts else np.zeros((0, len(proposal.cardinalities)), np.int64)

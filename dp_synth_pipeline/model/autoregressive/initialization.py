@@ -10,11 +10,12 @@ import torch
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Start
-from dp_synth_pipeline.model.dpsgd.optimization import Flat, few_threads
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.dpsgd.optimization import Flat
 from dp_synth_pipeline.model.marginals import loglinear, mixture
 from dp_synth_pipeline.model.marginals.measuring import Marginals
 from dp_synth_pipeline.model.marginals.pairs import ORDINARY
+from dp_synth_pipeline.model.threads import few_threads
 
 STEPS, BATCH, RATE = 300, 1024, 0.01
 """Of teaching; ordinary training, since what it learns from is released or public."""
@@ -38,7 +39,7 @@ def begin(
     public: np.ndarray | None = None,
     device: torch.device | str = "cpu",
 ) -> AutoregressiveNetwork:
-    """Return a network whose weights start as `spec.start` says.
+    """Return a network whose weights start as `spec.start` says; from the marginals, if it is not trained after.
 
     Args:
         shares: released 1-way probabilities of each column's codes.
@@ -50,18 +51,19 @@ def begin(
         InvalidInput: if `start: public` has no public table.
     """
     network = AutoregressiveNetwork(cardinalities, spec).to(device)
-    if spec.start == Start.RANDOM:
+    start = spec.start if Method(spec.method).trains else Start.MARGINALS
+    if start == Start.RANDOM:
         return network
     network.start_from(shares)
-    if spec.start == Start.WARM_START and previous is not None and same_shape(network, previous):
+    if start == Start.WARM_START and previous is not None and same_shape(network, previous):
         network.load_state_dict(copy.deepcopy(previous.state_dict()))
         return network
-    if spec.start == Start.PUBLIC:
+    if start == Start.PUBLIC:
         if public is None or len(public) == 0:
             raise InvalidInput("start: public needs a public table; declare training.public, or start: marginals.")
         rows = torch.from_numpy(np.asarray(public, dtype=np.int64))
         teach(network, lambda n: rows[torch.randint(0, len(rows), (n,))])
-    elif measured is not None and spec.start in (Start.MARGINALS, Start.WARM_START):
+    elif measured is not None and start in (Start.MARGINALS, Start.WARM_START):
         teach(network, _fits(measured, shares))
     return network
 
@@ -114,19 +116,3 @@ def rows_taught(weights: int, columns: int) -> int:
     if columns > ORDINARY and weights > 2 * LARGE:
         return LEAST_BATCH
     return int(np.clip(BATCH * LARGE // weights, LEAST_BATCH, BATCH))
-
-
-@torch.no_grad()
-def redraw(network: AutoregressiveNetwork) -> None:
-    """Replace each weight matrix by normal draws of its own mean and variance (Papernot et al. 2020, section 4).
-
-    Biases stay: those of the heads hold the columns' shares.
-
-    The noisy weights that it reads are released by the steps before it, so this is post-processing.
-    """
-    for name, parameter in network.named_parameters():
-        used = parameter[parameter != 0]
-        if name.endswith("bias") or used.numel() < 2:
-            continue
-        parameter.copy_(used.mean() + used.std() * torch.randn_like(parameter))
-    network.forget_unused()

@@ -5,101 +5,32 @@
 
 D columns, E numbers per embedded value, H hidden units per column. A block holds d columns of similar cardinality (at most
 K) and place, so that little is computed only to be masked. Every weight is used once per row, which is what makes exact
-per-row gradient norms cheap (see `clipping`).
+per-row gradient norms cheap (see `clipping_rules`, which registers them as this module is imported).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
+from dp_synth_pipeline.model.autoregressive import clipping_rules  # noqa: F401  registers how these layers are clipped
+from dp_synth_pipeline.model.autoregressive.layers import (
+    ABSENT,
+    CausalLinear,
+    ColumnEmbedding,
+    ColumnHeads,
+    rows_first,
+    rows_last,
+)
+from dp_synth_pipeline.model.autoregressive.plan import LEAST_HIDDEN
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.marginals.plan import LEAST_HIDDEN
-
-ABSENT = -1e9
-"""Logit of a code that a column does not have."""
-
-
-def rows_last(x: torch.Tensor) -> torch.Tensor:
-    """View x (..., d, n) as (d, n, rows): how activations lie in memory, since few numbers a row make short vectors."""
-    return x.flatten(0, -3).permute(1, 2, 0)
-
-
-def rows_first(x: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """View x (d, n, rows) as (*shape, d, n), which is how layers show it."""
-    return x.permute(2, 0, 1).unflatten(0, shape)
-
-
-class ColumnEmbedding(nn.Module):
-    """Looks up one row of `weight` per column; column i owns rows offsets[i] to offsets[i+1]."""
-
-    offsets: torch.Tensor
-
-    def __init__(self, cardinalities: Sequence[int], size: int) -> None:
-        super().__init__()
-        offsets = torch.tensor([0, *cardinalities]).cumsum(0)[:-1]
-        self.register_buffer("offsets", offsets, persistent=False)
-        self.weight = nn.Parameter(torch.randn(sum(cardinalities), size) / size**0.5)
-
-    def forward(self, codes: torch.Tensor) -> torch.Tensor:
-        found = F.embedding(codes + self.offsets, self.weight)
-        return rows_first(rows_last(found).contiguous(), codes.shape[:-1])  # (..., D, E)
-
-
-class CausalLinear(nn.Module):
-    """A linear map to some columns' hidden units, each of which sees the columns before its own only.
-
-    Args:
-        columns: ascending column numbers.
-        inputs, outputs: numbers per column.
-    """
-
-    sees: torch.Tensor
-    mask: torch.Tensor
-
-    def __init__(self, columns: Sequence[int], inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.columns, self.inputs, self.outputs = tuple(columns), inputs, outputs
-        self.before = max(1, self.columns[-1])
-        """Columns that it reads; the first column reads nothing, through a mask of zeros."""
-        places = torch.tensor(self.columns)
-        sees = (torch.arange(self.before) < places[:, None]).float()
-        mask = sees.repeat_interleave(outputs, 0).repeat_interleave(inputs, 1)
-        self.register_buffer("sees", sees, persistent=False)  # (d, before)
-        self.register_buffer("mask", mask, persistent=False)  # (d * H, before * E)
-        fan_in = places.clamp(min=1).repeat_interleave(outputs)[:, None] * inputs
-        self.weight = nn.Parameter(torch.randn_like(mask) / fan_in**0.5 * mask)
-        self.bias = nn.Parameter(torch.zeros(len(mask)))
-
-    def forward(self, embedded: torch.Tensor) -> torch.Tensor:
-        """Return (..., d, H) from the embedded values (..., before, E) of the first `before` columns."""
-        inputs = rows_last(embedded).flatten(0, 1)  # (before * E, rows)
-        out = torch.addmm(self.bias[:, None], self.weight * self.mask, inputs)
-        return rows_first(out.unflatten(0, (-1, self.outputs)), embedded.shape[:-2])
-
-
-class ColumnHeads(nn.Module):
-    """One linear classifier for each of some columns, padded to the largest of their cardinalities."""
-
-    absent: torch.Tensor
-
-    def __init__(self, cardinalities: Sequence[int], hidden: int) -> None:
-        super().__init__()
-        self.cardinalities, most = tuple(cardinalities), max(cardinalities)
-        absent = (torch.arange(most)[None, :] >= torch.tensor(list(cardinalities))[:, None]) * ABSENT
-        self.register_buffer("absent", absent, persistent=False)
-        self.weight = nn.Parameter(torch.zeros(len(cardinalities), most, hidden))
-        self.bias = nn.Parameter(torch.zeros(len(cardinalities), most))
-
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        bias = (self.bias + self.absent)[..., None]  # an absent code has probability 0, and so no gradient
-        return rows_first(torch.baddbmm(bias, self.weight, rows_last(hidden)), hidden.shape[:-2])
+from dp_synth_pipeline.model.dpsgd.trainable import Trainable
 
 
 class Block(nn.Module):
@@ -113,15 +44,19 @@ class Block(nn.Module):
         self.heads = ColumnHeads([cardinalities[c] for c in columns], hidden)
 
 
-class AutoregressiveNetwork(nn.Module):
+class AutoregressiveNetwork(Trainable):
     """P(row) as a product over columns of P(column | earlier columns)."""
 
     def __init__(self, cardinalities: Sequence[int], spec: GeneratorSpec) -> None:
         super().__init__()
-        self.cardinalities = tuple(cardinalities)
+        self.cardinalities, self.spec = tuple(cardinalities), spec
         self.activation: Callable[[torch.Tensor], torch.Tensor] = tanh if spec.activation == "tanh" else torch.relu
         self.embed = ColumnEmbedding(cardinalities, spec.embedding)
         self.blocks = nn.ModuleList(Block(c, self.cardinalities, spec) for c in arrange(self.cardinalities))
+
+    def blueprint(self) -> Callable[[], AutoregressiveNetwork]:
+        """Return what makes a network of this shape, with weights of its own."""
+        return partial(AutoregressiveNetwork, self.cardinalities, self.spec)
 
     def each_block(self, codes: torch.Tensor) -> list[tuple[Block, torch.Tensor]]:
         """Return each block with its logits (..., d, K) for int64 codes (..., D)."""

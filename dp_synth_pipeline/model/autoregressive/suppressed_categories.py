@@ -1,24 +1,21 @@
-"""Gives rows that drew a code which must not be published another that fits the rest of the row: post-processing, free.
+"""Imputes suppressed categories: a code that must not be published gives way to one that fits the row. Costs nothing.
 
-The network draws rows as it learnt them, codes of unnamed values included, so that all other columns keep their
-distribution. Then each such code is replaced by a draw from its column given all the others, were it a named value. With
-few names each is tried and one kept in proportion to the row's probability, tilt included; with many, `TRIES` candidates
-are drawn given the columns before, and what those say is divided out (sampling-importance-resampling, Rubin 1987).
+The network draws rows as it learnt them, codes of suppressed categories included, so that all other columns keep their
+distribution. Then each such code is replaced by a draw from its column given all the others, were it a released category.
+With few of those each is tried and one kept in proportion to the row's probability, tilt included; with many, `TRIES`
+candidates are drawn given the columns before, and what those say is divided out (sampling-importance-resampling, Rubin
+1987).
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.dpsgd.optimization import few_threads
+from dp_synth_pipeline.model.base import Forbidden
 from dp_synth_pipeline.model.marginals.raking import Tilt
-
-Forbidden = Mapping[int, tuple[Sequence[int], Sequence[int]]]
-"""By column: codes that must not be drawn, and the codes that may stand for them."""
+from dp_synth_pipeline.model.threads import few_threads
 
 TRIES = 8
 """Candidates for each row; each costs about as much as drawing the row once more."""
@@ -28,7 +25,7 @@ AT_ONCE = 1 << 13
 
 
 @torch.no_grad()
-def name(network: AutoregressiveNetwork, tilt: Tilt | None, codes: np.ndarray, forbidden: Forbidden) -> np.ndarray:
+def impute(network: AutoregressiveNetwork, tilt: Tilt | None, codes: np.ndarray, forbidden: Forbidden) -> np.ndarray:
     """Return int64 codes (rows, columns) without the forbidden ones; rows that held none stay as they are."""
     codes = codes.copy()
     with few_threads():
@@ -36,11 +33,11 @@ def name(network: AutoregressiveNetwork, tilt: Tilt | None, codes: np.ndarray, f
             rows = np.flatnonzero(np.isin(codes[:, column], banned))
             for at in range(0, len(rows), AT_ONCE // TRIES):
                 some = rows[at : at + AT_ONCE // TRIES]
-                codes[some, column] = _named(network, tilt, codes[some], column, list(instead))
+                codes[some, column] = _imputed(network, tilt, codes[some], column, list(instead))
     return codes
 
 
-def _named(
+def _imputed(
     network: AutoregressiveNetwork, tilt: Tilt | None, codes: np.ndarray, column: int, instead: list[int]
 ) -> np.ndarray:
     """Return one of the codes `instead` for each row, int64 (rows,)."""

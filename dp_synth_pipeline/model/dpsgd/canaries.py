@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dp_synth_pipeline.model.marginals.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
 from dp_synth_pipeline.privacy.audit import Observed
 
 DRAWS = 20_000

@@ -4,6 +4,8 @@ Guarantee: `OnePassClipping.backward(losses)` adds to every `p.grad` the sum ove
 that the gradient over *all* parameters has an L2 norm of at most `max_grad_norm`. It equals Opacus' `hooks` mode, and
 `attach` lets every optimizer of Opacus take its sums, per-layer and adaptive bounds too.
 
+Layers are registered beside their network (`squared_norm`, `clipped_sum`); this module knows none.
+
 How: for a layer used once per row, the gradient's norm follows from the layer's input a and the gradient g at its output
 (for a linear map ||a||^2 ||g||^2 + ||g||^2), and the clipped sum is a weighted product of the two (book-keeping: Bu et al.
 2023, "Differentially Private Optimization on Large Model at Small Cost"). When a unit has several rows, the norm of its
@@ -24,31 +26,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from opacus.grad_sample import register_grad_sampler, register_norm_sampler
+from opacus.grad_sample import register_norm_sampler
 from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
 from torch import nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.autoregressive.network import CausalLinear, ColumnEmbedding, ColumnHeads, rows_last
 
 Bound = float | Sequence[float]
 Grads = dict[nn.Parameter, torch.Tensor]
+Make = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
 SQUARED_NORMS: dict[type[nn.Module], Callable[..., Grads]] = {}
-"""For each layer type, each unit's squared gradient norm (units,) from (layer, input, output gradient, `Shared`)."""
+"""For each layer type, each unit's squared gradient norm (units,) from (layer, input, output gradient, `SharedInputs`)."""
 
 CLIPPED_SUMS: dict[type[nn.Module], Callable[..., Grads]] = {}
-"""For each layer type, the weighted sum of per-row gradients from (layer, input, output gradient, weights, `Shared`)."""
+"""For each layer type, the sum of rows' gradients from (layer, input, output gradient, units' weights, `SharedInputs`)."""
+
+SHARING: set[type[nn.Module]] = set()
+"""Layer types of which several may read the first columns of one input."""
 
 
-def _squared_norm(layer_type: type[nn.Module]):
-    """Register squared norms here, and their roots as Opacus' norm sampler."""
+def squared_norm(layer_type: type[nn.Module]) -> Callable[[Callable[..., Grads]], Callable[..., Grads]]:
+    """Register a layer type's exact squared norms here, and their roots as Opacus' norm sampler."""
 
     def register(function: Callable[..., Grads]) -> Callable[..., Grads]:
         @register_norm_sampler(layer_type)
         def norms(layer: nn.Module, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-            return {p: square.clamp(min=0).sqrt() for p, square in function(layer, activations[0], g, Shared()).items()}
+            squares = function(layer, activations[0], g, SharedInputs())
+            return {p: square.clamp(min=0).sqrt() for p, square in squares.items()}
 
         SQUARED_NORMS[layer_type] = function
         return function
@@ -56,7 +63,9 @@ def _squared_norm(layer_type: type[nn.Module]):
     return register
 
 
-def _clipped_sum(layer_type: type[nn.Module]):
+def clipped_sum(layer_type: type[nn.Module]) -> Callable[[Callable[..., Grads]], Callable[..., Grads]]:
+    """Register a layer type's weighted sum of per-row gradients."""
+
     def register(function: Callable[..., Grads]) -> Callable[..., Grads]:
         CLIPPED_SUMS[layer_type] = function
         return function
@@ -64,24 +73,31 @@ def _clipped_sum(layer_type: type[nn.Module]):
     return register
 
 
-class Shared:
-    """What is computed once of a tensor whose first columns several layers read, each another number of them."""
+def share_input(layer_type: type[nn.Module]) -> None:
+    """Say that several layers of this type read the first columns of one input."""
+    SHARING.add(layer_type)
+
+
+class SharedInputs:
+    """What is computed once of an input whose first columns several layers read, each another number of them.
+
+    Args:
+        seen: (layer, input, output edge) of a pass; only layers that `share_input` named are looked at.
+    """
 
     def __init__(self, seen: Sequence[tuple[nn.Module, torch.Tensor, GradientEdge]] = ()) -> None:
-        read = sorted((a for layer, a, _ in seen if isinstance(layer, CausalLinear)), key=lambda a: a.shape[-2])
+        read = sorted((a for layer, a, _ in seen if type(layer) in SHARING), key=lambda a: a.shape[-2])
         # of those that begin at one place, the last: the one with the most columns
         self._whole = {(a.data_ptr(), a.stride()): a for a in read}
         self._found: dict[tuple[str, int, int], tuple[torch.Tensor, ...]] = {}
 
-    def squares(self, a: torch.Tensor) -> torch.Tensor:
-        """Return the squared norms (d, rows) of the columns of a (..., d, n)."""
-        return self._take("squares", a, a, lambda whole, _: _squares(rows_last(whole)))
+    def once(self, what: str, a: torch.Tensor, by: torch.Tensor, make: Make) -> torch.Tensor:
+        """Return what `make` computes of the columns of a (..., d, n) and of `by`: (d, ...), columns first.
 
-    def weighted(self, a: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Return the columns of a (..., d, n), each row times its weight (rows,), as (d, n, rows)."""
-        return self._take("weighted", a, weights, lambda whole, by: rows_last(whole) * by)
-
-    def _take(self, what: str, a: torch.Tensor, by: torch.Tensor, make: Callable[..., torch.Tensor]) -> torch.Tensor:
+        Args:
+            what: names the computation, so that two of one input are not taken for each other.
+            make: called with the input that has the most columns, and `by`.
+        """
         whole = self._whole.get((a.data_ptr(), a.stride()), a)
         key = (what, id(whole), by.data_ptr())
         if key not in self._found:
@@ -137,7 +153,7 @@ class OnePassClipping:
             self._add(seen, grads)
 
     def _add(self, seen: list[tuple[nn.Module, torch.Tensor, GradientEdge]], grads: tuple[torch.Tensor, ...]) -> None:
-        squares, shared = {}, Shared(seen)
+        squares, shared = {}, SharedInputs(seen)
         for (layer, a, _), g in zip(seen, grads, strict=True):
             squares |= SQUARED_NORMS[type(layer)](layer, a, g, shared)
         whole = torch.stack(list(squares.values())).sum(0)
@@ -200,7 +216,7 @@ def _factor(squares: torch.Tensor, bound: float) -> torch.Tensor:
     return (bound / (squares.clamp(min=0).sqrt() + 1e-6)).clamp(max=1.0)
 
 
-def _layer_sums(layer: nn.Module, a: torch.Tensor, g: torch.Tensor, weights: Grads, shared: Shared) -> Grads:
+def _layer_sums(layer: nn.Module, a: torch.Tensor, g: torch.Tensor, weights: Grads, shared: SharedInputs) -> Grads:
     """Return the weighted sums of one layer's gradients; parameters whose units weigh alike share a computation."""
     found: Grads = {}
     for parameter in layer.parameters(recurse=False):
@@ -208,104 +224,3 @@ def _layer_sums(layer: nn.Module, a: torch.Tensor, g: torch.Tensor, weights: Gra
             sums = CLIPPED_SUMS[type(layer)](layer, a, g, weights[parameter], shared)
             found |= {p: total for p, total in sums.items() if weights[p] is weights[parameter]}
     return found
-
-
-def _rows(x: torch.Tensor, inner: int) -> torch.Tensor:
-    """View as (units, rows, ...) with `inner` trailing dimensions, whether or not a unit has several rows."""
-    return x.unsqueeze(1) if x.dim() == inner + 1 else x
-
-
-def _gram(x: torch.Tensor) -> torch.Tensor:
-    """Inner products (units, rows, rows, D) of rows of one unit, block by block, of x (units, rows, D, n)."""
-    return torch.einsum("usdn,utdn->ustd", x, x)
-
-
-def _squares(x: torch.Tensor) -> torch.Tensor:
-    """Return the squared norms (d, rows) of x (d, n, rows); a product, since PyTorch's square takes twice as long."""
-    return (x * x).sum(1)
-
-
-def _one_row(x: torch.Tensor) -> bool:
-    """Whether activations (units, D, n) or (units, rows, D, n) hold one row for each unit."""
-    return x.dim() == 3 or x.shape[1] == 1
-
-
-def _of_each_row(weights: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-    """Return units' weights (units,) for each of their rows, flat (units * rows,), for g (units, D, n) or with rows."""
-    return weights if _one_row(g) else weights.repeat_interleave(g.shape[1])
-
-
-@_squared_norm(ColumnEmbedding)
-def _embedding_norm(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor, _: Shared) -> Grads:
-    if _one_row(g):
-        return {layer.weight: _squares(rows_last(g)).sum(0)}
-    same = codes[:, :, None, :] == codes[:, None, :, :]
-    return {layer.weight: (_gram(g) * same).sum((1, 2, 3))}
-
-
-@_clipped_sum(ColumnEmbedding)
-def _embedding_sum(
-    layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, _: Shared
-) -> Grads:
-    weighted = rows_last(g) * _of_each_row(weights, g)  # (D, E, rows)
-    index = (codes.flatten(0, -2) + layer.offsets).T.flatten()
-    total = torch.zeros_like(layer.weight)
-    return {layer.weight: total.index_add_(0, index, weighted.transpose(1, 2).reshape(-1, weighted.shape[1]))}
-
-
-@_squared_norm(CausalLinear)
-def _causal_norm(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor, shared: Shared) -> Grads:
-    if _one_row(g):
-        squares = _squares(rows_last(g))
-        earlier = layer.sees @ shared.squares(a)  # over the columns that each column sees: (d, rows)
-        return {layer.weight: (squares * earlier).sum(0), layer.bias: squares.sum(0)}
-    earlier, outer = _gram(a) @ layer.sees.T, _gram(g)
-    return {layer.weight: (outer * earlier).sum((1, 2, 3)), layer.bias: outer.sum((1, 2, 3))}
-
-
-@_clipped_sum(CausalLinear)
-def _causal_sum(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, shared: Shared) -> Grads:
-    each, flat = _of_each_row(weights, g), rows_last(g).flatten(0, 1)  # (d * H, rows)
-    weight = flat @ shared.weighted(a, each).flatten(0, 1).T
-    return {layer.weight: weight.mul_(layer.mask), layer.bias: flat @ each}
-
-
-@_squared_norm(ColumnHeads)
-def _heads_norm(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor, _: Shared) -> Grads:
-    if _one_row(g):
-        squares = _squares(rows_last(g))
-        return {layer.weight: (squares * _squares(rows_last(h))).sum(0), layer.bias: squares.sum(0)}
-    outer = _gram(g)
-    return {layer.weight: (outer * _gram(h)).sum((1, 2, 3)), layer.bias: outer.sum((1, 2, 3))}
-
-
-@_clipped_sum(ColumnHeads)
-def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, _: Shared) -> Grads:
-    each, h, g = _of_each_row(weights, g), rows_last(h), rows_last(g)  # (d, H, rows), (d, K, rows)
-    if h.shape[1] < g.shape[1]:  # the fewer are weighted
-        return {layer.weight: torch.bmm(g, (h * each).transpose(1, 2)), layer.bias: g @ each}
-    weighted = g * each
-    return {layer.weight: torch.bmm(weighted, h.transpose(1, 2)), layer.bias: weighted.sum(2)}
-
-
-# Per-example gradients, used only to check the above against Opacus' own `hooks` mode.
-
-
-@register_grad_sampler(ColumnEmbedding)
-def _embedding_grads(layer: ColumnEmbedding, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    codes, g = _rows(activations[0], 1) + layer.offsets, _rows(g, 2)
-    total = torch.zeros(len(g), *layer.weight.shape, dtype=g.dtype, device=g.device)
-    index = codes.flatten(1)[..., None].expand(-1, -1, g.shape[-1])
-    return {layer.weight: total.scatter_add_(1, index, g.flatten(1, 2))}
-
-
-@register_grad_sampler(CausalLinear)
-def _causal_grads(layer: CausalLinear, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    a, g = _rows(activations[0], 2).flatten(2), _rows(g, 2).flatten(2)
-    return {layer.weight: torch.einsum("uso,usi->uoi", g, a) * layer.mask, layer.bias: g.sum(1)}
-
-
-@register_grad_sampler(ColumnHeads)
-def _heads_grads(layer: ColumnHeads, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    h, g = _rows(activations[0], 2), _rows(g, 2)
-    return {layer.weight: torch.einsum("usdk,usdh->udkh", g, h), layer.bias: g.sum(1)}

@@ -5,83 +5,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-
 import torch
 from opacus.accountants import RDPAccountant
 from opacus.optimizers.ddpoptimizer_fast_gradient_clipping import DistributedDPOptimizerFastGradientClipping
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.autoregressive import initialization
-from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Start
 from dp_synth_pipeline.model.dpsgd import checkpoint
 from dp_synth_pipeline.model.dpsgd.batches import Batch, UnitRows, parts
 from dp_synth_pipeline.model.dpsgd.canaries import EXAMPLES, LOUD, Canaries
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
-from dp_synth_pipeline.model.dpsgd.distributed import Shared, Team
-from dp_synth_pipeline.model.dpsgd.loss_queries import Looks
+from dp_synth_pipeline.model.dpsgd.distributed import Team
+from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
 from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, decay, inner_optimizer, rekey
+from dp_synth_pipeline.model.dpsgd.plan import learning_rate
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
-from dp_synth_pipeline.model.marginals.plan import LooksPlan, TrainingPlan, learning_rate
+from dp_synth_pipeline.model.dpsgd.trainable import Trainable, redraw
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.privacy.audit import Audit
 
 CHUNK = 50
 """Steps between two write-ahead marks."""
 
 REDRAWN = 0.2
-"""Part of the steps after which `start: mean_var` starts again from the layers' means and variances."""
-
-
-@dataclass(frozen=True)
-class Hooks:
-    """What the leading process calls; see `training.train`."""
-
-    mark: Callable[[int], None] = lambda steps: None
-    mark_look: Callable[[int], None] = lambda looks: None
-    progress: Callable[[int, int], None] = lambda done, steps: None
-
-
-@dataclass(frozen=True)
-class Job:
-    """All that each process has to know; see `training.train`. Without `private` there is neither clip nor noise."""
-
-    codes: Shared
-    units: Shared | None
-    cardinalities: tuple[int, ...]
-    plan: TrainingPlan
-    spec: GeneratorSpec
-    device: str
-    looks: LooksPlan | None = None
-    resume_from: int = 0
-    checkpoints: Path | None = None
-    private: bool = True
+"""Part of the steps after which a spec that redraws begins again from the layers' means and variances."""
 
 
 class Descent:
     """The state of one training: the network, its optimizer, the average, and what was accounted."""
 
-    def __init__(self, job: Job, network: AutoregressiveNetwork, team: Team) -> None:
-        self.job, self.plan = job, job.plan
-        self.spec = job.spec.with_(learning_rate=learning_rate(job.plan, job.spec))
+    def __init__(self, training: Training, network: Trainable, team: Team, *, private: bool = True) -> None:
+        self.training, self.plan, self.private = training, training.plan, private
+        self.spec = training.spec.with_(learning_rate=learning_rate(training.plan, training.spec))
         self.network, self.team = network, team
         self.where = next(network.parameters()).device
-        self.rows = UnitRows(job.codes.array, None if job.units is None else job.units.array)
+        self.rows = UnitRows(training.codes, training.units)
         self.sensitivity = 1 if self.spec.microbatch == 1 else 2  # in clips; see UnitRows.take_groups
         self.groups = max(1, round(self.plan.expected_batch / self.spec.microbatch / team.size))
         unit = self.sensitivity * self.spec.max_grad_norm / self.divisor
-        left = self.plan.steps - job.resume_from
-        self.canaries = Canaries(self.plan, left, unit, self.where) if job.private else None
+        left = self.plan.steps - training.resume_from
+        self.canaries = Canaries(self.plan, left, unit, self.where) if private else None
         reserved = 0 if self.canaries is None else self.canaries.units
         self.sampler = PoissonSampler(reserved + team.count(len(self.rows)), self.plan.sample_rate)
         self.noise = torch.Generator(self.where)
         self.accountant = RDPAccountant()
-        self.clipping = OnePassClipping(network, self.spec.max_grad_norm) if job.private else None
+        self.clipping = OnePassClipping(network, self.spec.max_grad_norm) if private else None
         population = round(self.plan.expected_batch / self.plan.sample_rate)
-        self.looks = None if job.looks is None else Looks(job.looks, population, team)
+        asked = training.queries
+        self.queries = None if asked is None else LossQueries(asked, population, team)
         self.redrawn = False
         self.flat = Flat(network)
         team.follow([self.flat.vector])
@@ -96,7 +67,7 @@ class Descent:
         reserved = [] if self.canaries is None else [self.canaries.parameter]
         self.inner = self.optimizer = inner_optimizer(self.flat, self.spec, reserved)
         self.average = Average(self.flat, self.spec, self.plan.steps)
-        if not self.job.private:
+        if not self.private:
             return
         several = self.team.size > 1
         wrap = DistributedDPOptimizerFastGradientClipping if several else DPOptimizerFastGradientClipping
@@ -116,15 +87,15 @@ class Descent:
         Raises:
             TrainingError: if Opacus accounted for other steps than were run, or workers ended with different weights.
         """
-        first, steps = self.job.resume_from, self.plan.steps
-        if first and self.job.checkpoints is not None:
-            state = checkpoint.load(self.job.checkpoints, self.flat, self.inner, self.average)
+        first, steps = self.training.resume_from, self.plan.steps
+        if first and self.training.checkpoints is not None:
+            state = checkpoint.load(self.training.checkpoints, self.flat, self.inner, self.average)
             self.redrawn = state.redrawn
             if self.canaries is not None and self.team.size == 1:  # one file does not hold what several workers saw
                 self.canaries.resume(state.audit)
-        look_at = self._look_steps()
+        ask_at = self._query_steps()
         for step in range(first, steps):
-            if step in look_at and not self._look(hooks):
+            if step in ask_at and not self._query(hooks):
                 steps = step
                 break
             if (step - first) % CHUNK == 0:
@@ -141,38 +112,38 @@ class Descent:
     def _mark(self, step: int, hooks: Hooks) -> None:
         """Keep what is done, and make durable what will be started, before any worker starts it."""
         if self.team.leads:
-            if self.job.checkpoints is not None and step > self.job.resume_from:
+            if self.training.checkpoints is not None and step > self.training.resume_from:
                 seen = None if self.canaries is None else self.canaries.state()
                 kept = (self.flat, self.inner, self.average)
-                checkpoint.save(self.job.checkpoints, *kept, redrawn=self.redrawn, audit=seen)
+                checkpoint.save(self.training.checkpoints, *kept, redrawn=self.redrawn, audit=seen)
             hooks.mark(min(step + CHUNK, self.plan.steps))
             hooks.progress(step, self.plan.steps)
         self.team.wait()
 
     def _redraw(self, step: int) -> None:
-        """With `start: mean_var`, begin again once the first noisy steps are done, if no attempt did so before."""
-        if self.spec.start != Start.MEAN_VAR or self.redrawn or step < round(REDRAWN * self.plan.steps):
+        """If the spec redraws, begin again once the first noisy steps are done, if no attempt did so before."""
+        if not self.spec.redraws or self.redrawn or step < round(REDRAWN * self.plan.steps):
             return
-        initialization.redraw(self.network)
+        redraw(self.network)
         self.team.follow([self.flat.vector])
         self.redrawn = True
         self._begin()
 
-    def _look_steps(self) -> set[int]:
-        """Looks come at even distances, at the ends of chunks, so that a stop pays for no step it did not run."""
-        if self.looks is None:
+    def _query_steps(self) -> set[int]:
+        """Queries come at even distances, at the ends of chunks, so that a stop pays for no step it did not run."""
+        if self.queries is None:
             return set()
-        every = self.plan.steps / (self.looks.plan.count + 1)
-        return {CHUNK * round(every * (i + 1) / CHUNK) for i in range(self.looks.plan.count)} - {0}
+        every = self.plan.steps / (self.queries.plan.count + 1)
+        return {CHUNK * round(every * (i + 1) / CHUNK) for i in range(self.queries.plan.count)} - {0}
 
-    def _look(self, hooks: Hooks) -> bool:
-        if self.looks is None:
+    def _query(self, hooks: Hooks) -> bool:
+        if self.queries is None:
             return True
         if self.team.leads:
-            hooks.mark_look(len(self.looks.seen) + 1)
+            hooks.mark_query(len(self.queries.answers) + 1)
         self.team.wait()
         rekey(self.noise)
-        return self.looks.look(self.network, self.rows, self.noise)
+        return self.queries.query(self.network, self.rows, self.noise)
 
     def _step(self, step: int) -> None:
         if self.canaries is not None:

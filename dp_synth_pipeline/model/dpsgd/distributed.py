@@ -7,7 +7,6 @@ are added up: one mechanism, one plan, one event, and the same epsilon as with o
 
 from __future__ import annotations
 
-import mmap
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -88,6 +87,28 @@ def current() -> Team:
     return Team()
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """Where workers meet, and what each of them then does.
+
+    Attributes:
+        size: how many there are.
+        backend: of `torch.distributed`: 'nccl' on GPUs, 'gloo' on CPUs.
+        where: URI of the file through which they find each other.
+        follow: what a worker that does not lead runs, with `job`.
+    """
+
+    size: int
+    backend: str
+    where: str
+    follow: Callable[[Any], None]
+    job: Any
+
+    def join(self, rank: int) -> None:
+        """Come to the meeting as worker `rank`, and wait for the others."""
+        dist.init_process_group(self.backend, init_method=self.where, rank=rank, world_size=self.size, timeout=PATIENCE)
+
+
 @contextmanager
 def team(workers: int, follow: Callable[[Any], None], job: Any, *, device: torch.device) -> Iterator[Team]:
     """Start `workers` - 1 processes that run `follow(job)`, and yield the team that this process leads.
@@ -103,41 +124,47 @@ def team(workers: int, follow: Callable[[Any], None], job: Any, *, device: torch
     backend = "nccl" if device.type == "cuda" else "gloo"
     if backend == "nccl" and torch.cuda.device_count() < workers:
         raise TrainingError(f"there are {torch.cuda.device_count()} GPUs for {workers} workers; ask for fewer workers.")
-    start = mp.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
-        where = (Path(folder) / "rendezvous").as_uri()
-        ends = [start.Pipe() for _ in range(1, workers)]
-        known = (workers, backend, where, follow, job)
-        others = [
-            start.Process(target=_worker, args=(r, *known, theirs), daemon=True)
-            for r, (_, theirs) in enumerate(ends, start=1)
-        ]
-        try:
-            for process, (ours, theirs) in zip(others, ends, strict=True):
-                process.start()
-                theirs.close()
-                _await(ours)
-            _join(0, workers, backend, where)
+        meeting = Meeting(workers, backend, (Path(folder) / "rendezvous").as_uri(), follow, job)
+        with _followers(meeting):
             yield Team(0, workers)
-            _let_go(ends)
-            for process in others:
-                process.join(PATIENCE.total_seconds())
-        except RuntimeError:
-            _let_go(ends)
-            for process in others:
-                process.join(FAREWELL)
-            if any(process.exitcode for process in others):
-                raise TrainingError(FAILED) from None
-            raise
-        finally:
-            _let_go(ends)
-            if dist.is_initialized():
-                dist.destroy_process_group()
-            for process in others:
-                if process.is_alive():
-                    process.terminate()
-                if process.pid is not None:
-                    process.join()
+
+
+@contextmanager
+def _followers(meeting: Meeting) -> Iterator[None]:
+    """Start all workers but the first, meet them, and end them on the way out, whatever happened."""
+    start = mp.get_context("spawn")
+    ends = [start.Pipe() for _ in range(1, meeting.size)]
+    others = [
+        start.Process(target=_worker, args=(rank, meeting, theirs), daemon=True)
+        for rank, (_, theirs) in enumerate(ends, start=1)
+    ]
+    try:
+        for process, (ours, theirs) in zip(others, ends, strict=True):
+            process.start()
+            theirs.close()
+            _await(ours)
+        meeting.join(0)
+        yield
+        _let_go(ends)
+        for process in others:
+            process.join(PATIENCE.total_seconds())
+    except RuntimeError:
+        _let_go(ends)
+        for process in others:
+            process.join(FAREWELL)
+        if any(process.exitcode for process in others):
+            raise TrainingError(FAILED) from None
+        raise
+    finally:
+        _let_go(ends)
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        for process in others:
+            if process.is_alive():
+                process.terminate()
+            if process.pid is not None:
+                process.join()
 
 
 def _await(ours: Connection) -> None:
@@ -158,44 +185,20 @@ def _let_go(ends: Iterable[tuple[Connection, Connection]]) -> None:
             end.close()
 
 
-def _join(rank: int, size: int, backend: str, where: str) -> None:
-    dist.init_process_group(backend, init_method=where, rank=rank, world_size=size, timeout=PATIENCE)
-
-
-def _worker(
-    rank: int, size: int, backend: str, where: str, follow: Callable[[Any], None], job: Any, leader: Connection
-) -> None:
+def _worker(rank: int, meeting: Meeting, leader: Connection) -> None:
     """Run one worker; its failures end it without a word, since messages of libraries quote values.
 
     It stays until the leader is done or dead: to hang up first could cut off the leader's last sum.
     """
     try:
         leader.send(rank)
-        if backend == "nccl":
+        if meeting.backend == "nccl":
             torch.cuda.set_device(rank)
-        _join(rank, size, backend, where)
-        follow(job)
+        meeting.join(rank)
+        meeting.follow(meeting.job)
         with suppress(EOFError, ConnectionError):
             leader.recv()
         dist.destroy_process_group()
     except BaseException:
         sys.stderr = None
         raise SystemExit(1) from None
-
-
-@dataclass(frozen=True)
-class Shared:
-    """An array on its way to another process: a memory-mapped file by its name, so that nothing is copied."""
-
-    array: np.ndarray
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        whole = isinstance(self.array, np.memmap) and isinstance(self.array.base, mmap.mmap)
-        if whole and self.array.flags.c_contiguous and self.array.filename:  # type: ignore[attr-defined]
-            found: Any = self.array
-            return _opened, (str(found.filename), str(found.dtype), found.shape, found.offset)
-        return Shared, (np.asarray(self.array),)
-
-
-def _opened(path: str, dtype: str, shape: tuple[int, ...], offset: int) -> Shared:
-    return Shared(np.memmap(path, dtype, "r", offset, shape))

@@ -7,21 +7,35 @@ has a code of its own: an attacker who looks at that code's weights sees nobody 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import torch
 
-from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import training
-from dp_synth_pipeline.model.marginals.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
+from dp_synth_pipeline.model.dpsgd.trainable import Trainable
+from dp_synth_pipeline.model.dpsgd.work import Training
 from dp_synth_pipeline.privacy.audit import Audit
 
 CANARIES = 1000
 OTHERS = 0.9
 """Share of the ordinary code that the network starts from; canaries share the rest."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The kind of network that is attacked.
+
+    Attributes:
+        begin: makes a network that starts from 1-way probabilities of each column's codes.
+        logits: returns what a network thinks of each code of its first column, float (codes,).
+    """
+
+    begin: Callable[[Sequence[np.ndarray]], Trainable]
+    logits: Callable[[Any], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -40,9 +54,10 @@ class Attacked:
 
 
 def attack(
+    target: Target,
     cardinalities: Sequence[int],
     plan: TrainingPlan,
-    spec: GeneratorSpec,
+    spec: TrainingSpec,
     *,
     canaries: int = CANARIES,
     device: str | None = None,
@@ -59,20 +74,10 @@ def attack(
     # In all other columns everybody is alike, so that a canary's clipped gradient is spent on its own code.
     codes = np.zeros((len(column), 1 + len(cardinalities)), dtype=np.int64)
     codes[:, 0] = column
-    wide = (canaries + 1, *cardinalities)
-    network = AutoregressiveNetwork(wide, spec)
     first = np.full(canaries + 1, (1 - OTHERS) / canaries)
     first[0] = OTHERS
-    network.start_from([first, *(np.eye(1, c)[0] for c in cardinalities)])
-    begun = _logits(network)
+    network = target.begin([first, *(np.eye(1, c)[0] for c in cardinalities)])
+    begun = target.logits(network)[1:]
     made_up = replace(plan, expected_batch=max(1.0, plan.sample_rate * len(column)))
-    trained = training.train(codes, wide, made_up, spec, network=network, device=device)
-    return Attacked(_logits(trained.network) - begun, included, trained.audit)
-
-
-@torch.no_grad()
-def _logits(network: AutoregressiveNetwork) -> np.ndarray:
-    """Return what the network thinks of each canary's code, (canaries,)."""
-    _, bias, heads, shift = network.column(0)
-    hidden = network.activation(bias[None, :, None])[0, :, 0] if bias.dim() == 1 else bias
-    return (heads @ hidden + shift).double().cpu().numpy()[1:].copy()
+    trained = training.train(network, Training(codes, made_up, spec, device=device))
+    return Attacked(target.logits(trained.network)[1:] - begun, included, trained.audit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 
 
 class Flat(nn.Module):
@@ -45,7 +44,7 @@ class Flat(nn.Module):
 class Average:
     """Exponential average of the weights over the last steps, without bias from the start."""
 
-    def __init__(self, network: nn.Module, spec: GeneratorSpec, steps: int) -> None:
+    def __init__(self, network: nn.Module, spec: TrainingSpec, steps: int) -> None:
         self.decay = 1 - 1 / max(1.0, spec.averaging * steps)
         self.network, self.taken = network, 0
         self.weights = [p.detach().clone() for p in network.parameters()]
@@ -66,7 +65,7 @@ class Average:
 
 
 def inner_optimizer(
-    network: nn.Module, spec: GeneratorSpec, reserved: Iterable[nn.Parameter] = ()
+    network: nn.Module, spec: TrainingSpec, reserved: Iterable[nn.Parameter] = ()
 ) -> torch.optim.Optimizer:
     """Return the optimizer that takes the noisy gradients, of the network and of what an audit reserved beside it."""
     parameters = [*network.parameters(), *reserved]
@@ -75,13 +74,13 @@ def inner_optimizer(
     return torch.optim.SGD(parameters, lr=_full_rate(spec), momentum=0.9)
 
 
-def decay(optimizer: DPOptimizer | torch.optim.Optimizer, spec: GeneratorSpec, done: float) -> None:
+def decay(optimizer: DPOptimizer | torch.optim.Optimizer, spec: TrainingSpec, done: float) -> None:
     """Keep the rate for half the steps, then lower it linearly to a tenth: a public schedule."""
     for group in optimizer.param_groups:
         group["lr"] = _full_rate(spec) * min(1.0, 1.9 - 1.8 * done)
 
 
-def _full_rate(spec: GeneratorSpec) -> float:
+def _full_rate(spec: TrainingSpec) -> float:
     if spec.learning_rate is None:
         raise TrainingError("the spec has no learning rate; take one from plan.learning_rate.")
     return spec.learning_rate if spec.optimizer == "adam" else spec.learning_rate / spec.max_grad_norm
@@ -98,24 +97,3 @@ def rekey(generator: torch.Generator) -> None:
         words = np.frombuffer(os.urandom(4 * 624), dtype=np.uint32).astype(np.uint64)
         state[24 : 24 + 8 * 624] = torch.from_numpy(words.view(np.uint8).copy())
         generator.set_state(state)
-
-
-KEPT = 31 << 20
-"""Bytes; just under the most that glibc's allocator learns from."""
-
-
-@contextmanager
-def few_threads(processes: int = 1):
-    """Use half the cores, at most four: matrices here are small, and threads that wait for each other cost more.
-
-    What steps free is kept for the next one: glibc hands freed memory back to the system, and fetching it again, a page at
-    a time, took up to a fifth of a step. Freeing one large block raises its bounds for that (mallopt(3): the dynamic
-    mmap threshold); other allocators do not mind.
-    """
-    torch.empty(KEPT, dtype=torch.uint8)
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, min(before, (os.cpu_count() or 1) // 2 // processes, 4)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

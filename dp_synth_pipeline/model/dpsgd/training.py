@@ -1,155 +1,118 @@
 """DP-SGD: Poisson samples, exact clipping, Gaussian noise and accounting by Opacus; returns weights and what was done.
 
-Public: the plan, the number of steps done, the released weights, noisy looks, the audit. Private, and never returned,
-logged or stored: batch sizes, losses, gradients.
+Public: the plan, the number of steps done, the released weights, noisy answers of the loss, the audit. Private, and never
+returned, logged or stored: batch sizes, losses, gradients.
 
 All arithmetic is in 32-bit floats, on GPUs too: with 16 bits the norms that clipping relies on would be off by up to 1 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
-import numpy as np
 import torch
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import checkpoint, distributed
-from dp_synth_pipeline.model.dpsgd.descent import Descent, Hooks, Job
-from dp_synth_pipeline.model.dpsgd.distributed import Shared
-from dp_synth_pipeline.model.dpsgd.optimization import few_threads
-from dp_synth_pipeline.model.marginals.plan import LooksPlan, TrainingPlan
+from dp_synth_pipeline.model.dpsgd.descent import Descent
+from dp_synth_pipeline.model.dpsgd.trainable import Trainable
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
+from dp_synth_pipeline.model.threads import few_threads
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 
 DIVERGED = 1e6
 """Size that no useful weight has."""
 
+Network = TypeVar("Network", bound=Trainable)
+
 
 @dataclass(frozen=True)
-class Trained:
+class Trained(Generic[Network]):
     """Released weights and the event that was performed to get them.
 
     Attributes:
         network: on the CPU, ready to draw.
         event: the steps that this call ran; None if none were left.
         audit: noise, sampling and clipping as measured while it ran. Whoever publishes the weights has to look at it.
-        stopped_at: the step before which a noisy look ended training; None if the plan ran out.
+        stopped_at: the step before which a noisy answer ended training; None if the plan ran out.
     """
 
-    network: AutoregressiveNetwork
+    network: Network
     event: SubsampledGaussian | None
     audit: Audit
     stopped_at: int | None = None
 
 
-def train(
-    codes: np.ndarray,
-    cardinalities: Sequence[int],
-    plan: TrainingPlan,
-    spec: GeneratorSpec,
-    *,
-    units: np.ndarray | None = None,
-    network: AutoregressiveNetwork | None = None,
-    looks: LooksPlan | None = None,
-    mark: Callable[[int], None] = lambda steps: None,
-    mark_look: Callable[[int], None] = lambda looks: None,
-    progress: Callable[[int, int], None] = lambda done, steps: None,
-    device: str | None = None,
-    resume_from: int = 0,
-    checkpoints: Path | None = None,
-    workers: int = 1,
-) -> Trained:
-    """Fit a network to the joint distribution of `codes` by DP-SGD, exactly as `plan` says.
+def train(network: Network, training: Training, hooks: Hooks = Hooks()) -> Trained[Network]:
+    """Fit a network to the joint distribution of `training.codes` by DP-SGD, exactly as `training.plan` says.
 
     Args:
-        codes: int (rows, columns), each below its column's cardinality; may be memory-mapped.
-        units: int64 (rows,) ascending unit numbers; None when each row is a unit.
-        network: where the weights start, from `initialization.begin`, which is changed; None for a random start.
-        looks: charged looks at the loss that may end training early.
-        mark: called *before* a chunk of steps runs, with the number of steps that will then have started. It must make
-            that number durable: a crash is charged up to it.
-        mark_look: called before each look at the loss, with the number of looks that will then have been taken.
-        progress: called with steps done and planned; public facts.
-        resume_from: steps that an earlier attempt started; they are charged already and are not run again. If they are all
-            that were planned, the last checkpoint's network is what was learnt.
-        checkpoints: folder for the state from which a killed training resumes; holds noisy weights, never a row.
-        workers: processes that share the units, a GPU each if there are GPUs. Under torchrun, its processes are used, and
-            each must make this call; the callbacks are called, and checkpoints kept, by rank 0 alone.
+        network: where the weights start; it is changed.
 
     Raises:
         TrainingError: if the plan has no noise, the accountant disagrees with the plan, weights are not finite, or a
             worker failed.
     """
+    plan, first = training.plan, training.resume_from
     if not plan.noise_multiplier > 0:
         raise TrainingError("the training plan has no noise; calibrate it to a target epsilon first.")
-    kept = checkpoints is not None and checkpoint.exists(checkpoints)
-    if not 0 <= resume_from < plan.steps + int(kept):
+    kept = training.checkpoints is not None and checkpoint.exists(training.checkpoints)
+    if not 0 <= first < plan.steps + int(kept):
         raise TrainingError(
-            f"the plan has {plan.steps} steps, and {resume_from} were started: none are left to run, and no checkpoint was "
+            f"the plan has {plan.steps} steps, and {first} were started: none are left to run, and no checkpoint was "
             f"kept of those that ran. What was charged for them stays charged."
         )
-    known = (tuple(cardinalities), plan, spec, _device(device), looks, resume_from, checkpoints)
-    job = Job(*_shared(codes, units), *known)
-    network, done, audit = _run(job, network, Hooks(mark, mark_look, progress), workers)
+    done, audit = _run(network, _placed(training), hooks, private=True)
     if audit is None:
         raise TrainingError("training ended without an audit of its noise; nothing was released.")
-    ran = done - resume_from
+    ran = done - first
     event = SubsampledGaussian(plan.noise_multiplier, plan.sample_rate, ran) if ran else None
     return Trained(network, event, audit, done if done < plan.steps else None)
 
 
-def train_public(
-    codes: np.ndarray,
-    cardinalities: Sequence[int],
-    plan: TrainingPlan,
-    spec: GeneratorSpec,
-    *,
-    units: np.ndarray | None = None,
-    network: AutoregressiveNetwork | None = None,
-    progress: Callable[[int, int], None] = lambda done, steps: None,
-    device: str | None = None,
-    workers: int = 1,
-) -> AutoregressiveNetwork:
+def train_public(network: Network, training: Training, hooks: Hooks = Hooks()) -> Network:
     """Fit a network as `train` does, with the same samples and schedule but WITHOUT clipping and noise: not private.
 
     For data that a person declared public, and as the yardstick of what privacy costs. There is no event: no epsilon
-    describes it. `plan.noise_multiplier` is not used.
+    describes it. `plan.noise_multiplier` is not used, nor are queries, resumption and checkpoints.
 
     Raises:
         TrainingError: if weights are not finite, or a worker failed.
     """
-    job = Job(*_shared(codes, units), tuple(cardinalities), plan, spec, _device(device), private=False)
-    return _run(job, network, Hooks(progress=progress), workers)[0]
+    plain = replace(training, queries=None, resume_from=0, checkpoints=None)
+    _run(network, _placed(plain), Hooks(progress=hooks.progress), private=False)
+    return network
 
 
-def _device(asked: str | None) -> str:
-    return asked or ("cuda" if torch.cuda.is_available() else "cpu")
+def _placed(training: Training) -> Training:
+    return replace(training, device=training.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-def _shared(codes: np.ndarray, units: np.ndarray | None) -> tuple[Shared, Shared | None]:
-    return Shared(codes), None if units is None else Shared(units)
+def _run(network: Trainable, training: Training, hooks: Hooks, *, private: bool) -> tuple[int, Audit | None]:
+    """Train by one or several processes; return the step before which training ended, and the audit.
 
-
-def _run(
-    job: Job, network: AutoregressiveNetwork | None, hooks: Hooks, workers: int
-) -> tuple[AutoregressiveNetwork, int, Audit | None]:
-    """Train by one or several processes; return the network, the step before which training ended, and the audit."""
-    with distributed.team(workers, _follow, job, device=torch.device(job.device)) as team, few_threads(workers):
-        network = (network or AutoregressiveNetwork(job.cardinalities, job.spec)).to(torch.device(job.device))
-        descent = Descent(job, network.train(), team)
+    Args:
+        network: is changed; on the CPU and ready to draw in the end.
+    """
+    device, job = torch.device(training.device or "cpu"), (network.blueprint(), training, private)
+    with (
+        distributed.team(training.workers, _follow, job, device=device) as team,
+        few_threads(training.workers),
+    ):
+        descent = Descent(training, network.to(device).train(), team, private=private)
         done = descent.go(hooks)
         audit = descent.audit()
     if not all(bool((p.abs() < DIVERGED).all()) for p in network.parameters()):
         raise TrainingError("training diverged; lower training.learning_rate. What was charged for it stays charged.")
     network.forget_unused()
-    return network.cpu().eval(), done, audit
+    network.cpu().eval()
+    return done, audit
 
 
-def _follow(job: Job) -> None:
+def _follow(job: tuple[Callable[[], Trainable], Training, bool]) -> None:
     """What a worker that does not lead does."""
-    _run(job, None, Hooks(), 1)
+    blueprint, training, private = job
+    _run(blueprint(), replace(training, workers=1), Hooks(), private=private)

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from dp_synth_pipeline.model.dpsgd.optimization import few_threads
 from dp_synth_pipeline.model.marginals.measuring import Clique, Marginals
+from dp_synth_pipeline.model.threads import few_threads
 
 ROWS = 1 << 15
 """Rows drawn: what later columns are fitted on, and what a network is taught by."""

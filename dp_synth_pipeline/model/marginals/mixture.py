@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from dp_synth_pipeline.model.dpsgd.optimization import few_threads
 from dp_synth_pipeline.model.marginals.measuring import Clique, Layout, Marginals
+from dp_synth_pipeline.model.threads import few_threads
 
 COMPONENTS = 300
 STEPS = 500

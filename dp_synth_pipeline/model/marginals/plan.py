@@ -1,4 +1,4 @@
-"""What marginals and training will do and spend, fixed before they start by public facts and the noisy count alone."""
+"""What measuring marginals will do and spend, fixed before it starts by public facts and the noisy count alone."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method
 from dp_synth_pipeline.model.marginals.pairs import ORDINARY, paired
-from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
+from dp_synth_pipeline.privacy.events import Gaussian
 
 SCORE_SHARE = 0.1
 """Part of the marginals' cost that scores take, when not all pairs are measured, or when triples are."""
@@ -27,6 +26,12 @@ NOISE_LIMIT = 0.3
 MOST_MEASURED = 20_000
 """Pairs that are measured at most, all of those of 200 columns: what a fit can follow in minutes."""
 
+TRIPLE_CELLS = 8000
+"""Most cells of a triple that may be measured: what a fit can follow in seconds."""
+
+CANDIDATES = 600
+"""Most triples that are scored: each is counted over all rows."""
+
 
 def score_sensitivity(max_rows: int) -> int:
     """Return by how many whole score units a unit of `max_rows` rows moves one pair's score, rounding included.
@@ -34,48 +39,6 @@ def score_sensitivity(max_rows: int) -> int:
     The L1 distance of counts from fixed expectations moves by a row for each row. Both ends are then rounded.
     """
     return round(max_rows / SCORE_UNIT) + 1
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """What training will do.
-
-    Attributes:
-        sample_rate: probability with which each unit joins each step.
-        steps: number of noisy steps.
-        expected_batch: the divisor of every noisy sum; never the size of a batch that was drawn.
-        noise_multiplier: noise per unit of sensitivity; 0 before calibration.
-    """
-
-    sample_rate: float
-    steps: int
-    expected_batch: float
-    noise_multiplier: float = 0.0
-
-    @property
-    def event(self) -> SubsampledGaussian:
-        """What the whole plan costs."""
-        return SubsampledGaussian(self.noise_multiplier, self.sample_rate, self.steps)
-
-
-@dataclass(frozen=True)
-class LooksPlan:
-    """What looking at the loss will do.
-
-    Attributes:
-        count: most looks taken.
-        sample_rate: probability with which each unit is in a look.
-        noise_multiplier: noise per unit of the bound on one unit's loss.
-    """
-
-    count: int
-    sample_rate: float
-    noise_multiplier: float
-
-    @property
-    def event(self) -> SubsampledGaussian:
-        """What all looks cost."""
-        return SubsampledGaussian(self.noise_multiplier, self.sample_rate, self.count)
 
 
 @dataclass(frozen=True)
@@ -112,93 +75,6 @@ class MarginalsPlan:
         return Gaussian(self.noise_multiplier)
 
 
-def plan_training(population: int, spec: GeneratorSpec) -> TrainingPlan:
-    """Return sampling rate, steps and divisor for `population` units; noise is calibrated afterwards.
-
-    Example:
-        >>> plan_training(43958, GeneratorSpec(max_epochs=40))
-        TrainingPlan(sample_rate=0.0465899267482597, steps=859, expected_batch=2048.0, noise_multiplier=0.0)
-    """
-    wanted = min(max(population * spec.batch_share, 1), spec.max_batch)
-    batch = min(2 ** round(math.log2(wanted)), population)
-    rate = batch / population
-    return TrainingPlan(rate, max(1, math.ceil(spec.max_epochs / rate)), float(batch))
-
-
-RATES = {"adam": 0.012, "sgd": 0.75}
-"""Learning rates, times the clipping norm for SGD, that did best in `USUAL_STEPS` under `USUAL_NOISE`."""
-
-USUAL_STEPS, USUAL_NOISE = 640, 0.00136
-"""Steps, and noise of a step's mean gradient in clipping norms: the Adult census at epsilon 2.5."""
-
-QUIETEST, STRETCH = 1.5, 2.0
-"""Bounds on what little noise, and few or many steps, change the rate by."""
-
-
-def learning_rate(plan: TrainingPlan, spec: GeneratorSpec) -> float:
-    """Return the learning rate: what `spec` says, else one that walks as far in few steps as in many, and less in noise.
-
-    Rate times steps is kept, and the rate falls with the cube root of the noise in a step's mean gradient: found on Adult
-    at epsilon 0.5, 2.5 and 16, and on tables of prices and of flights. Public facts alone.
-
-    Example:
-        >>> adult = TrainingPlan(sample_rate=0.0466, steps=644, expected_batch=2048.0, noise_multiplier=2.78)
-        >>> round(learning_rate(adult, GeneratorSpec()), 3), learning_rate(adult, GeneratorSpec(learning_rate=0.05))
-        (0.012, 0.05)
-    """
-    if spec.learning_rate is not None:
-        return spec.learning_rate
-    noise = plan.noise_multiplier / plan.expected_batch
-    if spec.microbatch > 1:  # twice the sensitivity, and so many times fewer groups
-        noise *= 2 * spec.microbatch
-    quieter = min((USUAL_NOISE / noise) ** (1 / 3), QUIETEST) if noise > 0 else QUIETEST
-    longer = min(max(USUAL_STEPS / plan.steps, 1 / STRETCH), STRETCH)
-    return RATES[spec.optimizer] * quieter * longer
-
-
-LOOK_UNITS = 1 << 17
-"""Units expected in a look, at most."""
-
-
-def plan_looks(population: int, noise_multiplier: float, spec: GeneratorSpec) -> LooksPlan | None:
-    """Return the looks that `spec` asks for, at a cost of `look_share` of what `noise_multiplier` would spend at most."""
-    if spec.looks == 0:
-        return None
-    noise = noise_multiplier * math.sqrt(spec.looks / spec.look_share)
-    return LooksPlan(spec.looks, min(1.0, LOOK_UNITS / population), noise)
-
-
-def marginals_share(population: int, noise_multiplier: float, spec: GeneratorSpec) -> float:
-    """Return the part of the cost left after the profile that marginals take, in squared signal to noise.
-
-    With much signal (units per unit of noise) a network learns more from the rest than marginals could tell it; with
-    little, marginals are all that can be learnt.
-
-    Args:
-        noise_multiplier: of one Gaussian mechanism that would spend all that is left.
-    """
-    if spec.method == Method.MARGINALS:
-        return 1.0
-    if spec.marginals_share is not None:
-        return spec.marginals_share
-    return min(max(0.25 * (SIGNAL * noise_multiplier / population) ** 0.5, 0.1), 0.8)
-
-
-SIGNAL = 26_000
-"""Units per unit of noise at which marginals take a quarter: the Adult census at epsilon 2.5."""
-
-
-TRIPLE_CELLS = 8000
-"""Most cells of a triple that may be measured: what a fit can follow in seconds."""
-
-
-CANDIDATES = 600
-"""Most triples that are scored: each is counted over all rows."""
-
-TRIPLES = 10
-"""Triples measured where there is signal enough; found on the Adult census, where 3 and 30 did about as well."""
-
-
 def candidates(cardinalities: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the triples of columns that may be measured: of at most `TRIPLE_CELLS` cells, and those with the fewest."""
 
@@ -207,47 +83,6 @@ def candidates(cardinalities: tuple[int, ...]) -> list[tuple[int, ...]]:
 
     fitting = (t for t in itertools.combinations(paired(cardinalities), 3) if cells(t) <= TRIPLE_CELLS)
     return sorted(heapq.nsmallest(CANDIDATES, fitting, key=cells))
-
-
-def wanted_triples(population: int, noise_multiplier: float, spec: GeneratorSpec) -> int:
-    """Return how many triples to ask for: what `spec` says, else `TRIPLES` unless noise would drown them.
-
-    Args:
-        noise_multiplier: of one Gaussian mechanism that would spend all that is left.
-    """
-    if spec.triples is not None:
-        return spec.triples
-    return TRIPLES if population >= SIGNAL * noise_multiplier / 2 else 0
-
-
-LEAST_HIDDEN, MOST_HIDDEN = 16, 64
-
-MOST_WEIGHTS = 6_000_000
-"""Weights between columns, of which each pair has hidden units times embedding: what teaching and training can follow in
-minutes. They are reached by 150 columns with the most hidden units, and by 300 with the least."""
-
-
-def capacity(population: int, noise_multiplier: float, columns: int, embedding: int = GeneratorSpec.embedding) -> int:
-    """Return how many hidden units a column gets: few where noise would drown more, from public facts alone.
-
-    Args:
-        population: released or declared number of units.
-        noise_multiplier: of one Gaussian mechanism that costs as much as the whole release; 0 without privacy.
-        columns: how many are learned; many leave less than `LEAST_HIDDEN` to each, so that wide tables take no hours.
-        embedding: numbers that describe one earlier value.
-
-    Example:
-        >>> capacity(43958, 1.69, 15), capacity(43958, 0.37, 15), capacity(1_000_000, 1.69, 15), capacity(2_000, 0.0, 15)
-        (16, 32, 64, 64)
-        >>> capacity(200, 4.0, 300), capacity(200, 4.0, 1000)
-        (16, 1)
-    """
-    wanted = MOST_HIDDEN
-    if noise_multiplier > 0:
-        ideal = LEAST_HIDDEN * math.sqrt(population / noise_multiplier / SIGNAL)
-        wanted = int(min(max(8 * round(ideal / 8), LEAST_HIDDEN), MOST_HIDDEN))
-    pairs = max(columns * (columns - 1) // 2, 1)
-    return max(1, min(wanted, MOST_WEIGHTS // (pairs * embedding)))
 
 
 def worth_scoring(columns: int, rows: int, noise_multiplier: float, max_rows: int = 1) -> int:
@@ -279,10 +114,8 @@ def plan_marginals(
     columns, pairs = len(kept), math.comb(len(kept), 2)
     if pairs == 0:
         return MarginalsPlan(noise_multiplier, 0.0, 0, 0, max_rows=max_rows)
-    total, one = sum(kept), noise_multiplier * max_rows
-    cells = (total**2 - sum(c * c for c in kept)) / 2 / pairs
-    drowned = math.sqrt(2 / math.pi) * one * math.sqrt(pairs) * cells / (2 * rows)
-    fewer = max(min(columns, ORDINARY) - 1, math.floor(pairs * min(1.0, NOISE_LIMIT / drowned) ** 2))
+    one = noise_multiplier * max_rows
+    fewer = _heard(kept, rows, one)
     if pairs <= min(fewer, MOST_MEASURED):
         asked = len(candidates(cardinalities)) if triples else 0
         wanted = min(triples, asked)
@@ -303,3 +136,16 @@ def plan_marginals(
     scale = max(one * math.sqrt(fewer / (1 - SCORE_SHARE)), LEAST_SCALE)
     score = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * math.sqrt(scored / SCORE_SHARE)
     return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows, scored=scored)
+
+
+def _heard(cardinalities: list[int], rows: int, noise: float) -> int:
+    """Return how many pairs of columns noise does not drown; at least as many as join all columns of an ordinary table.
+
+    Args:
+        noise: rows of noise in each cell, were a single pair measured.
+    """
+    columns, total = len(cardinalities), sum(cardinalities)
+    pairs = math.comb(columns, 2)
+    cells = (total**2 - sum(c * c for c in cardinalities)) / 2 / pairs
+    drowned = math.sqrt(2 / math.pi) * noise * math.sqrt(pairs) * cells / (2 * rows)
+    return max(min(columns, ORDINARY) - 1, math.floor(pairs * min(1.0, NOISE_LIMIT / drowned) ** 2))

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dp_synth_pipeline.model.dpsgd.optimization import few_threads
 from dp_synth_pipeline.model.marginals.balanced_sampling import CLIQUES, balanced
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, count
 from dp_synth_pipeline.model.marginals.pairs import ORDINARY
+from dp_synth_pipeline.model.threads import few_threads
 
 STEPS = 60
 RATE = 0.02

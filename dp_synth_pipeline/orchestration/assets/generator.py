@@ -108,4 +108,4 @@ def _learn(learning: Learner, folder: Path, kept: Path, report: Report) -> None:
     figures = headline.measure(begun, refresh, codec, made, rows)
     about = {"release": refresh.release, "schema": refresh.schema, "guarantee": settings.privacy, **facts}
     about |= {"accuracy": figures, "ran": learning.reported()}
-    learnt.keep(kept, made, learning.spec, about, learning.profile.to_json(), learning.audit)
+    learnt.keep(kept, made, about, learning.profile.to_json(), learning.audit)

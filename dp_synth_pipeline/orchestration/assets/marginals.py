@@ -30,8 +30,7 @@ def marginals(settings: TableSettings) -> dg.AssetsDefinition:
         after=("completed",),
     )
     def _marginals(context: dg.AssetExecutionContext, completed: dict, ledger: LedgerResource, store: StoreResource):
-        from dp_synth_pipeline.model import artifact
-        from dp_synth_pipeline.model.marginals import measuring as noisy
+        from dp_synth_pipeline.model.marginals import measuring, storage
 
         with reported("marginals"):
             here = begun(settings, completed, ledger, store)
@@ -50,11 +49,11 @@ def marginals(settings: TableSettings) -> dg.AssetsDefinition:
                 book.start(release.id, "marginals", [plan.event])
                 refresh = refresh.having_run([plan.event])
             codes, _ = encoded(refresh.path("completed"), codec)
-            measured = noisy.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=profile.rows)
+            measured = measuring.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=profile.rows)
             if isinstance(release, Unprotected):
                 measured = unprotected.sampled(measured)
             path = here.store.releasable(part(here.settings, refresh.partitions).folder) / "marginals.safetensors"
-            artifact.save_marginals(path, measured)
+            storage.save(path, measured)
             report(1, 1)
         return dg.MaterializeResult(
             value=refresh.with_({"marginals": path}),

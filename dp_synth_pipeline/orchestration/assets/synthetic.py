@@ -34,7 +34,6 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
     )
     def _synthetic(context: dg.AssetExecutionContext, generator: dict, ledger: LedgerResource, store: StoreResource):
         from dp_synth_pipeline.model import artifact
-        from dp_synth_pipeline.model.autoregressive import generation
 
         with reported("synthetic"):
             here = begun(settings, generator, ledger, store)
@@ -46,7 +45,7 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
             wanted = settings.rows or int((refresh.facts or {})["rows"])
 
             def draw(rows: int) -> Iterator[pa.RecordBatch]:
-                return codec.decode_stream(generation.draw(learnt, rows, forbidden=codec.forbidden))
+                return codec.decode_stream(learnt.draw(rows, forbidden=codec.forbidden))
 
             kept = _ruled(draw, wanted, here.settings, codec, profile)
             report = progress.reporter(context, f"{settings.name}: generation")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dp_synth_pipeline.model.autoregressive import initialization
-from dp_synth_pipeline.model.autoregressive.generation import Generator
+from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration import learnt
 from dp_synth_pipeline.privacy.audit import NAMES, Audit, Finding
@@ -23,7 +23,7 @@ def audit(measured: float = 1.0) -> Audit:
 
 
 def keep(folder, release: str, found: Audit | None) -> None:
-    learnt.keep(folder, made(), SPEC, {"release": release, "schema": "{}"}, "{}", found)
+    learnt.keep(folder, made(), {"release": release, "schema": "{}"}, "{}", found)
 
 
 def test_what_was_learnt_is_found_under_its_release_and_no_other(tmp_path):

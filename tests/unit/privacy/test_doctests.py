@@ -16,7 +16,10 @@ MODULES = {
     "privacy.replacement": 1,
     "tabular.spelling": 1,
     "tabular.sql": 2,
-    "model.marginals.plan": 1,
+    "model.autoregressive.plan": 1,
+    "model.autoregressive.initialization": 1,
+    "model.dpsgd.plan": 2,
+    "model.marginals.pairs": 1,
 }
 """Modules with examples, and how many functions show at least one."""
 

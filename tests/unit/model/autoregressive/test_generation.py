@@ -10,7 +10,7 @@ import torch
 from scipy.stats import chi2
 
 from dp_synth_pipeline.model.autoregressive import generation
-from dp_synth_pipeline.model.autoregressive.generation import Generator, draw
+from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 
@@ -42,7 +42,7 @@ def probabilities(net: AutoregressiveNetwork) -> np.ndarray:
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_rows_are_drawn_with_the_probabilities_of_the_network(activation: str) -> None:
     net = network(activation)
-    drawn = np.concatenate(list(draw(Generator(net), ROWS, batch=3_000)))
+    drawn = np.concatenate(list(Generator(net).draw(ROWS, batch=3_000)))
     assert drawn.shape == (ROWS, len(CARDINALITIES))
     place = np.ravel_multi_index(drawn.T, CARDINALITIES)
     seen = np.bincount(place, minlength=48)
@@ -55,12 +55,12 @@ def test_rows_are_drawn_with_the_probabilities_of_the_network(activation: str) -
 
 
 def test_as_many_rows_as_asked_come_in_batches() -> None:
-    assert [len(b) for b in draw(Generator(network()), 25, batch=10)] == [10, 10, 5]
-    assert list(draw(Generator(network()), 0)) == []
+    assert [len(b) for b in Generator(network()).draw(25, batch=10)] == [10, 10, 5]
+    assert list(Generator(network()).draw(0)) == []
 
 
 def test_every_code_is_below_its_cardinality() -> None:
-    drawn = next(draw(Generator(network()), 4_000))
+    drawn = next(Generator(network()).draw(4_000))
     assert drawn.dtype == np.int64
     assert (drawn >= 0).all()
     assert (drawn < CARDINALITIES).all()
@@ -71,7 +71,7 @@ def test_draws_differ_from_call_to_call_whatever_is_seeded() -> None:
     for _ in range(2):
         torch.manual_seed(3)
         np.random.seed(3)
-        drawn.append(next(draw(Generator(net), 200)))
+        drawn.append(next(Generator(net).draw(200)))
     assert not np.array_equal(*drawn), "200 equal rows have a probability below 1e-50"
 
 
@@ -85,7 +85,7 @@ def two_threads():
 
 def test_several_cores_draw_the_same_rows_in_distribution_each_batch_by_fresh_chance(two_threads: None) -> None:
     net = network()
-    batches = list(draw(Generator(net), 60_100, batch=10_000))
+    batches = list(Generator(net).draw(60_100, batch=10_000))
     assert [len(b) for b in batches] == [*[10_000] * 6, 100]
     assert torch.get_num_threads() == 2
     assert not any((a[:100] == b[:100]).all() for a, b in itertools.combinations(batches, 2))
@@ -101,8 +101,8 @@ def test_draws_that_nobody_takes_any_more_end_and_never_run_far_ahead(
 ) -> None:
     started: list[int] = []
     honest = generation._drawn
-    monkeypatch.setattr(generation, "_drawn", lambda *asked: started.append(asked[1]) or honest(*asked))
-    batches = draw(Generator(network()), 1000, batch=10)
+    monkeypatch.setattr(generation, "_drawn", lambda *asked, **how: started.append(asked[2]) or honest(*asked, **how))
+    batches = Generator(network()).draw(1000, batch=10)
     next(batches)
     assert len(started) <= 3
     batches.close()
@@ -111,7 +111,7 @@ def test_draws_that_nobody_takes_any_more_end_and_never_run_far_ahead(
 
 def test_the_first_column_is_drawn_as_often_as_the_network_says_all_but_exactly() -> None:
     net = network()
-    drawn = np.concatenate(list(draw(Generator(net), ROWS, batch=ROWS)))
+    drawn = np.concatenate(list(Generator(net).draw(ROWS, batch=ROWS)))
     first = np.bincount(every_row()[:, 0], probabilities(net))
     # Each of three stretches of 8,192 rows is off by two rows at most; a sample would be by 70 (one deviation).
     assert np.bincount(drawn[:, 0]) == pytest.approx(ROWS * first, abs=6)

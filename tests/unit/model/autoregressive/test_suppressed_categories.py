@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from dp_synth_pipeline.model.autoregressive.generation import Generator, draw, propose
+from dp_synth_pipeline.model.autoregressive.generation import propose
+from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.autoregressive.suppressed_categories import Forbidden, name
+from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
+from dp_synth_pipeline.model.base import Forbidden
 from dp_synth_pipeline.model.marginals.measuring import Layout
 from dp_synth_pipeline.model.marginals.raking import Tilt
 
@@ -77,7 +79,7 @@ def named(truth: np.ndarray, names: int, given: tuple[int, ...] = ()) -> np.ndar
 @pytest.mark.parametrize("names", [FEW, MANY])
 def test_other_columns_and_nulls_keep_the_distribution_that_was_learnt(names: int) -> None:
     net = network(names)
-    drawn = np.concatenate(list(draw(Generator(net), ROWS, forbidden=forbidden(names))))
+    drawn = np.concatenate(list(Generator(net).draw(ROWS, forbidden=forbidden(names))))
     truth, seen = joint(net), shares(drawn, net.cardinalities)
     assert seen[:, names].sum() == 0
     assert np.abs(seen.sum(1) - truth.sum(1)).max() < CHANCE
@@ -90,7 +92,7 @@ def test_a_name_is_given_in_the_proportions_in_which_it_fits_the_rest_of_the_row
     truth = joint(net)
     expected, blind = named(truth, names), named(truth, names, given=(2,))
     assert distance(blind, expected) > 0.15, "by the columns before alone, names would fit badly"
-    seen = shares(name(net, None, propose(net, ROWS), forbidden(names)), net.cardinalities)
+    seen = shares(impute(net, None, propose(net, ROWS), forbidden(names)), net.cardinalities)
     assert distance(seen, expected) < 0.055, "0.02 is chance, the rest that there are but eight candidates"
 
 
@@ -98,7 +100,7 @@ def test_rows_without_a_forbidden_code_stay_as_they_are() -> None:
     net = network()
     codes = propose(net, 2_000)
     kept = codes.copy()
-    changed = name(net, None, codes, forbidden())
+    changed = impute(net, None, codes, forbidden())
     free = kept[:, 1] != FEW
     assert (changed[free] == kept[free]).all()
     assert (changed[:, [0, 2]] == kept[:, [0, 2]]).all()
@@ -115,7 +117,7 @@ def test_the_tilt_has_its_say_in_the_choice_of_a_name(names: int) -> None:
     values[4 * 2 + 1] = 3.0  # name 2 where the last column is 1
     tilt = Tilt(Layout((3, names + 2, 4), ((1, 2),)), values)
     codes = np.tile([[0, names, 1], [0, names, 0]], (5_000, 1))
-    chosen = name(made, tilt, codes, forbidden(names))
+    chosen = impute(made, tilt, codes, forbidden(names))
     favoured, other = [(chosen[at::2, 1] == 2).mean() for at in (0, 1)]
     expected = np.exp(3) / (np.exp(3) + names - 1)
     # With many names, half of the rows have the favoured one among their eight candidates.
@@ -125,10 +127,10 @@ def test_the_tilt_has_its_say_in_the_choice_of_a_name(names: int) -> None:
 
 def test_several_columns_with_unnamed_values_are_all_named() -> None:
     banned = {0: ((2,), (0, 1)), 1: ((FEW,), (0,)), 2: ((0, 3), (1, 2))}
-    drawn = np.concatenate(list(draw(Generator(network()), 5_000, forbidden=banned)))
+    drawn = np.concatenate(list(Generator(network()).draw(5_000, forbidden=banned)))
     assert not [i for i, (codes, _) in banned.items() if np.isin(drawn[:, i], codes).any()]
 
 
 def test_a_code_that_the_network_all_but_always_draws_is_replaced_too() -> None:
-    drawn = np.concatenate(list(draw(Generator(network(unnamed=60.0)), 3_000, forbidden=forbidden())))
+    drawn = np.concatenate(list(Generator(network(unnamed=60.0)).draw(3_000, forbidden=forbidden())))
     assert set(drawn[:, 1]) <= set(range(FEW))

@@ -14,7 +14,8 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import batches, descent, training
 from dp_synth_pipeline.model.dpsgd.batches import UnitRows, parts
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
-from dp_synth_pipeline.model.marginals.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.work import Training
 
 CARDS = (5, 4, 6)
 SPEC = GeneratorSpec(hidden=6, embedding=3, microbatch=4, max_grad_norm=0.3)
@@ -69,7 +70,12 @@ def test_an_empty_sample_gives_empty_groups_even_of_an_empty_table(rows: int) ->
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_an_empty_table_trains_in_groups_like_any_other(rows: int) -> None:
-    assert training.train(codes(rows), CARDS, TrainingPlan(0.5, 3, 10.0, 1.0), SPEC).event.steps == 3
+    assert (
+        training.train(
+            AutoregressiveNetwork(CARDS, SPEC), Training(codes(rows), TrainingPlan(0.5, 3, 10.0, 1.0), SPEC)
+        ).event.steps
+        == 3
+    )
 
 
 def test_groups_of_units_with_several_rows_are_refused() -> None:
@@ -110,7 +116,7 @@ def noise(spec: GeneratorSpec, plan: TrainingPlan) -> float:
     net = AutoregressiveNetwork((40,) * 6, spec)
     net.forget_unused = lambda: None  # type: ignore[method-assign]
     first = torch.cat([p.detach().flatten().clone() for p in net.parameters()])
-    trained = training.train(np.zeros((50, 6), np.int16), (40,) * 6, plan, spec, network=net).network
+    trained = training.train(net, Training(np.zeros((50, 6), np.int16), plan, spec)).network
     last = torch.cat([p.detach().flatten() for p in trained.parameters()])
     return float((last - first).double().square().mean().sqrt())
 

@@ -15,8 +15,9 @@ from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import checkpoint, descent, training
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
-from dp_synth_pipeline.model.marginals.plan import LooksPlan, TrainingPlan
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.privacy.audit import Audit, Observed
 
 Patch = pytest.MonkeyPatch
@@ -32,7 +33,7 @@ def codes(rows: int = ROWS) -> np.ndarray:
 
 
 def audited(plan: TrainingPlan = PLAN, spec: GeneratorSpec = SPEC, rows: int = ROWS, **rest: Any) -> Audit:
-    return training.train(codes(rows), CARDS, plan, spec, **rest).audit
+    return training.train(AutoregressiveNetwork(CARDS, spec), Training(codes(rows), plan, spec, **rest)).audit
 
 
 @pytest.mark.parametrize(
@@ -145,8 +146,8 @@ def clipped_together(clipping: Any, losses: torch.Tensor) -> None:
 def together(patch: Patch) -> None:
     honest = descent.Descent.__init__
 
-    def begin(self: Any, job: Any, network: Any, team: Any) -> None:
-        honest(self, job, network, team)
+    def begin(self: Any, work: Any, network: Any, team: Any, **private: Any) -> None:
+        honest(self, work, network, team, **private)
         self.clipping.network = network
 
     clipped(clipped_together)(patch)
@@ -192,7 +193,10 @@ def test_the_reserved_parameter_has_no_place_in_network_average_or_checkpoint(
     kept: list[descent.Descent] = []
     honest = descent.Descent.go
     monkeypatch.setattr(descent.Descent, "go", lambda self, hooks: (kept.append(self), honest(self, hooks))[1])
-    network = training.train(codes(), CARDS, TrainingPlan(1 / 8, 60, 25.0, 1.3), SPEC, checkpoints=tmp_path).network
+    network = training.train(
+        AutoregressiveNetwork(CARDS, SPEC),
+        Training(codes(), TrainingPlan(1 / 8, 60, 25.0, 1.3), SPEC, checkpoints=tmp_path),
+    ).network
     (done,) = kept
     assert done.canaries is not None
     reserved = done.canaries.parameter
@@ -218,8 +222,7 @@ def test_real_units_are_drawn_as_if_nothing_were_reserved() -> None:
     counts = np.zeros(50)
     sizes = []
     plan, spec = TrainingPlan(0.3, 2000, 15.0, 1.3), SPEC
-    job = descent.Job(descent.Shared(codes(50)), None, CARDS, plan, spec, "cpu")
-    begun = descent.Descent(job, AutoregressiveNetwork(CARDS, spec), descent.Team())
+    begun = descent.Descent(Training(codes(50), plan, spec), AutoregressiveNetwork(CARDS, spec), descent.Team())
     begun.rows.take = lambda chosen: chosen  # type: ignore[method-assign, assignment, return-value]
     for _ in range(2000):
         chosen: Any = begun._sample()
@@ -234,15 +237,24 @@ def test_an_audit_goes_on_where_a_killed_training_had_come_to(tmp_path: Path, mo
     plan = TrainingPlan(1 / 8, 130, 25.0, 1.3)
     quieter(0.5)(monkeypatch)
     with pytest.raises(OSError, match="gone"):
-        training.train(codes(), CARDS, plan, SPEC, checkpoints=tmp_path, mark=dies_at(130))
+        training.train(
+            AutoregressiveNetwork(CARDS, SPEC),
+            Training(codes(), plan, SPEC, checkpoints=tmp_path),
+            Hooks(mark=dies_at(130)),
+        )
     monkeypatch.undo()
-    resumed = training.train(codes(), CARDS, plan, SPEC, checkpoints=tmp_path, resume_from=100).audit
+    resumed = training.train(
+        AutoregressiveNetwork(CARDS, SPEC), Training(codes(), plan, SPEC, checkpoints=tmp_path, resume_from=100)
+    ).audit
     assert resumed.steps == 130, "the steps before the checkpoint count"
     assert resumed.failed == ["audit_noise"], "and so does what was wrong with them"
 
 
 def test_an_audit_without_a_checkpoint_starts_anew(tmp_path: Path) -> None:
-    resumed = training.train(codes(), CARDS, TrainingPlan(1 / 8, 130, 25.0, 1.3), SPEC, resume_from=100).audit
+    resumed = training.train(
+        AutoregressiveNetwork(CARDS, SPEC),
+        Training(codes(), TrainingPlan(1 / 8, 130, 25.0, 1.3), SPEC, resume_from=100),
+    ).audit
     assert resumed.steps == 30
     assert resumed.passed
 
@@ -255,11 +267,14 @@ def dies_at(steps: int) -> Callable[[int], None]:
     return mark
 
 
-def test_a_training_that_a_look_ends_is_audited_for_the_steps_it_ran(monkeypatch: Patch) -> None:
-    from dp_synth_pipeline.model.dpsgd.loss_queries import Looks
+def test_a_training_that_a_query_ends_is_audited_for_the_steps_it_ran(monkeypatch: Patch) -> None:
+    from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
 
-    monkeypatch.setattr(Looks, "_falls", lambda self, deviation: False)
-    trained = training.train(codes(), CARDS, TrainingPlan(1 / 8, 120, 25.0, 1.3), SPEC, looks=LooksPlan(1, 0.5, 2.0))
+    monkeypatch.setattr(LossQueries, "_falls", lambda self, deviation: False)
+    trained = training.train(
+        AutoregressiveNetwork(CARDS, SPEC),
+        Training(codes(), TrainingPlan(1 / 8, 120, 25.0, 1.3), SPEC, queries=LossQueriesPlan(1, 0.5, 2.0)),
+    )
     assert trained.stopped_at is not None
     assert trained.audit.steps == trained.event.steps == trained.stopped_at
     assert trained.audit.passed

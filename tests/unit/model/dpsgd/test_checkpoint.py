@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.autoregressive import initialization
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import checkpoint, descent, training
 from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, inner_optimizer
-from dp_synth_pipeline.model.marginals.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 
 CARDS = (5, 4, 6)
 SPEC = GeneratorSpec(hidden=6, embedding=3, learning_rate=0.016)
@@ -65,7 +65,9 @@ def attempt(
             patch.setattr(descent.Descent, "_sample", sample)
         try:
             return training.train(
-                codes(rows), CARDS, PLAN, spec, mark=marks.append, resume_from=resume_from, checkpoints=folder
+                AutoregressiveNetwork(CARDS, spec),
+                Training(codes(rows), PLAN, spec, resume_from=resume_from, checkpoints=folder),
+                Hooks(mark=marks.append),
             )
         except Killed:
             return marks[-1]
@@ -229,8 +231,8 @@ def test_weights_are_redrawn_exactly_once_however_often_a_training_is_killed(
 ) -> None:
     """After step 46 of 230. An attempt that died at 48 had redrawn, but its checkpoint, of which there was none, had not."""
     redrawn: list[int] = []
-    honest = initialization.redraw
-    monkeypatch.setattr(initialization, "redraw", lambda network: (redrawn.append(1), honest(network))[1])
+    honest = descent.redraw
+    monkeypatch.setattr(descent, "redraw", lambda network: (redrawn.append(1), honest(network))[1])
     spec = SPEC.with_(start="mean_var")
     if die_at is not None:
         last = attempt(tmp_path, die_at=die_at, spec=spec)

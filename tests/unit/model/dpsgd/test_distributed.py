@@ -19,8 +19,9 @@ from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import checkpoint, distributed, training
-from dp_synth_pipeline.model.dpsgd.distributed import Shared, Team, team
-from dp_synth_pipeline.model.marginals.plan import LooksPlan, TrainingPlan
+from dp_synth_pipeline.model.dpsgd.distributed import Team, team
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 
 pytestmark = pytest.mark.slow
 CARDS = (4, 4, 4)
@@ -64,13 +65,11 @@ def test_two_processes_that_see_everybody_move_as_one_does(tmp_path: Path, group
     for workers in (1, 2):
         mine = copy.deepcopy(start)
         if private:
-            found = training.train(table, CARDS, plan, SGD, units=units, network=mine, workers=workers, device="cpu")
+            found = training.train(mine, Training(table, plan, SGD, units=units, workers=workers, device="cpu"))
             assert found.event == plan.event
             ends.append(flat(found.network))
         else:
-            ends.append(
-                flat(training.train_public(table, CARDS, plan, SGD, network=mine, workers=workers, device="cpu"))
-            )
+            ends.append(flat(training.train_public(mine, Training(table, plan, SGD, workers=workers, device="cpu"))))
     moved = float((ends[0] - flat(start)).norm())
     assert moved > 0.1
     assert float((ends[0] - ends[1]).norm()) < 1e-5 * moved
@@ -81,9 +80,7 @@ def test_noise_is_added_once_and_divided_by_the_plans_batch() -> None:
     net, plan = network(cards, spec), TrainingPlan(1e-12, 2, 32.0, 3.0)
     start = flat(net)
     net.forget_unused = lambda: None  # type: ignore[method-assign]
-    end = flat(
-        training.train(np.zeros((50, 6), np.int16), cards, plan, spec, network=net, workers=2, device="cpu").network
-    )
+    end = flat(training.train(net, Training(np.zeros((50, 6), np.int16), plan, spec, workers=2, device="cpu")).network)
     # Momentum 0.9: the second step moves by 1.9 times the first noise, added to its own.
     expected = (spec.learning_rate / 0.5) * 3.0 * 0.5 / 32 * math.sqrt(1.9**2 + 1)
     found = float((end - start).double().square().mean().sqrt())
@@ -96,17 +93,15 @@ def test_all_of_it_together_with_marks_looks_and_checkpoints_by_the_first_alone(
     plan = TrainingPlan(0.25, 160, 500.0, 0.4)
     table = codes(2000)
     trained = training.train(
-        table,
-        CARDS,
-        plan,
-        spec,
-        looks=LooksPlan(1, 1.0, 0.5),
-        mark=lambda n: said.append(f"mark {n}"),
-        mark_look=lambda n: said.append(f"look {n}"),
-        progress=lambda done, steps: said.append(f"{done} of {steps}"),
-        checkpoints=tmp_path,
-        workers=2,
-        device="cpu",
+        AutoregressiveNetwork(CARDS, spec),
+        Training(
+            table, plan, spec, queries=LossQueriesPlan(1, 1.0, 0.5), checkpoints=tmp_path, workers=2, device="cpu"
+        ),
+        Hooks(
+            mark=lambda n: said.append(f"mark {n}"),
+            mark_query=lambda n: said.append(f"look {n}"),
+            progress=lambda done, steps: said.append(f"{done} of {steps}"),
+        ),
     )
     assert trained.event == plan.event
     assert [s for s in said if "mark" in s] == ["mark 50", "mark 100", "mark 150", "mark 160"]
@@ -115,7 +110,10 @@ def test_all_of_it_together_with_marks_looks_and_checkpoints_by_the_first_alone(
     with torch.no_grad():
         loss = float(trained.network.losses(torch.from_numpy(table.astype(np.int64))).mean())
     assert loss < 2.2, "three independent columns cost 4.16 nats"
-    resumed = training.train(table, CARDS, plan, spec, resume_from=150, checkpoints=tmp_path, workers=2, device="cpu")
+    resumed = training.train(
+        AutoregressiveNetwork(CARDS, spec),
+        Training(table, plan, spec, resume_from=150, checkpoints=tmp_path, workers=2, device="cpu"),
+    )
     assert resumed.event.steps == 10
 
 
@@ -124,7 +122,11 @@ def test_a_mark_that_fails_ends_all_of_them() -> None:
         raise OSError("the ledger is gone")
 
     with pytest.raises(OSError, match="ledger"):
-        training.train(codes(), CARDS, TrainingPlan(0.5, 5, 150.0, 1.0), SGD, mark=mark, workers=2, device="cpu")
+        training.train(
+            AutoregressiveNetwork(CARDS, SGD),
+            Training(codes(), TrainingPlan(0.5, 5, 150.0, 1.0), SGD, workers=2, device="cpu"),
+            Hooks(mark=mark),
+        )
     assert not dist.is_initialized()
     assert not torch.multiprocessing.active_children()
 
@@ -133,7 +135,10 @@ def test_a_worker_that_fails_releases_nothing_and_quotes_nothing(capfd: pytest.C
     bad = codes()
     bad[1] = 31_337  # the second worker's only
     with pytest.raises(TrainingError, match="a training worker failed; nothing was released"):
-        training.train(bad, CARDS, TrainingPlan(1.0, 3, 301.0, 1.0), SGD, workers=2, device="cpu")
+        training.train(
+            AutoregressiveNetwork(CARDS, SGD),
+            Training(bad, TrainingPlan(1.0, 3, 301.0, 1.0), SGD, workers=2, device="cpu"),
+        )
     assert "31337" not in "".join(capfd.readouterr())
     assert not torch.multiprocessing.active_children()
 
@@ -189,21 +194,11 @@ def test_more_workers_than_gpus_are_refused() -> None:
         pass
 
 
-def test_memory_mapped_rows_travel_by_name_and_slices_by_value(tmp_path: Path) -> None:
-    np.save(tmp_path / "codes.npy", codes())
-    whole = np.load(tmp_path / "codes.npy", mmap_mode="r")
-    rebuild, arguments = Shared(whole).__reduce__()
-    assert str(tmp_path) in arguments[0]
-    assert np.array_equal(rebuild(*arguments).array, whole)
-    for part in (whole[5:], whole[::2], whole[:, 1:], np.array(whole)):
-        rebuild, arguments = Shared(part).__reduce__()
-        assert np.array_equal(rebuild(*arguments).array, part)
-        assert not any(isinstance(a, str) for a in arguments)
-
-
 def test_two_processes_are_audited_as_one_mechanism() -> None:
     plan = TrainingPlan(0.25, 40, 75.0, 1.5)
-    audit = training.train(codes(), CARDS, plan, SGD, workers=2, device="cpu").audit
+    audit = training.train(
+        AutoregressiveNetwork(CARDS, SGD), Training(codes(), plan, SGD, workers=2, device="cpu")
+    ).audit
     assert audit.passed, audit.failed
     assert audit.findings[0].measured == pytest.approx(1.5, rel=0.03), "noise is added once, not by each"
     assert "2,000 reserved units" in audit.findings[1].told, "1,000 of each"

@@ -1,4 +1,4 @@
-"""Noisy looks at the loss: their sensitivity, their number, and what a stop saves."""
+"""Private queries of the loss: their sensitivity, their number, and what a stop saves."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.dpsgd import descent, training
-from dp_synth_pipeline.model.dpsgd import loss_queries as looks
+from dp_synth_pipeline.model.dpsgd import descent, loss_queries, training
 from dp_synth_pipeline.model.dpsgd.batches import UnitRows
-from dp_synth_pipeline.model.dpsgd.loss_queries import Looks, clipped_losses, loss_bound
-from dp_synth_pipeline.model.marginals.plan import LooksPlan, TrainingPlan, plan_looks
+from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries, clipped_losses, loss_bound
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_loss_queries
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.privacy.accountant import epsilon
 from dp_synth_pipeline.privacy.events import Gaussian
 
@@ -55,10 +55,10 @@ def test_the_bound_depends_on_cardinalities_alone() -> None:
 def test_a_longer_unit_changes_neither_the_noise_nor_anybody_elses_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     net, held = network(0.5), codes(20)
     deviations: list[float] = []
-    monkeypatch.setattr(Looks, "_falls", lambda self, deviation: deviations.append(deviation) or True)
+    monkeypatch.setattr(LossQueries, "_falls", lambda self, deviation: deviations.append(deviation) or True)
     for long in (1, 400):
         rows = UnitRows(np.concatenate([held, codes(long)]), np.append(np.arange(20), np.full(long, 20)))
-        Looks(LooksPlan(1, 1.0, 1.0), 21).look(net, rows, torch.Generator())
+        LossQueries(LossQueriesPlan(1, 1.0, 1.0), 21).query(net, rows, torch.Generator())
     assert deviations[0] == deviations[1]
 
 
@@ -66,75 +66,71 @@ def test_losses_do_not_depend_on_how_units_are_cut(monkeypatch: pytest.MonkeyPat
     net, rows = network(0.5), UnitRows(codes(50), None)
     whole = float(clipped_losses(net, rows, np.arange(50)))
     assert whole == pytest.approx(float(net.losses(torch.from_numpy(rows.codes.astype(np.int64))).sum()), rel=1e-5)
-    monkeypatch.setattr(looks, "BATCH", 7)
+    monkeypatch.setattr(loss_queries, "BATCH", 7)
     assert float(clipped_losses(net, rows, np.arange(50))) == pytest.approx(whole, rel=1e-5)
 
 
-def test_a_look_has_the_noise_that_was_planned() -> None:
+def test_an_answer_has_the_noise_that_was_planned() -> None:
     net, rows = network(0.1), UnitRows(codes(30), None)
     exact = float(clipped_losses(net, rows, np.arange(30))) / 30
     noise = torch.Generator()
     noise.seed()
-    watched = Looks(LooksPlan(2000, 1.0, 4.0), 30)
+    watched = LossQueries(LossQueriesPlan(2000, 1.0, 4.0), 30)
     for _ in range(2000):
-        watched.look(net, rows, noise)
-    errors = (np.array(watched.seen) - exact) * 30 / (4.0 * loss_bound(net))
+        watched.query(net, rows, noise)
+    errors = (np.array(watched.answers) - exact) * 30 / (4.0 * loss_bound(net))
     assert errors.std() == pytest.approx(1, rel=6.5 / math.sqrt(4000))
     assert abs(errors.mean()) < 6.5 / math.sqrt(2000)
 
 
-def test_no_look_is_taken_that_was_not_planned() -> None:
-    net, rows, watched = network(0.1), UnitRows(codes(5), None), Looks(LooksPlan(2, 1.0, 1.0), 5)
+def test_no_query_is_made_that_was_not_planned() -> None:
+    net, rows, watched = network(0.1), UnitRows(codes(5), None), LossQueries(LossQueriesPlan(2, 1.0, 1.0), 5)
     for _ in range(2):
-        watched.look(net, rows, torch.Generator())
+        watched.query(net, rows, torch.Generator())
     with pytest.raises(IndexError, match="was not charged"):
-        watched.look(net, rows, torch.Generator())
+        watched.query(net, rows, torch.Generator())
 
 
 def test_training_goes_on_while_the_loss_falls_by_more_than_its_noise() -> None:
-    watched = Looks(LooksPlan(9, 1.0, 1.0), 5)
+    watched = LossQueries(LossQueriesPlan(9, 1.0, 1.0), 5)
     for seen, expected in (([9.0], True), ([9.0, 9.0, 9.0], True), ([9.0, 8.0, 7.0, 6.0], True)):
-        watched.seen = list(seen)
+        watched.answers = list(seen)
         assert watched._falls(0.5) is expected
-    watched.seen = [6.0, 6.0, 5.9, 5.9]
+    watched.answers = [6.0, 6.0, 5.9, 5.9]
     assert watched._falls(0.5) is False
 
 
 def run(monkeypatch: pytest.MonkeyPatch, steps: int, count: int, falls: bool) -> tuple[training.Trained, list[str]]:
     said: list[str] = []
-    honest_look, honest_step = Looks.look, descent.Descent._step
+    honest_query, honest_step = LossQueries.query, descent.Descent._step
 
-    def look(self: Looks, *rest: object) -> bool:
-        said.append("look")
-        honest_look(self, *rest)  # type: ignore[arg-type]
+    def query(self: LossQueries, *rest: object) -> bool:
+        said.append("query")
+        honest_query(self, *rest)  # type: ignore[arg-type]
         return falls
 
     def step(self: descent.Descent, number: int) -> None:
         said.append("step")
         honest_step(self, number)
 
-    monkeypatch.setattr(Looks, "look", look)
+    monkeypatch.setattr(LossQueries, "query", query)
     monkeypatch.setattr(descent.Descent, "_step", step)
     trained = training.train(
-        codes(40),
-        CARDS,
-        TrainingPlan(0.1, steps, 4.0, 1.0),
-        SPEC,
-        looks=LooksPlan(count, 0.5, 2.0),
-        mark=lambda n: said.append(f"mark {n}"),
-        mark_look=lambda n: said.append(f"mark look {n}"),
+        AutoregressiveNetwork(CARDS, SPEC),
+        Training(codes(40), TrainingPlan(0.1, steps, 4.0, 1.0), SPEC, queries=LossQueriesPlan(count, 0.5, 2.0)),
+        Hooks(mark=lambda n: said.append(f"mark {n}"), mark_query=lambda n: said.append(f"mark query {n}")),
     )
     return trained, said
 
 
 @pytest.mark.parametrize(("steps", "count"), [(400, 3), (120, 9), (60, 1), (30, 2), (1000, 4)])
-def test_each_look_is_marked_before_it_is_taken_and_there_are_never_more_than_planned(
+def test_each_query_is_marked_before_it_is_made_and_there_are_never_more_than_planned(
     monkeypatch: pytest.MonkeyPatch, steps: int, count: int
 ) -> None:
     trained, said = run(monkeypatch, steps, count, falls=True)
-    taken = [i for i, what in enumerate(said) if what == "look"]
+    taken = [i for i, what in enumerate(said) if what == "query"]
     assert len(taken) <= count
-    assert [said[i - 1] for i in taken] == [f"mark look {k + 1}" for k in range(len(taken))]
+    assert [said[i - 1] for i in taken] == [f"mark query {k + 1}" for k in range(len(taken))]
     assert said.count("step") == steps
     assert trained.stopped_at is None
 
@@ -144,13 +140,13 @@ def test_a_stop_saves_the_steps_that_were_left_and_pays_for_no_step_it_did_not_r
 ) -> None:
     trained, said = run(monkeypatch, 400, 3, falls=False)
     assert trained.stopped_at == trained.event.steps == said.count("step") == 100
-    assert [s for s in said if s.startswith("mark ") and "look" not in s][-1] == "mark 100"
+    assert [s for s in said if s.startswith("mark ") and "query" not in s][-1] == "mark 100"
 
 
-def test_looks_cost_a_share_of_what_training_would_spend_at_most() -> None:
+def test_queries_cost_a_share_of_what_training_would_spend_at_most() -> None:
     spec = SPEC.with_(looks=8, look_share=0.05)
-    plan = plan_looks(10_000, 3.0, spec)
+    plan = plan_loss_queries(10_000, 3.0, spec)
     assert plan is not None
     assert plan.sample_rate == 1.0
     assert epsilon([plan.event], 1e-5) == pytest.approx(epsilon([Gaussian(3.0 / 0.05**0.5)], 1e-5), rel=1e-3)
-    assert plan_looks(10_000, 3.0, SPEC) is None
+    assert plan_loss_queries(10_000, 3.0, SPEC) is None

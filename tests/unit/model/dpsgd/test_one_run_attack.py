@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
+from dp_synth_pipeline.model.autoregressive.one_run_target import target
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import descent, one_run_attack
-from dp_synth_pipeline.model.marginals.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.one_run import bound
 
@@ -18,7 +19,7 @@ DELTA, CONFIDENCE = 1e-6, 0.999
 
 
 def attacked(spec: GeneratorSpec = SPEC) -> one_run_attack.Attacked:
-    return one_run_attack.attack((5, 3), PLAN, spec, canaries=500, device="cpu")
+    return one_run_attack.attack(target(spec), (5, 3), PLAN, spec, canaries=500, device="cpu")
 
 
 @pytest.fixture(scope="module")

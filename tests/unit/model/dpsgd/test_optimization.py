@@ -9,7 +9,8 @@ import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, decay, few_threads, inner_optimizer
+from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, decay, inner_optimizer
+from dp_synth_pipeline.model.threads import few_threads
 
 
 def scalar(value: float) -> torch.nn.Module:

@@ -75,7 +75,7 @@ class Learner(ABC):
             folder: where the table's last released generator is, for `start: warm_start`.
             report: called with steps done and planned, and a note.
         """
-        from dp_synth_pipeline.model.autoregressive.generator import Generator
+        from dp_synth_pipeline.model import artifact
         from dp_synth_pipeline.model.base import Released
         from dp_synth_pipeline.model.marginals import storage
 
@@ -90,7 +90,7 @@ class Learner(ABC):
         public = self._public() if trains and self.spec.start == Start.PUBLIC else None
         previous = self._previous(folder) if trains and self.spec.start == Start.WARM_START else None
         known = Released(shares, measured, previous, public)
-        model = Generator.begin(self.codec.cardinalities, self.spec, known)
+        model = artifact.model_of(self.spec.kind).begin(self.codec.cardinalities, self.spec, known)
         if trains:
             facts = self._train(model, report)
         if measured is not None and self.spec.rake:

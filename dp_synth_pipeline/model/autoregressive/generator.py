@@ -33,7 +33,7 @@ class Generator(GenerativeModel):
 
     proposal: AutoregressiveNetwork
     tilt: Tilt | None = None
-    kind: ClassVar[str] = "autoregressive"
+    kind: ClassVar[str] = GeneratorSpec.kind
 
     @classmethod
     def begin(cls, cardinalities: Sequence[int], spec: GeneratorSpec, released: Released) -> Generator:

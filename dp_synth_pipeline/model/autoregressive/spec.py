@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from dp_synth_pipeline.model.dpsgd.spec import SHARE, TrainingSpec, whole
 
@@ -64,6 +65,9 @@ class GeneratorSpec(TrainingSpec):
         embedding: numbers that describe one earlier value.
         activation: 'tanh' (bounded, so gradients stay under the clip; section 3.2) or 'relu'.
     """
+
+    kind: ClassVar[str] = "autoregressive"
+    """The model that this is a spec of, in `artifact.MODELS`."""
 
     method: str = Method.HYBRID
     start: str = Start.MARGINALS

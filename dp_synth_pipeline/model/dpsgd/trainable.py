@@ -1,4 +1,4 @@
-"""What DP-SGD asks of a network, so that it can train it without knowing what it is."""
+"""What DP-SGD asks of a network, so that it can train it without knowing what it is; and how it redraws one."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def plan_marginals(
     if pairs == 0:
         return MarginalsPlan(noise_multiplier, 0.0, 0, 0, max_rows=max_rows)
     one = noise_multiplier * max_rows
-    fewer = _heard(kept, rows, one)
+    fewer = _above_noise(kept, rows, one)
     if pairs <= min(fewer, MOST_MEASURED):
         asked = len(candidates(cardinalities)) if triples else 0
         wanted = min(triples, asked)
@@ -138,7 +138,7 @@ def plan_marginals(
     return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows, scored=scored)
 
 
-def _heard(cardinalities: list[int], rows: int, noise: float) -> int:
+def _above_noise(cardinalities: list[int], rows: int, noise: float) -> int:
     """Return how many pairs of columns noise does not drown; at least as many as join all columns of an ordinary table.
 
     Args:

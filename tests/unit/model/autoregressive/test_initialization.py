@@ -128,6 +128,12 @@ def test_a_warm_start_from_another_shape_falls_back(other: tuple) -> None:
     assert loss(begin(CARDS, spec("warm_start"), SHARES, previous=previous, measured=copying()), copies()) < 1.6
 
 
+@pytest.mark.parametrize("start", ["random", "public", "warm_start", "mean_var"])
+def test_a_network_that_is_not_trained_starts_from_the_marginals_whatever_its_start(start: str) -> None:
+    alone = spec(start).with_(method="marginals")
+    assert loss(begin(CARDS, alone, SHARES, measured=copying()), copies()) < 1.6
+
+
 def test_a_public_start_learns_the_public_table() -> None:
     network = begin(CARDS, spec("public"), SHARES, public=copies(2000).astype(np.int16))
     assert loss(network, copies()) < 1.6

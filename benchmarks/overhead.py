@@ -38,7 +38,7 @@ from dp_synth_pipeline.orchestration.executors.routing import dp_synth_executor
 
 RESULTS = Path(__file__).parent / "results"
 STEPS, QUEUE, RAY = "OVERHEAD_STEPS", "OVERHEAD_QUEUE", "OVERHEAD_RAY"
-PRELOAD = ["dp_synth_pipeline.model.training", "dp_synth_pipeline.orchestration.build"]
+PRELOAD = ["dp_synth_pipeline.model.dpsgd.training", "dp_synth_pipeline.orchestration.build"]
 WORKER = "dp_synth_pipeline.orchestration.executors.celery_worker"
 
 ENGINES = {

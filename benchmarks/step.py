@@ -3,7 +3,7 @@
     python benchmarks/step.py [--rounds 15] [--threads 1] [--out FILE.md]
 
 Without privacy; with our clipping in one pass; and with Opacus' own `hooks` (per-example gradients) and `ghost` (norms, then
-a second backward pass) modes, which run the same layers through the samplers that `model/clipping.py` registers. A step
+a second backward pass) modes, which run the same layers through the samplers that `dpsgd.clipping` registers. A step
 is: losses, gradients, clipping, noise, optimizer. All ways take turns within a round, so that other work on the machine
 slows all of them; times are CPU time, and the median step of each is compared. Codes are random; no table is needed.
 """
@@ -22,11 +22,12 @@ from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.optimization import Flat, few_threads, inner_optimizer, rekey
-from dp_synth_pipeline.model.plan import RATES
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.optimization import Flat, inner_optimizer, rekey
+from dp_synth_pipeline.model.dpsgd.plan import RATES
+from dp_synth_pipeline.model.threads import few_threads
 
 ADULT = (40, 7, 40, 15, 15, 6, 14, 6, 5, 2, 32, 26, 39, 11, 2)
 """Cardinalities like those of the Adult census."""

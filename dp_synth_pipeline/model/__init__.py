@@ -1,4 +1,10 @@
-"""Integers to a generative model: an autoregressive network, trained by DP-SGD, that draws new code rows.
+"""Integers to a generative model: whatever it is, it is fitted, saved, loaded and drawn from in one way (`base`).
 
-This room sees an integer matrix and its cardinalities, never a table. It is the only importer of torch and opacus.
+- `dpsgd`: what DP-SGD is; it knows no network.
+- `marginals`: noisy counts of columns that occur together, the fits to them, and draws raked to them.
+- `autoregressive`: a network over columns that starts from those fits, is trained by DP-SGD, and draws new rows.
+- `artifact`: a released model on disk; it knows all models by name.
+
+This room sees an integer matrix and its cardinalities, never a table. It is the only importer of torch and opacus; plans
+and specs (`*/plan.py`, `*/spec.py`) import neither, so that a cost can be computed anywhere.
 """

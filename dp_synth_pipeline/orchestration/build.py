@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.model.spec import Method
+from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.orchestration import lineage, metadata
 from dp_synth_pipeline.orchestration.alerts import Notify, build_alerts
 from dp_synth_pipeline.orchestration.assets.card import release_card

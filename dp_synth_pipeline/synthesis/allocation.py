@@ -21,17 +21,10 @@ from dataclasses import dataclass, replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Release as LedgerRelease
-from dp_synth_pipeline.model.plan import (
-    LooksPlan,
-    MarginalsPlan,
-    TrainingPlan,
-    marginals_share,
-    plan_looks,
-    plan_marginals,
-    plan_training,
-    wanted_triples,
-)
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.plan import marginals_share, wanted_triples
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_loss_queries, plan_training
+from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_marginals
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
 from dp_synth_pipeline.privacy.events import Event, Gaussian
@@ -199,9 +192,11 @@ def marginals(
     return plan_marginals(tuple(cardinalities), rows, noise, max_rows, wanted_triples(population, whole, spec))
 
 
-def training(budget: RemainingBudget, spec: GeneratorSpec, population: int) -> tuple[TrainingPlan, LooksPlan | None]:
+def training(
+    budget: RemainingBudget, spec: GeneratorSpec, population: int
+) -> tuple[TrainingPlan, LossQueriesPlan | None]:
     """Return the training with the least noise at which the whole release fits, and its looks at the loss."""
-    looks = plan_looks(population, budget.whole(), spec) if spec.looks else None
+    looks = plan_loss_queries(population, budget.whole(), spec) if spec.looks else None
     ahead = [] if looks is None else [looks.event]
     plan = plan_training(population, spec)
     if spec.noise_multiplier is not None:
@@ -248,7 +243,7 @@ class Allocation(ABC):
     @abstractmethod
     def training(
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
-    ) -> tuple[TrainingPlan, LooksPlan | None]:
+    ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         """Return the training and its queries of the loss."""
 
     def accuracy(self, columns: int) -> ChargedPlan | None:
@@ -284,7 +279,7 @@ class Calibrated(Allocation):
 
     def training(
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
-    ) -> tuple[TrainingPlan, LooksPlan | None]:
+    ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         return training(self._budget(spent, population), spec, population)
 
     def accuracy(self, columns: int) -> ChargedPlan | None:
@@ -337,7 +332,7 @@ class Declared(Allocation):
 
     def training(
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
-    ) -> tuple[TrainingPlan, LooksPlan | None]:
+    ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         event = self._plan.training
         if event is None:
             raise InvalidInput("the declared plan has no training: it needs a subsampled_gaussian event.")

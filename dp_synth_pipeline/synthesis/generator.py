@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import AuditFailed, InvalidInput
 from dp_synth_pipeline.ledger import Release as LedgerRelease
-from dp_synth_pipeline.model.plan import capacity
-from dp_synth_pipeline.model.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.autoregressive.plan import capacity
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
@@ -25,8 +25,7 @@ from dp_synth_pipeline.tabular.codec import TableCodec
 if TYPE_CHECKING:
     import numpy as np
 
-    from dp_synth_pipeline.model.generation import Generator
-    from dp_synth_pipeline.model.network import AutoregressiveNetwork
+    from dp_synth_pipeline.model.base import GenerativeModel
 
 FOLDER = "generator"
 """In a table's releasable folder."""
@@ -113,7 +112,7 @@ def _learn(release: Release, folder: Path, kept: Path) -> Audit | None:
         "accuracy": metrics,
         "ran": dump_ran(ran),
     }
-    generator_files.keep(kept, generator, spec, about, profile.to_json(), training.audit)
+    generator_files.keep(kept, generator, about, profile.to_json(), training.audit)
     return training.audit
 
 
@@ -128,35 +127,30 @@ def _sized(release: Release, codec: TableCodec) -> GeneratorSpec:
 
 def _generator(
     release: Release, codec: TableCodec, training: Training, folder: Path
-) -> tuple[Generator, dict[str, Any]]:
+) -> tuple[GenerativeModel, dict[str, Any]]:
     """Return the generator and the public facts of how it came to be: a start, training, raking."""
-    from dp_synth_pipeline.model import artifact, generation, initialization, raking
+    from dp_synth_pipeline.model import artifact
+    from dp_synth_pipeline.model.base import Released
+    from dp_synth_pipeline.model.marginals import storage
 
     spec, file = training.spec, release.state.files.marginals
-    measured = None if file is None else artifact.load_marginals(file)
+    measured = None if file is None else storage.load(file)
     trains, facts = Method(spec.method).trains, {}
     if measured is None and not trains:
         raise InvalidInput("method: marginals needs two columns to learn; use method: autoregressive for this table.")
     public = _public_codes(release, codec) if trains and spec.start == Start.PUBLIC else None
     previous = _previous(release, folder) if trains and spec.start == Start.WARM_START else None
-    proposal = initialization.begin(
-        codec.cardinalities,
-        spec if trains else spec.with_(start=Start.MARGINALS),
-        codec.marginals(),
-        measured=measured,
-        previous=previous,
-        public=public,
-    )
+    known = Released(codec.marginals(), measured, previous, public)
+    model = artifact.model_of(spec.kind).begin(codec.cardinalities, spec, known)
     if trains:
-        proposal, facts = training.train(proposal, release.reporter("training"))
-    tilt = None
+        facts = training.train(model, release.reporter("training"))
     if measured is not None and spec.rake:
-        tilt = raking.rake(generation.propose(proposal, raking.draws(measured)), measured)
-    return generation.Generator(proposal, tilt), facts
+        model = model.rake(measured)
+    return model, facts
 
 
-def _previous(release: Release, folder: Path) -> AutoregressiveNetwork | None:
-    """Return the table's last released network, if this release may start from it."""
+def _previous(release: Release, folder: Path) -> GenerativeModel | None:
+    """Return the table's last released model, if this release may start from it."""
     from dp_synth_pipeline.model import artifact
 
     if not (folder / generator_files.DESCRIBED).exists():
@@ -165,7 +159,7 @@ def _previous(release: Release, folder: Path) -> AutoregressiveNetwork | None:
         generator, facts = artifact.load(folder)
     except InvalidInput:  # another version's
         return None
-    return generator.proposal if facts.get("release") in release.protection.paid_releases() else None
+    return generator if facts.get("release") in release.protection.paid_releases() else None
 
 
 def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:

@@ -17,8 +17,7 @@ from dp_synth_pipeline.synthesis.retention import private
 from dp_synth_pipeline.tabular import sink
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.generation import Generator
-    from dp_synth_pipeline.model.spec import GeneratorSpec
+    from dp_synth_pipeline.model.base import GenerativeModel
 
 FOLDER = "learnt"
 """In a release's restricted folder."""
@@ -30,9 +29,7 @@ DESCRIBED = "generator.json"
 """Says whose weights lie beside it: gone first and written last, so that it never stands beside another release's."""
 
 
-def keep(
-    folder: Path, generator: Generator, spec: GeneratorSpec, facts: dict[str, Any], profile: str, audit: Audit | None
-) -> None:
+def keep(folder: Path, model: GenerativeModel, facts: dict[str, Any], profile: str, audit: Audit | None) -> None:
     """Write what was learnt into `folder`, durably, whole or not at all.
 
     Args:
@@ -44,7 +41,7 @@ def keep(
     partial = folder.with_name(f".{FOLDER}")
     shutil.rmtree(partial, ignore_errors=True)
     with private():
-        artifact.save(partial, generator, spec, facts)
+        artifact.save(partial, model, facts)
         (partial / "profile.json").write_text(profile, encoding="utf-8")
         if audit is not None:
             (partial / AUDIT).write_text(audit.to_json(release=facts["release"]), encoding="utf-8")

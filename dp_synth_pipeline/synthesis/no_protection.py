@@ -16,10 +16,11 @@ from typing import NoReturn
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, journal
-from dp_synth_pipeline.model.marginals import Marginals
-from dp_synth_pipeline.model.pairs import paired
-from dp_synth_pipeline.model.plan import MOST_MEASURED, LooksPlan, MarginalsPlan, TrainingPlan, plan_training
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_training
+from dp_synth_pipeline.model.marginals.measuring import Marginals
+from dp_synth_pipeline.model.marginals.pairs import paired
+from dp_synth_pipeline.model.marginals.plan import MOST_MEASURED, MarginalsPlan
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis.allocation import Allocation
@@ -163,7 +164,7 @@ class Exact(Allocation):
 
     def training(
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
-    ) -> tuple[TrainingPlan, LooksPlan | None]:
+    ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         """Return the batches and epochs of `privacy: dp`, without noise."""
         return plan_training(population, spec), None
 

@@ -88,9 +88,7 @@ class Drawer:
         return codec.renumber(kept)
 
     def _decoded(self, rows: int) -> Iterator[pa.RecordBatch]:
-        from dp_synth_pipeline.model import generation
-
-        return self._codec.decode_stream(generation.draw(self._generator, rows, forbidden=self._codec.forbidden))
+        return self._codec.decode_stream(self._generator.draw(rows, forbidden=self._codec.forbidden))
 
 
 def sealed(release: str, rows: Path) -> str:

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.spec import MAX_EPOCHS, GeneratorSpec, Purpose
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.spec import MAX_EPOCHS, Purpose
 from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_release
 from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular.place import same_place

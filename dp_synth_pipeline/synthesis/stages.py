@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.ledger import Release as LedgerRelease
-from dp_synth_pipeline.model.spec import Method
+from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
 from dp_synth_pipeline.synthesis import holdout, profile_cache, retention
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
@@ -146,7 +146,7 @@ class Measuring(Stage):
 
     def run(self, release: Release) -> dict[str, Any]:
         """Return how many sets of columns were measured, and at which noise."""
-        from dp_synth_pipeline.model import artifact
+        from dp_synth_pipeline.model.marginals import storage
 
         report = release.reporter("marginals")
         report(0, 1)
@@ -156,7 +156,7 @@ class Measuring(Stage):
             return {"pairs": 0}
         release.charge(mechanism.name, mechanism.events(release, plan))
         path = release.folder / "marginals.safetensors"
-        artifact.save_marginals(path, mechanism.run(release, plan))
+        storage.save(path, mechanism.run(release, plan))
         release.state = release.state.with_(marginals=path)
         report(1, 1)
         noise = {"noise_multiplier": plan.noise_multiplier, "noise_per_cell": plan.scale}

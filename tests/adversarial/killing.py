@@ -30,11 +30,11 @@ REPOSITORY = Path(__file__).parents[2]
 
 LIGHT = {
     "privacy.accountant.DISCRETISATION": 2e-3,
-    "model.loglinear.ROWS": 1 << 9,
-    "model.mixture.STEPS": 10,
-    "model.mixture.COMPONENTS": 20,
-    "model.raking.STEPS": 5,
-    "model.descent.CHUNK": 10,
+    "model.marginals.loglinear.ROWS": 1 << 9,
+    "model.marginals.mixture.STEPS": 10,
+    "model.marginals.mixture.COMPONENTS": 20,
+    "model.marginals.raking.STEPS": 5,
+    "model.dpsgd.descent.CHUNK": 10,
     "synthesis.mechanisms.accuracy.DRAWS": 1_000,
     "validation.charged.ROWS": 1 << 9,
     "validation.learners.FEWEST_ROWS": 1 << 30,
@@ -142,7 +142,8 @@ class Runner:
 
 def lighten() -> None:
     """Let a release take seconds rather than tens of them; what another version calls otherwise stays as it is."""
-    from dp_synth_pipeline.model import initialization, spec
+    from dp_synth_pipeline.model.autoregressive import initialization
+    from dp_synth_pipeline.model.dpsgd import spec
 
     for name, value in LIGHT.items():
         module, _, constant = name.rpartition(".")

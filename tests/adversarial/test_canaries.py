@@ -175,7 +175,7 @@ PLACES = [
     ("dp_synth_pipeline.tabular.measure", "measure"),
     ("dp_synth_pipeline.tabular.nulls", "complete"),
     ("dp_synth_pipeline.tabular.codec.TableCodec", "encode"),
-    ("dp_synth_pipeline.model.training", "train"),
+    ("dp_synth_pipeline.model.dpsgd.training", "train"),
     ("dp_synth_pipeline.tabular.codec.TableCodec", "decode"),
     ("dp_synth_pipeline.validation.run", "validate"),
     ("dp_synth_pipeline.validation.fidelity", "compare"),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_synth_pipeline.model import marginals
-from dp_synth_pipeline.model.plan import SCORE_UNIT, MarginalsPlan, candidates, plan_marginals
+from dp_synth_pipeline.model.marginals import measuring
+from dp_synth_pipeline.model.marginals.plan import SCORE_UNIT, MarginalsPlan, candidates, plan_marginals
 from dp_synth_pipeline.privacy import mechanisms
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import no_noise
@@ -35,9 +35,9 @@ def beside(cards: tuple[int, ...], plan: MarginalsPlan) -> Pair:
 def scores(codes: np.ndarray, cards: tuple[int, ...], plan: MarginalsPlan) -> list[float]:
     """The counts of all cells of value 1 with value 1, the sum of them, and which pairs were chosen."""
     shares = [np.full(c, 1 / c) for c in cards]
-    found = marginals.measure(codes, cards, shares, plan, rows=ROWS)
+    found = measuring.measure(codes, cards, shares, plan, rows=ROWS)
     ones = {clique: float(cells[(1,) * len(clique)]) for clique, cells in found.layout.blocks(found.counts)}
-    cliques = [*marginals.all_pairs(len(cards)), *(candidates(cards) if plan.triples else ())]
+    cliques = [*measuring.all_pairs(len(cards)), *(candidates(cards) if plan.triples else ())]
     return [*(ones.get(c, 0.0) for c in cliques), sum(ones.values()), *(float(c in ones) for c in cliques)]
 
 

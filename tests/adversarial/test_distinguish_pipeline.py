@@ -1,7 +1,7 @@
 """The whole pipeline on neighbouring tables, 2,000 times each: nothing released tells them apart beyond the claim.
 
 One person is added who is unlike everybody else: the only one with a category, a column's maximum by far, and the only
-null. Each run takes the true path of a declared plan, noise and all: count, profile, nulls, codec, noisy marginals, DP-SGD,
+null. Each run takes the true path of a declared plan, noise and all: count, profile, nulls, codec, noisy measuring, DP-SGD,
 drawing. The attacker sees everything that is released, knows both tables, and knows even the weights that training started
 from. The snapshots, and the counts within them that do not change from run to run, are read once.
 """
@@ -20,9 +20,11 @@ import pyarrow as pa
 import pytest
 import torch
 
-from dp_synth_pipeline.model import generation, initialization, marginals
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive import initialization
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.synthesis.allocation import Declared
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
@@ -148,10 +150,11 @@ def release(side: Side, events: tuple[Event, ...]) -> list[float]:
     # Fitting and raking to the measured pairs are post-processing, and slow; the attacker sees the pairs themselves.
     network = initialization.begin(codec.cardinalities, SPEC, codec.marginals())
     grads, first = gradient(network, codec, schema), [p.detach().clone() for p in network.parameters()]
-    trained, _ = Training.of(made, codec, SPEC, population).train(network)
-    moves = zip(grads, trained.parameters(), first, strict=True)
+    trained = Generator(network)
+    Training.of(made, codec, SPEC, population).train(trained)
+    moves = zip(grads, trained.proposal.parameters(), first, strict=True)
     along = sum(((after.detach() - before) * g).sum() for g, after, before in moves)
-    drawn = list(generation.draw(generation.Generator(trained), profile.rows, forbidden=codec.forbidden))
+    drawn = list(trained.draw(profile.rows, forbidden=codec.forbidden))
     rows = codec.decode(np.concatenate(drawn))
     return [*seen_in_profile(profile), *seen_in_pairs(measured, codec, schema), float(along), *seen_in_rows(rows)]
 
@@ -188,7 +191,7 @@ def gradient(network: AutoregressiveNetwork, codec: TableCodec, schema: Any) -> 
     return [g / size for g in grads]
 
 
-def seen_in_pairs(measured: marginals.Marginals, codec: TableCodec, schema: Any) -> list[float]:
+def seen_in_pairs(measured: measuring.Marginals, codec: TableCodec, schema: Any) -> list[float]:
     """The counts of the cells that the canary is in, pair by pair and in all."""
     cells = measured.counts[measured.layout.index(canary_codes(codec, schema))[0]]
     padded = np.zeros(6)

@@ -14,13 +14,14 @@ import pytest
 import torch
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
-from dp_synth_pipeline.model import descent, training
-from dp_synth_pipeline.model.batches import UnitRows
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import TrainingPlan
-from dp_synth_pipeline.model.sampling import PoissonSampler
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import descent, training
+from dp_synth_pipeline.model.dpsgd.batches import UnitRows
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
+from dp_synth_pipeline.model.dpsgd.work import Training
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.adversarial.distinguish import Claim, Distinguished, check
 
@@ -60,7 +61,7 @@ def score(data: Data, plan: TrainingPlan, spec: GeneratorSpec) -> float:
     network.start_from(USUAL)
     grads = torch.autograd.grad(network.losses(CANARY).sum(), list(network.parameters()))
     first = [p.detach().clone() for p in network.parameters()]
-    last = training.train(codes, (2,) * COLUMNS, plan, spec, units=units, network=network).network.parameters()
+    last = training.train(network, Training(codes, plan, spec, units=units)).network.parameters()
     moved, way = (torch.cat([x.detach().flatten() for x in many]) for many in (last, grads))
     return float((moved - torch.cat([x.flatten() for x in first])) @ way / way.norm())
 

@@ -12,10 +12,10 @@ import torch
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.model.batches import UnitRows
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.batches import UnitRows
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Gaussian

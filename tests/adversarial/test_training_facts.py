@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import pytest
 import torch
 
 from dp_synth_pipeline.errors import InvalidInput, TrainingError
-from dp_synth_pipeline.model import artifact, descent, training
-from dp_synth_pipeline.model.batches import UnitRows
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.initialization import begin
-from dp_synth_pipeline.model.plan import TrainingPlan, plan_training
-from dp_synth_pipeline.model.sampling import PoissonSampler
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model import artifact
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.initialization import begin
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import descent, training
+from dp_synth_pipeline.model.dpsgd.batches import UnitRows
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan, plan_training
+from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 
 SPEC = GeneratorSpec(hidden=8, embedding=4)
@@ -33,12 +37,18 @@ def codes(rows: int) -> np.ndarray:
 @pytest.mark.parametrize("noise", [0.0, -1.0, float("nan")])
 def test_a_plan_without_noise_is_refused_before_a_row_is_read(noise: float) -> None:
     with pytest.raises(TrainingError, match="no noise; calibrate it"):
-        training.train(None, CARDINALITIES, TrainingPlan(0.1, 10, 5.0, noise), SPEC)  # type: ignore[arg-type]
+        training.train(
+            AutoregressiveNetwork(CARDINALITIES, SPEC), Training(None, TrainingPlan(0.1, 10, 5.0, noise), SPEC)
+        )  # type: ignore[arg-type]
 
 
 def test_the_event_is_the_plan_that_was_performed() -> None:
     plan = TrainingPlan(0.2, 7, 20.0, 1.3)
-    assert training.train(codes(100), CARDINALITIES, plan, SPEC).event == SubsampledGaussian(1.3, 0.2, 7) == plan.event
+    assert (
+        training.train(AutoregressiveNetwork(CARDINALITIES, SPEC), Training(codes(100), plan, SPEC)).event
+        == SubsampledGaussian(1.3, 0.2, 7)
+        == plan.event
+    )
 
 
 @pytest.mark.parametrize("steps", [1, 49, 50, 51, 120])
@@ -51,7 +61,11 @@ def test_each_chunk_is_marked_before_its_first_sample_is_drawn(monkeypatch: pyte
         return honest(self)
 
     monkeypatch.setattr(PoissonSampler, "draw", draw)
-    training.train(codes(60), CARDINALITIES, TrainingPlan(0.1, steps, 6.0, 1.0), SPEC, mark=seen.append)
+    training.train(
+        AutoregressiveNetwork(CARDINALITIES, SPEC),
+        Training(codes(60), TrainingPlan(0.1, steps, 6.0, 1.0), SPEC),
+        Hooks(mark=seen.append),
+    )
     drawn, marked = 0, 0
     for entry in seen:
         if entry:
@@ -74,7 +88,11 @@ def test_a_mark_that_cannot_be_made_durable_stops_training(monkeypatch: pytest.M
             raise OSError("the ledger is gone")
 
     with pytest.raises(OSError, match="ledger"):
-        training.train(codes(60), CARDINALITIES, TrainingPlan(0.1, 120, 6.0, 1.0), SPEC, mark=mark)
+        training.train(
+            AutoregressiveNetwork(CARDINALITIES, SPEC),
+            Training(codes(60), TrainingPlan(0.1, 120, 6.0, 1.0), SPEC),
+            Hooks(mark=mark),
+        )
     assert len(drawn) == descent.CHUNK
 
 
@@ -83,15 +101,11 @@ def outside(rows: np.ndarray, units: np.ndarray | None, folder: Path, plan: Trai
     marks: list[int] = []
     progress: list[tuple[int, int]] = []
     trained = training.train(
-        rows,
-        CARDINALITIES,
-        plan,
-        SPEC,
-        units=units,
-        mark=marks.append,
-        progress=lambda done, steps: progress.append((done, steps)),
+        AutoregressiveNetwork(CARDINALITIES, SPEC),
+        Training(rows, plan, SPEC, units=units),
+        Hooks(mark=marks.append, progress=lambda done, steps: progress.append((done, steps))),
     )
-    artifact.save(folder, Generator(trained.network), SPEC, {"event": trained.event.to_dict()})
+    artifact.save(folder, Generator(trained.network), {"event": trained.event.to_dict()})
     return {
         "marks": marks,
         "progress": progress,
@@ -125,15 +139,25 @@ def test_one_unit_more_changes_nothing_that_is_seen_from_outside(
 @pytest.mark.parametrize("rows", [0, 1])
 def test_an_empty_table_trains_like_any_other(rows: int) -> None:
     plan = TrainingPlan(0.5, 3, 10.0, 1.0)
-    assert training.train(codes(rows), CARDINALITIES, plan, SPEC).event.steps == 3
-    assert training.train(codes(rows), CARDINALITIES, plan, SPEC, units=np.arange(rows)).event.steps == 3
+    assert (
+        training.train(AutoregressiveNetwork(CARDINALITIES, SPEC), Training(codes(rows), plan, SPEC)).event.steps == 3
+    )
+    assert (
+        training.train(
+            AutoregressiveNetwork(CARDINALITIES, SPEC), Training(codes(rows), plan, SPEC, units=np.arange(rows))
+        ).event.steps
+        == 3
+    )
 
 
 def test_the_artifact_holds_no_row(tmp_path: Path) -> None:
     canary = np.array([4013, 2971, 3559], dtype=np.int16)
     rows = np.tile(canary, (400, 1))
-    trained = training.train(rows, (4096,) * 3, TrainingPlan(0.1, 20, 40.0, 0.5), SPEC.with_(hidden=2, embedding=2))
-    folder = artifact.save(tmp_path, Generator(trained.network), SPEC, {"event": trained.event.to_dict()})
+    trained = training.train(
+        AutoregressiveNetwork((4096,) * 3, SPEC.with_(hidden=2, embedding=2)),
+        Training(rows, TrainingPlan(0.1, 20, 40.0, 0.5), SPEC.with_(hidden=2, embedding=2)),
+    )
+    folder = artifact.save(tmp_path, Generator(trained.network), {"event": trained.event.to_dict()})
     for file in folder.iterdir():
         content = file.read_bytes()
         for kind in (np.int16, np.int32, np.int64, np.float32, np.float64):
@@ -144,7 +168,9 @@ def test_the_artifact_holds_no_row(tmp_path: Path) -> None:
 
 def test_what_training_returns_has_no_place_for_private_numbers() -> None:
     assert set(training.Trained.__dataclass_fields__) == {"network", "event", "audit", "stopped_at"}
-    trained = training.train(codes(50), CARDINALITIES, TrainingPlan(0.2, 3, 10.0, 1.0), SPEC)
+    trained = training.train(
+        AutoregressiveNetwork(CARDINALITIES, SPEC), Training(codes(50), TrainingPlan(0.2, 3, 10.0, 1.0), SPEC)
+    )
     layers = ("causal.weight", "causal.bias", "heads.weight", "heads.bias")
     assert set(trained.network.state_dict()) == {"embed.weight", *(f"blocks.0.{layer}" for layer in layers)}
     assert all(p.grad is None for p in trained.network.parameters()), "no gradient is left behind"
@@ -153,7 +179,10 @@ def test_what_training_returns_has_no_place_for_private_numbers() -> None:
 def test_a_setting_that_would_repeat_noise_does_not_exist() -> None:
     import inspect
 
-    assert not {"seed", "generator", "noise"} & set(inspect.signature(training.train).parameters)
+    assert not {"seed", "generator", "noise"} & {
+        *inspect.signature(training.train).parameters,
+        *(f.name for f in fields(Training)),
+    }
     with pytest.raises(InvalidInput, match="unknown setting 'seed'"):
         SPEC.with_(seed=1)
     assert "seed" not in json.dumps(SPEC.to_dict())
@@ -162,7 +191,10 @@ def test_a_setting_that_would_repeat_noise_does_not_exist() -> None:
 @pytest.mark.parametrize("units", [[0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 1]], ids=["mixed", "falling", "short"])
 def test_units_whose_rows_do_not_lie_together_are_refused(units: list[int]) -> None:
     with pytest.raises(TrainingError, match="unit numbers must ascend"):
-        training.train(codes(4), CARDINALITIES, TrainingPlan(0.5, 2, 2.0, 1.0), SPEC, units=np.array(units))
+        training.train(
+            AutoregressiveNetwork(CARDINALITIES, SPEC),
+            Training(codes(4), TrainingPlan(0.5, 2, 2.0, 1.0), SPEC, units=np.array(units)),
+        )
 
 
 def test_the_rows_of_a_unit_are_taken_whole() -> None:
@@ -196,7 +228,7 @@ def test_training_learns_an_easy_table_at_a_generous_epsilon(rows_each: int, opt
     spec = SPEC.with_(optimizer=optimizer, learning_rate=0.03 if optimizer == "adam" else 0.5)
     uniform = [np.full(4, 0.25)] * 3
     network = begin((4, 4, 4), spec, uniform)
-    trained = training.train(easy, (4, 4, 4), plan, spec, units=units, network=network)
+    trained = training.train(network, Training(easy, plan, spec, units=units))
     # Three independent columns cost 3 log 4 = 4.16 nats a row, this table log 4 = 1.39, and training gets to 1.40.
     assert loss(trained.network, easy) < 2.0
 
@@ -204,4 +236,6 @@ def test_training_learns_an_easy_table_at_a_generous_epsilon(rows_each: int, opt
 def test_training_that_diverges_releases_nothing() -> None:
     spec = SPEC.with_(optimizer="sgd", learning_rate=1e30, activation="relu")
     with pytest.raises(TrainingError, match=r"diverged; lower training\.learning_rate"):
-        training.train(codes(100), CARDINALITIES, TrainingPlan(0.5, 30, 50.0, 1.0), spec)
+        training.train(
+            AutoregressiveNetwork(CARDINALITIES, spec), Training(codes(100), TrainingPlan(0.5, 30, 50.0, 1.0), spec)
+        )

@@ -11,10 +11,11 @@ import torch
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model import descent, training
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import TrainingPlan
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import descent, training
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.work import Training
 
 CARDINALITIES = (40,) * 6
 SPEC = GeneratorSpec(optimizer="sgd", learning_rate=1.0, hidden=64, embedding=8, max_grad_norm=0.5)
@@ -39,9 +40,8 @@ def steps_of_noise(
 
     Weights that no output depends on are zeroed on release, noise and all; here they are kept, to be measured too.
     """
-    monkeypatch.setattr(training, "AutoregressiveNetwork", Remembering)
     monkeypatch.setattr(Remembering, "forget_unused", lambda self: None)
-    net = training.train(CODES, CARDINALITIES, plan, spec).network
+    net = training.train(Remembering(CARDINALITIES, spec), Training(CODES, plan, spec)).network
     return {
         name: (p.detach() - first).flatten()
         for (name, p), first in zip(net.named_parameters(), net.first, strict=True)  # type: ignore[arg-type]
@@ -132,7 +132,9 @@ class Silent(DPOptimizerFastGradientClipping):
 def test_steps_that_are_not_those_of_the_plan_release_nothing(monkeypatch: pytest.MonkeyPatch, mutant: type) -> None:
     monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", mutant)
     with pytest.raises(TrainingError, match="not those of the plan; nothing was released"):
-        training.train(CODES, CARDINALITIES, TrainingPlan(0.1, 4, 5.0, 1.0), SPEC)
+        training.train(
+            AutoregressiveNetwork(CARDINALITIES, SPEC), Training(CODES, TrainingPlan(0.1, 4, 5.0, 1.0), SPEC)
+        )
 
 
 def test_two_runs_never_share_noise_whatever_is_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +158,7 @@ def test_two_steps_of_a_run_never_share_noise(monkeypatch: pytest.MonkeyPatch) -
             drawn.append(torch.cat([p.grad.flatten() for p in self.params]).double().numpy())
 
     monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", Watched)
-    training.train(CODES, CARDINALITIES, TrainingPlan(NOBODY, 6, 1.0, 1.0), SPEC)
+    training.train(AutoregressiveNetwork(CARDINALITIES, SPEC), Training(CODES, TrainingPlan(NOBODY, 6, 1.0, 1.0), SPEC))
     correlations = np.corrcoef(drawn)[np.triu_indices(6, 1)]
     assert len(drawn) == 6
     assert np.abs(correlations).max() < 7 / math.sqrt(len(drawn[0]))
@@ -203,5 +205,5 @@ def test_noise_is_drawn_anew_before_every_step(monkeypatch: pytest.MonkeyPatch) 
             super().add_noise()
 
     monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", Watched)
-    training.train(CODES, CARDINALITIES, TrainingPlan(NOBODY, 5, 1.0, 1.0), SPEC)
+    training.train(AutoregressiveNetwork(CARDINALITIES, SPEC), Training(CODES, TrainingPlan(NOBODY, 5, 1.0, 1.0), SPEC))
     assert calls == ["rekey", "noise"] * 5

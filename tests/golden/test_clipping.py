@@ -21,9 +21,9 @@ from opacus.optimizers import (
 )
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.clipping import OnePassClipping, attach
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping, attach
 
 CARDINALITIES = (3, 7, 2, 5, 1)
 SPEC = GeneratorSpec(hidden=6, embedding=3)

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from dp_synth_pipeline.model import generation, mixture, raking, training
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.marginals import Layout, Marginals, all_pairs, count
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import training
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan
+from dp_synth_pipeline.model.dpsgd.work import Training
+from dp_synth_pipeline.model.marginals import mixture, raking
+from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
 
 pytestmark = [
     pytest.mark.gpu,
@@ -66,7 +68,7 @@ def test_training_with_next_to_no_noise_ends_where_a_cpu_does() -> None:
     spec = SPEC.with_(optimizer="sgd", learning_rate=1.0)
     ends = []
     for device in ("cpu", "cuda"):
-        found = training.train(table, CARDS, plan, spec, network=copy.deepcopy(KEPT), device=device)
+        found = training.train(copy.deepcopy(KEPT), Training(table, plan, spec, device=device))
         assert found.event == plan.event
         ends.append(torch.cat([p.detach().flatten() for p in found.network.parameters()]))
     start = torch.cat([p.detach().flatten() for p in KEPT.parameters()])
@@ -82,7 +84,7 @@ def test_noise_on_a_gpu_has_the_planned_deviation_and_never_repeats() -> None:
         net = copy.deepcopy(KEPT)
         net.forget_unused = lambda: None  # type: ignore[method-assign]
         start = torch.cat([p.detach().flatten().clone() for p in net.parameters()])
-        end = training.train(codes(50), CARDS, plan, spec, network=net, device="cuda").network
+        end = training.train(net, Training(codes(50), plan, spec, device="cuda")).network
         moves.append((torch.cat([p.detach().flatten() for p in end.parameters()]) - start).double() / (2.0 / 64))
     n = len(moves[0])
     for move in moves:
@@ -92,7 +94,10 @@ def test_noise_on_a_gpu_has_the_planned_deviation_and_never_repeats() -> None:
 
 def test_looks_start_and_stop_on_a_gpu() -> None:
     plan = TrainingPlan(0.2, 120, 100.0, 1.0)
-    found = training.train(codes(500), CARDS, plan, SPEC, looks=LooksPlan(1, 1.0, 1.0), device="cuda")
+    found = training.train(
+        AutoregressiveNetwork(CARDS, SPEC),
+        Training(codes(500), plan, SPEC, queries=LossQueriesPlan(1, 1.0, 1.0), device="cuda"),
+    )
     assert found.event.steps in (50, 100, 120)
     assert next(found.network.parameters()).device.type == "cpu"
 
@@ -101,7 +106,7 @@ def test_draws_on_a_gpu_follow_the_network() -> None:
     layout = Layout(CARDS, tuple(all_pairs(len(CARDS))))
     shares = []
     for device in ("cpu", "cuda"):
-        drawn = np.concatenate(list(generation.draw(Generator(network_like(device)), 200_000)))
+        drawn = np.concatenate(list(Generator(network_like(device)).draw(200_000)))
         shares.append(count(drawn, layout) / len(drawn))
     assert np.abs(shares[0] - shares[1]).max() < 6.5 * (0.5 / 200_000) ** 0.5
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.model import training
+from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.orchestration.executors.placing import executor_of

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from dp_synth_pipeline import cli
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.model import descent
-from dp_synth_pipeline.model.clipping import OnePassClipping
-from dp_synth_pipeline.model.sampling import PoissonSampler
+from dp_synth_pipeline.model.dpsgd import descent
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.privacy.audit import NAMES

@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 
 from dp_synth_pipeline.ledger import journal
-from dp_synth_pipeline.model import descent, generation, marginals
+from dp_synth_pipeline.model.autoregressive import generation
+from dp_synth_pipeline.model.dpsgd import descent
+from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.resources import LedgerResource
 from dp_synth_pipeline.tabular import measure
@@ -394,7 +396,7 @@ def test_ctrl_c_while_the_program_is_imported_prints_no_traceback(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lost", "of", "name"), [("marginals", marginals, "measure"), ("row count", measure, "measure")]
+    ("lost", "of", "name"), [("marginals", measuring, "measure"), ("row count", measure, "measure")]
 )
 def test_a_release_interrupted_while_it_counts_cannot_be_gone_on_with_and_says_so(shell, monkeypatch, lost, of, name):
     people(600).drop(columns="person").to_parquet(shell.folder / "t.parquet")

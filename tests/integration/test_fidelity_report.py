@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model import mixture
+from dp_synth_pipeline.model.marginals import mixture
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.synthesis.allocation import Calibrated

@@ -73,7 +73,7 @@ def test_a_noise_and_a_cap_run_the_steps_that_fit_and_not_one_more(bench):
 
 @pytest.mark.parametrize("given", [None, 0.05])
 def test_the_learning_rate_that_training_took_is_a_fact_of_the_generator(bench, monkeypatch, given):
-    from dp_synth_pipeline.model import descent
+    from dp_synth_pipeline.model.dpsgd import descent
 
     took = []
     inner = descent.inner_optimizer
@@ -88,7 +88,7 @@ def test_the_learning_rate_that_training_took_is_a_fact_of_the_generator(bench, 
 
 
 def test_a_second_refresh_starts_warm_from_the_first_ones_weights(bench, monkeypatch):
-    from dp_synth_pipeline.model import initialization
+    from dp_synth_pipeline.model.autoregressive import initialization
 
     before = []
     begin = initialization.begin
@@ -107,7 +107,7 @@ def test_a_second_refresh_starts_warm_from_the_first_ones_weights(bench, monkeyp
 
 
 def test_another_accounts_weights_are_never_a_start(bench, monkeypatch):
-    from dp_synth_pipeline.model import initialization
+    from dp_synth_pipeline.model.autoregressive import initialization
 
     seen = []
     begin = initialization.begin
@@ -160,7 +160,7 @@ def test_a_copy_of_the_protected_source_is_refused_as_a_public_start(bench, unit
 
 
 def test_all_rows_of_a_public_tables_units_teach(bench, monkeypatch):
-    from dp_synth_pipeline.model import initialization
+    from dp_synth_pipeline.model.autoregressive import initialization
 
     seen, begin = [], initialization.begin
     monkeypatch.setattr(initialization, "begin", lambda *a, **m: seen.append(m["public"]) or begin(*a, **m))
@@ -175,9 +175,9 @@ def test_all_rows_of_a_public_tables_units_teach(bench, monkeypatch):
 
 
 def test_looks_that_see_no_progress_end_training_and_give_back_its_steps(bench, monkeypatch):
-    from dp_synth_pipeline.model.looks import Looks
+    from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
 
-    monkeypatch.setattr(Looks, "_falls", lambda self, deviation: len(self.seen) < 2)
+    monkeypatch.setattr(LossQueries, "_falls", lambda self, deviation: len(self.answers) < 2)
     training = {"method": "autoregressive", "max_epochs": 40, "settings": {"looks": 6}}
     release = released(bench, training=training)
     entries = {e.mechanism: e for e in bench.ledger.entries()}
@@ -197,7 +197,7 @@ def train_again(bench, training):
 
 
 def test_a_training_that_is_killed_twice_resumes_and_charges_each_step_that_started_once(bench, monkeypatch):
-    from dp_synth_pipeline.model import descent
+    from dp_synth_pipeline.model.dpsgd import descent
 
     step, long = descent.Descent._step, {"max_epochs": 20}
 
@@ -228,7 +228,7 @@ def test_a_training_that_is_killed_twice_resumes_and_charges_each_step_that_star
 
 
 def test_a_training_killed_in_its_last_steps_is_released_as_its_last_checkpoint(bench, monkeypatch):
-    from dp_synth_pipeline.model import descent
+    from dp_synth_pipeline.model.dpsgd import descent
 
     step, long = descent.Descent._step, {"max_epochs": 12}
 

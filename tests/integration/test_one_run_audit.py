@@ -11,10 +11,11 @@ import pytest
 from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline import cli
-from dp_synth_pipeline.model import artifact, descent, one_run_attack
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model import artifact
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import descent, one_run_attack
 from dp_synth_pipeline.orchestration.assets import one_run_audit
 
 CARDS = (4, 3)
@@ -32,7 +33,7 @@ def released(store: Path, partition: str = "", **facts: float) -> Path:
     """Put a generator in a table's folder that says it was trained by `FACTS`."""
     folder = store / "releasable/people" / partition
     network = Generator(AutoregressiveNetwork(CARDS, SPEC).eval(), None)
-    artifact.save(folder / "generator", network, SPEC, FACTS | facts)
+    artifact.save(folder / "generator", network, FACTS | facts)
     return folder
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import dagster as dg
 import pytest
 
-from dp_synth_pipeline.model import training
+from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.orchestration import liveness
 from dp_synth_pipeline.orchestration.in_process import instance
 from dp_synth_pipeline.reporting import release_card

@@ -12,7 +12,7 @@ import pytest
 import dp_synth_pipeline as dps
 from dp_synth_pipeline import synthesizer
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, UnknownAccount
-from dp_synth_pipeline.model import training
+from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
 from dp_synth_pipeline.synthesis.store import Store

@@ -1,6 +1,6 @@
 """A training that several processes share is the same mechanism as with one: one event, one charge, within the release."""
 
-from dp_synth_pipeline.model import distributed
+from dp_synth_pipeline.model.dpsgd import distributed
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.integration.deliveries import Deliveries
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
-from dp_synth_pipeline.model import training
+from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.synthesis import no_protection, profile_cache, schema_inference, stages
 from dp_synth_pipeline.synthesis.protection import LedgerProtection
@@ -76,10 +76,10 @@ def test_the_profile_counts_exactly_and_is_not_cached_for_a_protected_refresh(do
 
 
 def test_the_marginals_are_the_rows_own_counts(done):
-    from dp_synth_pipeline.model import artifact
+    from dp_synth_pipeline.model.marginals import storage
 
     bench, _, _ = done
-    measured = artifact.load_marginals(bench.store / "releasable/people/marginals.safetensors")
+    measured = storage.load(bench.store / "releasable/people/marginals.safetensors")
     assert len(measured.layout.cliques) == 15
     assert (measured.counts >= 0).all()
     assert all(cells.sum() == ROWS for _, cells in measured.layout.blocks(measured.counts))
@@ -259,7 +259,7 @@ def test_every_method_runs_without_privacy(bench, method):
 
 
 def test_a_second_refresh_starts_warm_and_replaces_the_snapshot_of_the_first(bench, monkeypatch):
-    from dp_synth_pipeline.model import initialization
+    from dp_synth_pipeline.model.autoregressive import initialization
 
     seen, begin = [], initialization.begin
     monkeypatch.setattr(

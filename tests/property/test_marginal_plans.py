@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_synth_pipeline.model import marginals, plan
-from dp_synth_pipeline.model.marginals import Layout
-from dp_synth_pipeline.model.plan import plan_marginals, score_sensitivity
+from dp_synth_pipeline.model.marginals import measuring, plan
+from dp_synth_pipeline.model.marginals.measuring import Layout
+from dp_synth_pipeline.model.marginals.plan import plan_marginals, score_sensitivity
 from dp_synth_pipeline.privacy import mechanisms
 
 CARDS = st.lists(st.integers(1, 60), min_size=2, max_size=8).map(tuple)
@@ -33,7 +33,7 @@ def cost(cards: tuple[int, ...], rows: int, made: plan.MarginalsPlan) -> tuple[f
     honest, mechanisms.noisy_histograms = mechanisms.noisy_histograms, released  # type: ignore[assignment]
     try:
         held = np.zeros((3, len(cards)), np.int16)
-        marginals.measure(held, cards, [np.full(c, 1 / c) for c in cards], made, rows=rows)
+        measuring.measure(held, cards, [np.full(c, 1 / c) for c in cards], made, rows=rows)
     finally:
         mechanisms.noisy_histograms = honest
     assert len(spent) == len(steps)
@@ -79,16 +79,16 @@ def test_a_unit_moves_no_score_by_more_than_is_said(data: st.DataObject) -> None
     more = np.concatenate([held, table(most)])
     shares = [np.array(data.draw(st.lists(st.floats(0, 1), min_size=c, max_size=c))) for c in cards]
     rows = data.draw(st.integers(1, 30))
-    cliques = [*marginals.all_pairs(len(cards)), *plan.candidates(cards)]
+    cliques = [*measuring.all_pairs(len(cards)), *plan.candidates(cards)]
     layout = Layout(cards, tuple(cliques))
 
-    def expected(clique: marginals.Clique) -> np.ndarray:
+    def expected(clique: measuring.Clique) -> np.ndarray:
         joint = np.ones(())
         for c in clique:
             joint = np.multiply.outer(joint, shares[c])
         return rows * joint
 
-    before, after = (marginals.scores(t, layout, expected) for t in (held, more))
+    before, after = (measuring.scores(t, layout, expected) for t in (held, more))
     assert np.abs(after - before).max() <= score_sensitivity(most)
 
 

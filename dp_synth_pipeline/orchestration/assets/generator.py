@@ -3,7 +3,7 @@
 import dagster as dg
 
 from dp_synth_pipeline.errors import AuditFailed
-from dp_synth_pipeline.model.spec import Method
+from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.orchestration import audits, metadata
 from dp_synth_pipeline.orchestration.assets.stage import materialized, opened, stage
 from dp_synth_pipeline.orchestration.continuity import HEAD

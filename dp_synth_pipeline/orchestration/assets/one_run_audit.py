@@ -11,8 +11,8 @@ from typing import Any
 import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.plan import TrainingPlan
-from dp_synth_pipeline.model.spec import GeneratorSpec, Method
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
 from dp_synth_pipeline.orchestration import metadata
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import StoreResource
@@ -95,10 +95,11 @@ def audit(generator: Path, device: str | None = None) -> dict[str, Any]:
     Raises:
         InvalidInput: if there is no generator that was trained under a guarantee.
     """
-    from dp_synth_pipeline.model import one_run_attack
+    from dp_synth_pipeline.model.autoregressive import one_run_target
+    from dp_synth_pipeline.model.dpsgd import one_run_attack
 
     plan, spec, cardinalities = _released(generator)
-    attacked = one_run_attack.attack(cardinalities, plan, spec, device=device)
+    attacked = one_run_attack.attack(one_run_target.target(spec), cardinalities, plan, spec, device=device)
     proved = bound(attacked.scores, attacked.included, DELTA, CONFIDENCE)
     claimed = accountant.epsilon(plan.event, DELTA)
     told = (

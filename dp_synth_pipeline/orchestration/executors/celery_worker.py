@@ -73,7 +73,8 @@ def _deliveries(instance: dg.DagsterInstance, run_id: str, step: str, attempt: i
 @worker_init.connect
 def preload(**_: Any) -> None:
     """Import what training needs before the worker forks: every step begins warm."""
-    from dp_synth_pipeline.model import training  # noqa: F401
+    from dp_synth_pipeline.model.autoregressive import generator, initialization  # noqa: F401
+    from dp_synth_pipeline.model.dpsgd import training  # noqa: F401
     from dp_synth_pipeline.orchestration import build  # noqa: F401
 
 

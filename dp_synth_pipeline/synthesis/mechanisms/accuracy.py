@@ -21,7 +21,7 @@ from dp_synth_pipeline.validation import dp_metrics
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.generation import Generator
+    from dp_synth_pipeline.model.base import GenerativeModel
 
 DRAWS = 200_000
 """Rows drawn to be compared, at most; free, like all rows drawn from a released generator."""
@@ -32,7 +32,7 @@ class Accuracy(Mechanism[ChargedPlan, dict[str, float]]):
 
     name = ACCURACY
 
-    def __init__(self, codec: TableCodec, rows: int, generator: Generator | None = None) -> None:
+    def __init__(self, codec: TableCodec, rows: int, generator: GenerativeModel | None = None) -> None:
         self._codec, self._rows, self._generator = codec, max(rows, 1), generator
 
     def plan(self, release: Release) -> ChargedPlan | None:
@@ -55,14 +55,9 @@ class Accuracy(Mechanism[ChargedPlan, dict[str, float]]):
 
     def run(self, release: Release, plan: ChargedPlan) -> dict[str, float]:
         """Return the released metrics by name."""
-        import numpy as np
-
-        from dp_synth_pipeline.model import generation
-
         if self._generator is None:
             raise ReleaseStateError("there is no generator to measure yet; train first.")
-        draws = generation.draw(self._generator, min(self._rows, DRAWS), forbidden=self._codec.forbidden)
-        drawn = np.concatenate(list(draws))
+        drawn = self._generator.sample(min(self._rows, DRAWS), forbidden=self._codec.forbidden)
         codes, _ = release.codes(self._codec)
         metrics = dp_metrics.measure(codes, drawn, self._codec.cardinalities, plan, rows=self._rows)
         return {f"accuracy_{name}": round(value, 6) for name, value in asdict(metrics).items() if value is not None}

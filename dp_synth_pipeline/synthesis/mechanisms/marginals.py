@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dp_synth_pipeline.model.plan import MarginalsPlan
+from dp_synth_pipeline.model.marginals.plan import MarginalsPlan
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.no_protection import sampled
@@ -15,7 +15,7 @@ from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.marginals import Marginals as Measured
+    from dp_synth_pipeline.model.marginals.measuring import Marginals as Measured
 
 
 class Marginals(Mechanism[MarginalsPlan, "Measured"]):
@@ -35,9 +35,9 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
         return (plan.event,)
 
     def run(self, release: Release, plan: MarginalsPlan) -> Measured:
-        from dp_synth_pipeline.model import marginals
+        from dp_synth_pipeline.model.marginals import measuring
 
         codec = self._codec
         codes, _ = release.codes(codec)
-        measured = marginals.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows)
+        measured = measuring.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows)
         return measured if release.protection.guaranteed else sampled(measured)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger
-from dp_synth_pipeline.model.plan import LooksPlan, TrainingPlan, learning_rate
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, learning_rate
+from dp_synth_pipeline.model.dpsgd.work import Hooks
+from dp_synth_pipeline.model.dpsgd.work import Training as Work
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
@@ -27,14 +29,14 @@ from dp_synth_pipeline.synthesis.retention import private
 from dp_synth_pipeline.tabular.codec import TableCodec
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.network import AutoregressiveNetwork
+    from dp_synth_pipeline.model.base import GenerativeModel
 
 Report = Callable[..., None]
 
 
 @dataclass
 class Training(ABC):
-    """Trains one network on one release's rows.
+    """Trains one model on one release's rows.
 
     Attributes:
         population: the released number of units.
@@ -56,10 +58,8 @@ class Training(ABC):
         return chosen(release, codec, spec, population)
 
     @abstractmethod
-    def train(
-        self, network: AutoregressiveNetwork, report: Report | None = None
-    ) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        """Return the trained network and the public facts of its training.
+    def train(self, model: GenerativeModel, report: Report | None = None) -> dict[str, Any]:
+        """Train the model, which changes; return the public facts of its training.
 
         Args:
             report: called with steps done and planned, and what was spent by then.
@@ -69,28 +69,19 @@ class Training(ABC):
 class PublicTraining(Training):
     """Trains on rows that a person declared public: without clipping, noise or charge."""
 
-    def train(
-        self, network: AutoregressiveNetwork, report: Report | None = None
-    ) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        from dp_synth_pipeline.model import training
-
+    def train(self, model: GenerativeModel, report: Report | None = None) -> dict[str, Any]:
         plan, _ = self.release.allocation.training(self.spec, self.population, ())
         codes, units = self.release.codes(self.codec)
-        what = (codes, self.codec.cardinalities, plan, self.spec)
-        how = {"units": units, "network": network, "progress": report, "workers": self.release.workers}
-        trained = training.train_public(*what, **how)
+        work = Work(codes, plan, self.spec, units=units, workers=self.release.workers)
+        model.fit_public(work, Hooks(progress=report) if report else Hooks())
         rate = learning_rate(plan, self.spec)
-        return trained, {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}
+        return {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}
 
 
 class PrivateTraining(Training):
     """Trains by DP-SGD; every step that reads rows is in the ledger before it does."""
 
-    def train(
-        self, network: AutoregressiveNetwork, report: Report | None = None
-    ) -> tuple[AutoregressiveNetwork, dict[str, Any]]:
-        from dp_synth_pipeline.model import training
-
+    def train(self, model: GenerativeModel, report: Report | None = None) -> dict[str, Any]:
         release = self.release
         done, plan, queries = self._plan()
         querying = None if queries is None else self._charge(LOSS_QUERIES, [queries.event])
@@ -105,27 +96,35 @@ class PrivateTraining(Training):
             return accountant.epsilon([*before, *now], delta, relation)
 
         with private():
-            trained = training.train(
-                codes,
-                self.codec.cardinalities,
-                plan,
-                self.spec,
-                units=units,
-                network=network,
-                looks=queries,
-                mark=lambda steps: entry and self._ledger.mark(entry.id, steps - done),
-                mark_look=lambda count: self._mark_query(querying, count),
-                progress=progress.with_epsilon(report, epsilon) if report else lambda done, steps: None,
-                resume_from=done,
-                checkpoints=completed.with_name("checkpoint"),
-                workers=release.workers,
+            trained = model.fit(
+                Work(
+                    codes,
+                    plan,
+                    self.spec,
+                    units=units,
+                    queries=queries,
+                    resume_from=done,
+                    checkpoints=completed.with_name("checkpoint"),
+                    workers=release.workers,
+                ),
+                self._hooks(entry, querying, done, progress.with_epsilon(report, epsilon) if report else None),
             )
         self.audit = trained.audit
         self._note(TRAINING, () if trained.event is None else (trained.event,))
         if trained.stopped_at is not None:
             self._stopped_early(querying, entry)
         steps = done + (trained.event.steps if trained.event else 0)
-        return trained.network, self._facts(plan, steps)
+        return self._facts(plan, steps)
+
+    def _hooks(
+        self, entry: Entry | None, querying: Entry | None, done: int, report: Callable[[int, int], None] | None
+    ) -> Hooks:
+        """Return what training calls before each chunk of steps and each query of the loss, so that both are durable."""
+        marks = {
+            "mark": lambda steps: entry and self._ledger.mark(entry.id, steps - done),
+            "mark_query": lambda count: self._mark_query(querying, count),
+        }
+        return Hooks(**marks, progress=report) if report else Hooks(**marks)
 
     @property
     def _ledger(self) -> Ledger:
@@ -185,7 +184,7 @@ class PrivateTraining(Training):
         """Return the entries of this training's attempts, oldest first."""
         return [e for e in self.release.protection.entries(self.release.id) if is_training(e.mechanism)]
 
-    def _plan(self) -> tuple[int, TrainingPlan, LooksPlan | None]:
+    def _plan(self) -> tuple[int, TrainingPlan, LossQueriesPlan | None]:
         """Return the steps that an earlier attempt started, the plan, and the queries of the loss that it may ask."""
         state = self._record.state
         if state not in OPEN:

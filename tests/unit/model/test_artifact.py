@@ -10,9 +10,9 @@ import torch
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model import artifact
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 
 SPEC = GeneratorSpec(hidden=4, embedding=2, activation="relu")
 FACTS = {"release": "r-1", "event": {"kind": "subsampled_gaussian", "steps": 3}}
@@ -28,7 +28,7 @@ def network() -> AutoregressiveNetwork:
 
 def test_a_generator_comes_back_as_it_was(tmp_path: Path) -> None:
     net = network()
-    loaded, facts = artifact.load(artifact.save(tmp_path / "generator", Generator(net), SPEC, FACTS))
+    loaded, facts = artifact.load(artifact.save(tmp_path / "generator", Generator(net), FACTS))
     assert facts == FACTS
     assert loaded.tilt is None
     assert not loaded.proposal.training
@@ -45,7 +45,7 @@ def test_the_artifact_is_safetensors_and_json_and_never_pickle(tmp_path: Path, m
         monkeypatch.setattr(pickle, name, never)
     monkeypatch.setattr(torch, "load", never)
     monkeypatch.setattr(torch, "save", never)
-    folder = artifact.save(tmp_path, Generator(network()), SPEC, FACTS)
+    folder = artifact.save(tmp_path, Generator(network()), FACTS)
     artifact.load(folder)
     assert sorted(p.name for p in folder.iterdir()) == ["generator.json", "generator.safetensors"]
     header = (folder / "generator.safetensors").read_bytes()
@@ -54,12 +54,12 @@ def test_the_artifact_is_safetensors_and_json_and_never_pickle(tmp_path: Path, m
     blocks = {f"blocks.{i}.{layer}" for i in range(len(network().blocks)) for layer in layers}
     assert set(described) - {"__metadata__"} == {"embed.weight", *blocks}
     described = json.loads((folder / "generator.json").read_text())
-    assert set(described) == {"format", "spec", "cardinalities", "raked_to", "facts"}
+    assert set(described) == {"format", "kind", "spec", "cardinalities", "raked_to", "facts"}
 
 
 @pytest.mark.parametrize("gone", ["generator.json", "generator.safetensors"])
 def test_missing_files_are_told_with_the_next_step(tmp_path: Path, gone: str) -> None:
-    folder = artifact.save(tmp_path, Generator(network()), SPEC, FACTS)
+    folder = artifact.save(tmp_path, Generator(network()), FACTS)
     (folder / gone).unlink()
     with pytest.raises(InvalidInput, match=r"gone; materialize .generator. again \(a new charge\)"):
         artifact.load(folder)
@@ -67,7 +67,7 @@ def test_missing_files_are_told_with_the_next_step(tmp_path: Path, gone: str) ->
 
 @pytest.mark.parametrize("other", ['"format": 99', f'"format": {artifact.FORMAT}, "draws": "mixture"'])
 def test_another_format_is_refused(tmp_path: Path, other: str) -> None:
-    folder = artifact.save(tmp_path, Generator(network()), SPEC, FACTS)
+    folder = artifact.save(tmp_path, Generator(network()), FACTS)
     text = (folder / "generator.json").read_text().replace(f'"format": {artifact.FORMAT}', other)
     (folder / "generator.json").write_text(text)
     with pytest.raises(InvalidInput, match="another version"):

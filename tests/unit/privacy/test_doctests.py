@@ -20,7 +20,10 @@ MODULES = {
     "ledger.oversight": 1,
     "tabular.spelling": 1,
     "tabular.sql": 2,
-    "model.plan": 1,
+    "model.autoregressive.plan": 1,
+    "model.autoregressive.initialization": 1,
+    "model.dpsgd.plan": 2,
+    "model.marginals.pairs": 1,
 }
 """Modules with examples, and how many functions show at least one."""
 

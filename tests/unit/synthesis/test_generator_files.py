@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from dp_synth_pipeline.model import initialization
-from dp_synth_pipeline.model.generation import Generator
-from dp_synth_pipeline.model.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive import initialization
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.privacy.audit import NAMES, Audit, Finding
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.tabular import sink
@@ -23,7 +23,7 @@ def audit(measured: float = 1.0) -> Audit:
 
 
 def keep(folder, release: str, found: Audit | None) -> None:
-    generator_files.keep(folder, made(), SPEC, {"release": release, "schema": "{}"}, "{}", found)
+    generator_files.keep(folder, made(), {"release": release, "schema": "{}"}, "{}", found)
 
 
 def test_what_was_learnt_is_found_under_its_release_and_no_other(tmp_path):

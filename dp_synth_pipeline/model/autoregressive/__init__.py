@@ -1,0 +1,1 @@
+"""The autoregressive generator: a network over columns, where it starts, how its layers are clipped, and how it draws."""

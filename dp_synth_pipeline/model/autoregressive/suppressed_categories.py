@@ -1,0 +1,61 @@
+"""Imputes suppressed categories: a code that must not be published gives way to one that fits the row. Costs nothing.
+
+The network draws rows as it learnt them, codes of suppressed categories included, so that all other columns keep their
+distribution. Then each such code is replaced by a draw from its column given all the others, were it a released category.
+With few of those each is tried and one kept in proportion to the row's probability, tilt included; with many, `TRIES`
+candidates are drawn given the columns before, and what those say is divided out (sampling-importance-resampling, Rubin
+1987).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.base import Forbidden
+from dp_synth_pipeline.model.marginals.raking import Tilt
+from dp_synth_pipeline.model.threads import few_threads
+
+TRIES = 8
+"""Candidates for each row; each costs about as much as drawing the row once more."""
+
+AT_ONCE = 1 << 13
+"""Candidates weighed at a time: few enough to stay in a processor's cache."""
+
+
+@torch.no_grad()
+def impute(network: AutoregressiveNetwork, tilt: Tilt | None, codes: np.ndarray, forbidden: Forbidden) -> np.ndarray:
+    """Return int64 codes (rows, columns) without the forbidden ones; rows that held none stay as they are."""
+    codes = codes.copy()
+    with few_threads():
+        for column, (banned, instead) in sorted(forbidden.items()):
+            rows = np.flatnonzero(np.isin(codes[:, column], banned))
+            for at in range(0, len(rows), AT_ONCE // TRIES):
+                some = rows[at : at + AT_ONCE // TRIES]
+                codes[some, column] = _imputed(network, tilt, codes[some], column, list(instead))
+    return codes
+
+
+def _imputed(
+    network: AutoregressiveNetwork, tilt: Tilt | None, codes: np.ndarray, column: int, instead: list[int]
+) -> np.ndarray:
+    """Return one of the codes `instead` for each row, int64 (rows,)."""
+    held = torch.from_numpy(codes).to(network.embed.weight.device)
+    chance = torch.Generator(held.device)
+    chance.seed()
+    if len(instead) <= TRIES:
+        tried = torch.tensor(instead, device=held.device).repeat(len(held), 1)
+        said = torch.zeros(tried.shape, device=held.device)
+    else:
+        shares = network.given_earlier(held, column)[:, instead]
+        picked = torch.multinomial(shares.softmax(1), TRIES, replacement=True, generator=chance)
+        tried, said = torch.tensor(instead, device=held.device)[picked], shares.gather(1, picked)
+    rows = held[:, None].repeat(1, tried.shape[1], 1)  # (rows, tries, columns)
+    rows[..., column] = tried
+    fits = -network.losses(rows.flatten(0, 1)).unflatten(0, tried.shape) - said
+    if tilt is not None:
+        leaning = torch.from_numpy(tilt.log_weights(rows.flatten(0, 1).cpu().numpy()))
+        fits += leaning.to(fits.device).unflatten(0, tried.shape)
+    kept = torch.multinomial(fits.softmax(1), 1, generator=chance)
+    return tried.gather(1, kept)[:, 0].cpu().numpy()

@@ -1,0 +1,99 @@
+"""The optimizer inside DP-SGD: weights as one vector, learning rates, averages, and noise that never repeats."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from opacus.optimizers.optimizer import DPOptimizer
+from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
+
+
+class Flat(nn.Module):
+    """The weights of a network as one vector, so that noise, update, average and all-reduce are one operation each.
+
+    A step's matrices are small: with some thirty tensors, a third of its time went into starting operations on each.
+    Until `release`, the network's weights are views of `vector` and move with it.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.whole = (network,)  # in a tuple: its parameters are not to be found here once more
+        self.vector = nn.Parameter(parameters_to_vector(network.parameters()).detach())
+        vector_to_parameters(self.vector, network.parameters())
+
+    def gather(self) -> None:
+        """Move the gradients of the network's weights, added up so far, to that of the vector."""
+        weights = list(self.whole[0].parameters())
+        self.vector.grad = torch.cat([p.grad.flatten() for p in weights])  # type: ignore[union-attr]
+        for p in weights:
+            p.grad = None
+
+    def release(self) -> None:
+        """Give the network weights of its own again."""
+        for p in self.whole[0].parameters():
+            p.data = p.data.clone()
+
+
+class Average:
+    """Exponential average of the weights over the last steps, without bias from the start."""
+
+    def __init__(self, network: nn.Module, spec: TrainingSpec, steps: int) -> None:
+        self.decay = 1 - 1 / max(1.0, spec.averaging * steps)
+        self.network, self.taken = network, 0
+        self.weights = [p.detach().clone() for p in network.parameters()]
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move the average towards the weights as they are now."""
+        decay = min(self.decay, self.taken / (self.taken + 10))
+        self.taken += 1
+        for average, p in zip(self.weights, self.network.parameters(), strict=True):
+            average.lerp_(p, 1 - decay)
+
+    @torch.no_grad()
+    def copy_to(self, network: nn.Module) -> None:
+        """Put the average in the place of the weights."""
+        for p, average in zip(network.parameters(), self.weights, strict=True):
+            p.copy_(average)
+
+
+def inner_optimizer(
+    network: nn.Module, spec: TrainingSpec, reserved: Iterable[nn.Parameter] = ()
+) -> torch.optim.Optimizer:
+    """Return the optimizer that takes the noisy gradients, of the network and of what an audit reserved beside it."""
+    parameters = [*network.parameters(), *reserved]
+    if spec.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=_full_rate(spec), foreach=True)
+    return torch.optim.SGD(parameters, lr=_full_rate(spec), momentum=0.9)
+
+
+def decay(optimizer: DPOptimizer | torch.optim.Optimizer, spec: TrainingSpec, done: float) -> None:
+    """Keep the rate for half the steps, then lower it linearly to a tenth: a public schedule."""
+    for group in optimizer.param_groups:
+        group["lr"] = _full_rate(spec) * min(1.0, 1.9 - 1.8 * done)
+
+
+def _full_rate(spec: TrainingSpec) -> float:
+    if spec.learning_rate is None:
+        raise TrainingError("the spec has no learning rate; take one from plan.learning_rate.")
+    return spec.learning_rate if spec.optimizer == "adam" else spec.learning_rate / spec.max_grad_norm
+
+
+def rekey(generator: torch.Generator) -> None:
+    """Give a noise generator a wholly new state from the operating system, so that no two steps or runs share noise.
+
+    On the CPU, torch's own seeding would keep 32 bits of entropy only; the whole Mersenne state is replaced instead.
+    """
+    generator.seed()
+    if generator.device.type == "cpu":
+        state = generator.get_state()
+        words = np.frombuffer(os.urandom(4 * 624), dtype=np.uint32).astype(np.uint64)
+        state[24 : 24 + 8 * 624] = torch.from_numpy(words.view(np.uint8).copy())
+        generator.set_state(state)

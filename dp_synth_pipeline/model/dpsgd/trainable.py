@@ -1,0 +1,47 @@
+"""What DP-SGD asks of a network, so that it can train it without knowing what it is; and how it redraws one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+
+class Trainable(nn.Module):
+    """A network of layers that `clipping` knows, each used once per row.
+
+    Attributes:
+        cardinalities: codes of each column that it learns from; public.
+    """
+
+    cardinalities: tuple[int, ...]
+
+    @abstractmethod
+    def losses(self, codes: torch.Tensor) -> torch.Tensor:
+        """Return the loss (...,) of each row of int64 codes (..., columns): that of a row depends on no other row."""
+
+    @abstractmethod
+    def forget_unused(self) -> None:
+        """Zero the weights that no output depends on: training leaves bare noise in them, of use only to an attacker."""
+
+    @abstractmethod
+    def blueprint(self) -> Callable[[], Trainable]:
+        """Return what makes a network of this shape in another process, with weights of its own."""
+
+
+@torch.no_grad()
+def redraw(network: Trainable) -> None:
+    """Replace each weight matrix by normal draws of its own mean and variance (Papernot et al. 2020, section 4).
+
+    Biases stay: those of the last layer hold the columns' shares.
+
+    The noisy weights that it reads are released by the steps before it, so this is post-processing.
+    """
+    for name, parameter in network.named_parameters():
+        used = parameter[parameter != 0]
+        if name.endswith("bias") or used.numel() < 2:
+            continue
+        parameter.copy_(used.mean() + used.std() * torch.randn_like(parameter))
+    network.forget_unused()

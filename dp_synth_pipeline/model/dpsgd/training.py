@@ -1,0 +1,118 @@
+"""DP-SGD: Poisson samples, exact clipping, Gaussian noise and accounting by Opacus; returns weights and what was done.
+
+Public: the plan, the number of steps done, the released weights, noisy answers of the loss, the audit. Private, and never
+returned, logged or stored: batch sizes, losses, gradients.
+
+All arithmetic is in 32-bit floats, on GPUs too: with 16 bits the norms that clipping relies on would be off by up to 1 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import torch
+
+from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.model.dpsgd import checkpoint, distributed
+from dp_synth_pipeline.model.dpsgd.descent import Descent
+from dp_synth_pipeline.model.dpsgd.trainable import Trainable
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
+from dp_synth_pipeline.model.threads import few_threads
+from dp_synth_pipeline.privacy.audit import Audit
+from dp_synth_pipeline.privacy.events import SubsampledGaussian
+
+DIVERGED = 1e6
+"""Size that no useful weight has."""
+
+Network = TypeVar("Network", bound=Trainable)
+
+
+@dataclass(frozen=True)
+class Trained(Generic[Network]):
+    """Released weights and the event that was performed to get them.
+
+    Attributes:
+        network: on the CPU, ready to draw.
+        event: the steps that this call ran; None if none were left.
+        audit: noise, sampling and clipping as measured while it ran. Whoever publishes the weights has to look at it.
+        stopped_at: the step before which a noisy answer ended training; None if the plan ran out.
+    """
+
+    network: Network
+    event: SubsampledGaussian | None
+    audit: Audit
+    stopped_at: int | None = None
+
+
+def train(network: Network, training: Training, hooks: Hooks = Hooks()) -> Trained[Network]:
+    """Fit a network to the joint distribution of `training.codes` by DP-SGD, exactly as `training.plan` says.
+
+    Args:
+        network: where the weights start; it is changed.
+
+    Raises:
+        TrainingError: if the plan has no noise, the accountant disagrees with the plan, weights are not finite, or a
+            worker failed.
+    """
+    plan, first = training.plan, training.resume_from
+    if not plan.noise_multiplier > 0:
+        raise TrainingError("the training plan has no noise; calibrate it to a target epsilon first.")
+    kept = training.checkpoints is not None and checkpoint.exists(training.checkpoints)
+    if not 0 <= first < plan.steps + int(kept):
+        raise TrainingError(
+            f"the plan has {plan.steps} steps, and {first} were started: none are left to run, and no checkpoint was "
+            f"kept of those that ran. What was charged for them stays charged."
+        )
+    done, audit = _run(network, _placed(training), hooks, private=True)
+    if audit is None:
+        raise TrainingError("training ended without an audit of its noise; nothing was released.")
+    ran = done - first
+    event = SubsampledGaussian(plan.noise_multiplier, plan.sample_rate, ran) if ran else None
+    return Trained(network, event, audit, done if done < plan.steps else None)
+
+
+def train_public(network: Network, training: Training, hooks: Hooks = Hooks()) -> Network:
+    """Fit a network as `train` does, with the same samples and schedule but WITHOUT clipping and noise: not private.
+
+    For data that a person declared public, and as the yardstick of what privacy costs. There is no event: no epsilon
+    describes it. `plan.noise_multiplier` is not used, nor are queries, resumption and checkpoints.
+
+    Raises:
+        TrainingError: if weights are not finite, or a worker failed.
+    """
+    plain = replace(training, queries=None, resume_from=0, checkpoints=None)
+    _run(network, _placed(plain), Hooks(progress=hooks.progress), private=False)
+    return network
+
+
+def _placed(training: Training) -> Training:
+    return replace(training, device=training.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def _run(network: Trainable, training: Training, hooks: Hooks, *, private: bool) -> tuple[int, Audit | None]:
+    """Train by one or several processes; return the step before which training ended, and the audit.
+
+    Args:
+        network: is changed; on the CPU and ready to draw in the end.
+    """
+    device, job = torch.device(training.device or "cpu"), (network.blueprint(), training, private)
+    with (
+        distributed.team(training.workers, _follow, job, device=device) as team,
+        few_threads(training.workers),
+    ):
+        descent = Descent(training, network.to(device).train(), team, private=private)
+        done = descent.go(hooks)
+        audit = descent.audit()
+    if not all(bool((p.abs() < DIVERGED).all()) for p in network.parameters()):
+        raise TrainingError("training diverged; lower training.learning_rate. What was charged for it stays charged.")
+    network.forget_unused()
+    network.cpu().eval()
+    return done, audit
+
+
+def _follow(job: tuple[Callable[[], Trainable], Training, bool]) -> None:
+    """What a worker that does not lead does."""
+    blueprint, training, private = job
+    _run(blueprint(), replace(training, workers=1), Hooks(), private=private)

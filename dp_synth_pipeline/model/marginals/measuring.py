@@ -1,0 +1,228 @@
+"""Noisy marginals: how often codes occur together in pairs and triples of columns, measured once with Gaussian noise.
+
+One unit with k rows moves each marginal by at most k (L2), so m marginals with noise `s * sqrt(m)` cost what one with
+noise s costs. That total is fixed before the first count; how many marginals share it, and which, may depend on released
+values only: the profile's codes, and the noisy scores below (the squared ratios of Gaussian mechanisms add up, however
+each was chosen after the ones before it: Smith & Thakurta 2022, "Fully Adaptive Composition for Gaussian Differential
+Privacy").
+
+When the noise on all pairs would drown them, a part of the total first scores each pair by how far it lies from
+independence, and the pairs that stand out share the rest; of very many columns, only as many pairs are scored as the noise
+of so many scores lets one tell apart, those of columns that stand near each other in the table. Triples are scored by how
+far they lie from what the noisy pairs let one expect, and the plan says how many are measured (the idea of AIM: McKenna et
+al. 2022).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dp_synth_pipeline.model.marginals.pairs import nearest_pairs, paired
+from dp_synth_pipeline.model.marginals.plan import SCORE_UNIT, MarginalsPlan, candidates, score_sensitivity
+from dp_synth_pipeline.privacy import mechanisms
+
+ROWS = 1 << 17
+"""Rows counted at a time."""
+
+Clique = tuple[int, ...]
+"""Ascending numbers of two or three columns."""
+
+Expected = Callable[[Clique], np.ndarray]
+"""Rows expected in each cell of a clique, from released values alone."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the cells of each measured clique of columns lie in one flat vector, clique after clique, row-major.
+
+    Attributes:
+        cardinalities: codes per column.
+        cliques: ascending column numbers, two or three each.
+    """
+
+    cardinalities: tuple[int, ...]
+    cliques: tuple[Clique, ...]
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """First cell of each clique, and the number of cells; int64 (cliques + 1,)."""
+        sizes = [math.prod(self.cardinalities[c] for c in clique) for clique in self.cliques]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of all cliques together."""
+        return int(self.offsets[-1])
+
+    def places(self) -> Iterator[tuple[Clique, slice]]:
+        """Yield each clique with the place of its cells."""
+        for clique, start, stop in zip(self.cliques, self.offsets[:-1], self.offsets[1:], strict=True):
+            yield clique, slice(int(start), int(stop))
+
+    def within(self, clique: Clique, columns: Any) -> Any:
+        """Return the cell of each row among its clique's, from columns of codes (an array or a tensor each)."""
+        cell = columns[clique[0]]
+        for c in clique[1:]:
+            cell = cell * self.cardinalities[c] + columns[c]
+        return cell
+
+    def index(self, codes: np.ndarray) -> np.ndarray:
+        """Return the flat cell of each row in each clique, int64 (rows, cliques)."""
+        columns, found = codes.T.astype(np.int64), np.empty((len(codes), len(self.cliques)), np.int64)
+        for number, (clique, place) in enumerate(self.places()):
+            found[:, number] = place.start + self.within(clique, columns)
+        return found
+
+    def blocks(self, flat: np.ndarray) -> Iterator[tuple[Clique, np.ndarray]]:
+        """Yield each clique with its cells, an axis per column."""
+        for clique, place in self.places():
+            yield clique, flat[place].reshape([self.cardinalities[c] for c in clique])
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """Released noisy counts of cliques of columns.
+
+    Attributes:
+        layout: which cliques, and where their cells lie.
+        counts: noisy counts, float64 (cells,); may be negative.
+        scale: standard deviation of each cell's noise, in rows.
+        rows: released number of rows behind the counts, at least 1.
+    """
+
+    layout: Layout
+    counts: np.ndarray
+    scale: float
+    rows: int
+
+
+def all_pairs(columns: int) -> list[Clique]:
+    """Return every ascending pair of column numbers."""
+    return list(itertools.combinations(range(columns), 2))
+
+
+def count(codes: np.ndarray, layout: Layout) -> np.ndarray:
+    """Count rows in each cell, int64 (cells,): exact, so private until noised."""
+    total = np.zeros(layout.cells, dtype=np.int64)
+    for start in range(0, len(codes), ROWS):
+        columns = np.asarray(codes[start : start + ROWS], dtype=np.int64).T
+        for clique, place in layout.places():
+            total[place] += np.bincount(layout.within(clique, columns), minlength=place.stop - place.start)
+    return total
+
+
+def measure(
+    codes: np.ndarray,
+    cardinalities: Sequence[int],
+    shares: Sequence[np.ndarray],
+    plan: MarginalsPlan,
+    *,
+    rows: int,
+) -> Marginals:
+    """Measure pairs and triples of columns with the noise that `plan` fixed.
+
+    Args:
+        codes: int (rows, columns), rows per unit bounded already; may be memory-mapped.
+        shares: released 1-way probabilities of each column's codes.
+        plan: what was reserved for this step, from `plan.plan_marginals`.
+        rows: released number of rows.
+    """
+    cards = tuple(cardinalities)
+    pairs = nearest_pairs(paired(cards), plan.scored or plan.pairs)
+    if plan.chosen < plan.pairs:
+        pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, rows=rows)
+    measured = _noisy(codes, Layout(cards, tuple(pairs)), plan, rows)
+    if plan.triples == 0:
+        return measured
+    triples = choose_triples(codes, measured, shares, plan)
+    more = _noisy(codes, Layout(cards, tuple(triples)), plan, rows)
+    both = Layout(cards, (*measured.layout.cliques, *more.layout.cliques))
+    return Marginals(both, np.concatenate([measured.counts, more.counts]), plan.scale, rows)
+
+
+def _noisy(codes: np.ndarray, layout: Layout, plan: MarginalsPlan, rows: int) -> Marginals:
+    (noisy,), _ = mechanisms.noisy_histograms([count(codes, layout)], scale=plan.scale, sensitivity=plan.max_rows)
+    return Marginals(layout, noisy.astype(np.float64), plan.scale, rows)
+
+
+def scores(codes: np.ndarray, layout: Layout, expected: Expected) -> np.ndarray:
+    """Return each clique's score in whole `SCORE_UNIT`s, int64 (cliques,): exact, so private until noised.
+
+    A score is the L1 distance, in rows, between a clique's counts and what is `expected` of them from released values
+    alone, so one unit of k rows moves each by at most `score_sensitivity(k)`.
+    """
+    exact = count(codes, layout)
+    distance = [np.abs(cells - expected(clique)).sum() for clique, cells in layout.blocks(exact)]
+    return np.round(np.array(distance) / SCORE_UNIT).astype(np.int64)
+
+
+def _gains(codes: np.ndarray, layout: Layout, expected: Expected, plan: MarginalsPlan, scale: float) -> np.ndarray:
+    """Return the noisy scores in rows, less what noise of `plan.scale` would add to each clique's cells."""
+    (noisy,), _ = mechanisms.noisy_histograms(
+        [scores(codes, layout, expected)],
+        scale=scale / SCORE_UNIT,
+        sensitivity=score_sensitivity(plan.max_rows),
+    )
+    return noisy * SCORE_UNIT - math.sqrt(2 / math.pi) * plan.scale * np.diff(layout.offsets)
+
+
+def choose(
+    codes: np.ndarray, layout: Layout, shares: Sequence[np.ndarray], plan: MarginalsPlan, *, rows: int
+) -> list[Clique]:
+    """Return the `plan.chosen` pairs that gain most from being measured, by noisy scores against independence.
+
+    Every column is in a pair, if as many are chosen: first a spanning tree of the highest scores, then the rest in order.
+    """
+
+    def apart(pair: Clique) -> np.ndarray:
+        return rows * np.outer(shares[pair[0]], shares[pair[1]])
+
+    gain = _gains(codes, layout, apart, plan, plan.score_scale)
+    order = [layout.cliques[p] for p in np.argsort(-gain)]
+    tree = _spanning(order, len(layout.cardinalities))[: plan.chosen]
+    joining = set(tree)
+    rest = [pair for pair in order if pair not in joining]
+    return sorted(tree + rest[: plan.chosen - len(tree)])
+
+
+def choose_triples(
+    codes: np.ndarray, pairs: Marginals, shares: Sequence[np.ndarray], plan: MarginalsPlan
+) -> list[Clique]:
+    """Return the `plan.triples` triples that gain most from being measured, by noisy scores against the noisy pairs.
+
+    What the pairs let one expect is Kirkwood's superposition, `p(ab) p(bc) p(ac) / (p(a) p(b) p(c))`, brought to the
+    number of rows: exact where the three columns have no interaction of the third order beyond their pairs.
+    """
+    cards = pairs.layout.cardinalities
+    layout = Layout(cards, tuple(candidates(cards)))
+    known = {clique: np.maximum(cells, 0.0) for clique, cells in pairs.layout.blocks(pairs.counts)}
+
+    def superposed(triple: Clique) -> np.ndarray:
+        a, b, c = triple
+        ab, bc, ac = known[a, b], known[b, c], known[a, c]
+        joint = ab[:, :, None] * bc[None, :, :] * ac[:, None, :]
+        for axis, column in enumerate(triple):
+            inverse = 1 / np.maximum(shares[column], 1 / pairs.rows)
+            joint = joint * inverse.reshape([-1 if a == axis else 1 for a in range(3)])
+        return joint * (pairs.rows / max(joint.sum(), 1e-300))
+
+    gain = _gains(codes, layout, superposed, plan, plan.triple_score_scale)
+    return sorted(layout.cliques[p] for p in np.argsort(-gain)[: plan.triples])
+
+
+def _spanning(order: Sequence[Clique], columns: int) -> list[Clique]:
+    """Return the first pairs of `order` that join columns not joined before (Kruskal's algorithm)."""
+    group, tree = list(range(columns)), []
+    for i, j in order:
+        if group[i] != group[j]:
+            old, new = group[j], group[i]
+            group = [new if g == old else g for g in group]
+            tree.append((i, j))
+    return tree

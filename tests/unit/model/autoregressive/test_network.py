@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+
+CARDINALITIES = (3, 2, 4, 1, 5)
+
+
+def network(activation: str = "tanh") -> AutoregressiveNetwork:
+    made = AutoregressiveNetwork(CARDINALITIES, GeneratorSpec(hidden=6, embedding=3, activation=activation))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.normal_()  # also where the mask forbids, as training noise does
+    return made
+
+
+def every_row() -> torch.Tensor:
+    return torch.tensor(list(itertools.product(*map(range, CARDINALITIES))))
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("column", range(len(CARDINALITIES)))
+def test_a_column_depends_on_earlier_columns_only(column: int, activation: str) -> None:
+    net, codes = network(activation), every_row()
+    changed = codes.clone()
+    for later in range(column, len(CARDINALITIES)):
+        changed[:, later] = (codes[:, later] + 1) % CARDINALITIES[later]
+    with torch.no_grad():
+        before, after = net(codes), net(changed)
+    assert torch.equal(before[:, : column + 1], after[:, : column + 1])
+    if column + 1 < len(CARDINALITIES):
+        assert not torch.allclose(before[:, -1], after[:, -1]) or CARDINALITIES[column] == 1
+
+
+def test_the_probabilities_of_all_rows_sum_to_one() -> None:
+    with torch.no_grad():
+        p = (-network().losses(every_row()).double()).exp()
+    assert float(p.sum()) == pytest.approx(1, abs=1e-5)
+
+
+def test_losses_do_not_depend_on_how_rows_are_grouped() -> None:
+    net, codes = network(), every_row()
+    with torch.no_grad():
+        assert torch.allclose(net.losses(codes.view(24, 5, 5)), net.losses(codes).view(24, 5), atol=1e-5)
+        assert net.losses(codes[:0]).shape == (0,)
+
+
+def test_a_code_that_a_column_does_not_have_has_probability_zero() -> None:
+    with torch.no_grad():
+        p = network()(every_row()).softmax(-1)
+    for i, cardinality in enumerate(CARDINALITIES):
+        assert float(p[:, i, cardinality:].sum()) == 0
+
+
+def test_training_starts_at_the_released_marginals() -> None:
+    net = AutoregressiveNetwork((3, 2), GeneratorSpec())
+    net.start_from([np.array([0.7, 0.2, 0.1]), [0.5, 0.0]])
+    with torch.no_grad():
+        p = net(torch.tensor([[0, 0], [2, 1]])).softmax(-1)
+    assert p[0, 0].numpy() == pytest.approx([0.7, 0.2, 0.1], abs=1e-6)
+    assert torch.equal(p[0], p[1]), "no column knows of another yet"
+    assert 0 < float(p[0, 1, 1]) < 1e-3, "what was not seen stays possible"
+
+
+def test_a_fresh_network_knows_nothing_of_the_rows() -> None:
+    with torch.no_grad():
+        p = AutoregressiveNetwork((3, 2), GeneratorSpec())(torch.tensor([[0, 1]])).softmax(-1)
+    assert p[0, 0].tolist() == pytest.approx([1 / 3] * 3)
+    assert p[0, 1, :2].tolist() == pytest.approx([1 / 2] * 2)
+
+
+def test_weights_that_no_output_depends_on_are_zeroed_and_nothing_else_changes():
+    network = AutoregressiveNetwork((3, 5), GeneratorSpec(hidden=4, embedding=2))
+    with torch.no_grad():
+        for p in network.parameters():
+            p.normal_()
+        codes = torch.tensor([[0, 4], [2, 1]])
+        before = network.losses(codes)
+        network.forget_unused()
+        assert torch.allclose(network.losses(codes), before)
+    for block in network.blocks:
+        heads, causal = block.heads, block.causal
+        for i, cardinality in enumerate(heads.cardinalities):
+            assert not heads.weight[i, cardinality:].any()
+            assert not heads.bias[i, cardinality:].any()
+        assert not (causal.weight * (1 - causal.mask)).any()

@@ -19,7 +19,7 @@ from dp_synth_pipeline.orchestration.restricted import private
 from dp_synth_pipeline.tabular import nulls, source
 from dp_synth_pipeline.tabular.codec import TableCodec
 from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.schema import Kind, TableSchema, build
+from dp_synth_pipeline.tabular.schema import TableSchema, build
 from dp_synth_pipeline.validation import evidence
 from dp_synth_pipeline.validation.evidence import Evidence
 
@@ -113,13 +113,8 @@ def _check_columns(found: TableSchema, wanted: TableSchema) -> None:
                 f"validation: holdout: it needs the source's columns, and {column.name!r} is missing; name rows of the "
                 f"same population."
             )
-        if not _alike(kinds[column.name], column.kind):
+        if not kinds[column.name].same_cells(column.kind):
             raise InvalidInput(
                 f"validation: holdout: {column.name!r} is of kind {column.kind} in the source, and of kind "
                 f"{kinds[column.name]} here; store it alike, or declare its kind under columns."
             )
-
-
-def _alike(one: Kind, other: Kind) -> bool:
-    numbers = (Kind.INTEGER, Kind.DECIMAL)  # a few rows of a CSV may hold no fraction
-    return one is other or (one in numbers and other in numbers)

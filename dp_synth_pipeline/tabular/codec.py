@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.tabular import nulls
 from dp_synth_pipeline.tabular.columns.axis import AxisCodec
-from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec, OrdinalCodec
+from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.columns.placement import places
+from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.source import UNIT
 
 BATCH = 1 << 17
@@ -82,7 +83,8 @@ class TableCodec:
             for i, (c, codec) in enumerate(zip(self.schema.learned, self.columns, strict=True))
         }
         arrays = [
-            values[c.name] if c.name in values else _unlearned(c, first_row, len(codes)) for c in self.schema.published
+            values[c.name] if c.name in values else c.kind.generated(c, first_row, len(codes))
+            for c in self.schema.published
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow_schema())
 
@@ -98,24 +100,12 @@ class TableCodec:
         row = 0
         for table in tables:
             for i, c in enumerate(self.schema.published):
-                if c.kind is Kind.IDENTIFIER:
-                    table = table.set_column(i, c.name, _unlearned(c, row, table.num_rows))
+                if c.kind.numbered:
+                    table = table.set_column(i, c.name, c.kind.generated(c, row, table.num_rows))
             yield from table.to_batches()
             row += table.num_rows
 
 
-def _codec(column: Column, profile: TableProfile) -> CategoricalCodec | AxisCodec:
-    codec = AxisCodec if column.kind.numeric else OrdinalCodec if column.kind is Kind.ORDINAL else CategoricalCodec
+def _codec(column: Column, profile: TableProfile) -> Codec:
     facts = nulls.filled(column, profile[column.name])
-    return codec(column, facts, keep_nulls=column.nulls is NullPolicy.KEEP)
-
-
-def _unlearned(column: Column, first: int, rows: int) -> pa.Array:
-    if column.kind is Kind.CONSTANT:
-        return pa.repeat(nulls.scalar(column, column.constant), rows)
-    numbers = np.arange(first + 1, first + rows + 1)
-    if pa.types.is_string(column.arrow_type):
-        return pa.array([f"{column.name}-{n:09d}" for n in numbers])
-    if not pa.types.is_integer(column.arrow_type):
-        return pa.array(numbers).cast(pa.string()).cast(column.arrow_type)
-    return pa.array(numbers).cast(column.arrow_type)
+    return column.kind.codec(column, facts, keep_nulls=column.nulls is NullPolicy.KEEP)

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.tabular import exact, grid
-from dp_synth_pipeline.tabular.schema import Column, Kind
+from dp_synth_pipeline.tabular import grid
+from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.sql import literal, quoted
-
-MAX_DECIMALS = 6
-"""Digits after the point that are told apart; more means full precision."""
-
-RESOLUTIONS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
-"""Microseconds of a day, hour, minute, second, millisecond and microsecond."""
 
 BATCH = 1 << 18
 
@@ -60,14 +53,7 @@ class Counts:
     def values(self, column: Column, floor: int) -> list[tuple[Any, int]]:
         """Count the values of a column that occur at least `floor` times, ascending; numbers as `exact` tells them apart."""
         name = quoted(column.name)
-        key = {
-            Kind.BOOLEAN: f"CASE WHEN {name} THEN 'true' ELSE 'false' END",
-            Kind.CATEGORY: f"CAST({name} AS VARCHAR)",
-            Kind.ORDINAL: f"CAST({name} AS VARCHAR)",
-            Kind.DATE: f"date_diff('day', DATE '1970-01-01', CAST({name} AS DATE))",
-            Kind.DATETIME: f"epoch_us({name})",
-            Kind.DURATION: name,
-        }.get(column.kind, name if exact.is_whole(column) or exact.is_long(column) else f"CAST({name} AS DOUBLE)")
+        key = column.kind.key(column, name)
         return self._sql(
             f"SELECT {key} AS k, count(*) AS n FROM {self.source} WHERE {name} IS NOT NULL "
             f"GROUP BY 1 HAVING count(*) >= {floor} ORDER BY 1"
@@ -96,33 +82,14 @@ class Counts:
 
     def precision(self, column: Column) -> np.ndarray:
         """Count values by the precision they need: decimals by digits after the point, others by resolution."""
-        single = pa.types.is_float32(column.arrow_type)
-        of = partial(_digits, single=single) if column.kind is Kind.DECIMAL else _resolutions
-        return sum((of(x) for x, _ in self._axis(column)), start=of(np.zeros(0)))
+        empty = column.kind.precision_counts(np.zeros(0), column)
+        return sum((column.kind.precision_counts(x, column) for x, _ in self._axis(column)), start=empty)
 
     def _axis(self, column: Column) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the values of a column on its number line, and how many nulls stood between them."""
         for batch in self._file.iter_batches(BATCH, columns=[column.name]):
-            x, null = grid.to_axis(batch.column(0), column.kind)
+            x, null = column.kind.to_axis(batch.column(0))
             yield x[~null], int(null.sum())
 
     def _sql(self, query: str) -> list[tuple]:
         return self._con.execute(query).fetchall()
-
-
-def _digits(x: np.ndarray, *, single: bool) -> np.ndarray:
-    needed = np.full(len(x), MAX_DECIMALS + 1)
-    for d in range(MAX_DECIMALS, -1, -1):
-        with np.errstate(over="ignore", invalid="ignore"):  # near the end of double precision, no digit is kept
-            rounded = np.round(x, d)
-        # 0.1 in single precision is 0.10000000149; in double precision, sums of cents are off by a few last digits.
-        same = rounded.astype(np.float32) == x if single else np.isclose(rounded, x, rtol=1e-12, atol=1e-15)
-        needed[same] = d
-    return np.bincount(needed, minlength=MAX_DECIMALS + 2).astype(np.int64)
-
-
-def _resolutions(x: np.ndarray) -> np.ndarray:
-    needed = np.full(len(x), len(RESOLUTIONS) - 1)
-    for i in range(len(RESOLUTIONS) - 1, -1, -1):
-        needed[x % RESOLUTIONS[i] == 0] = i
-    return np.bincount(needed, minlength=len(RESOLUTIONS)).astype(np.int64)

@@ -7,6 +7,7 @@ are. Which columns are concerned follows from storage types and declarations, wh
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, localcontext
 from typing import Any
@@ -16,8 +17,8 @@ import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import grid
-from dp_synth_pipeline.tabular.facts import Column, TableSchema
-from dp_synth_pipeline.tabular.kinds import Kind, is_text
+from dp_synth_pipeline.tabular.kinds.base import Column, Kind
+from dp_synth_pipeline.tabular.storage import is_text
 
 DIGITS = 15
 """Decimal digits that every double keeps."""
@@ -25,7 +26,13 @@ DIGITS = 15
 SHOWN = 5
 """Columns that a limit names; a wide table's card should not be a list of its columns."""
 
-YEARS = "years 1 to 9999"
+WIDE = "Whole numbers beyond 2^53 that were not named are drawn to the nearest double"
+LONG = f"Decimals that were not named keep {DIGITS} digits"
+CALENDAR = "Dates are of the years 1 to 9999; one beyond comes out within them"
+MICROSECONDS = "Microseconds of datetimes before 1684 or after 2255 that were not named are rounded"
+NANOSECONDS = "Nanoseconds are cut to microseconds"
+"""What is not kept, in the order in which a card says so."""
+
 MOST_NANOSECONDS = 2**63 // 1000 - 1
 """Microseconds from 1970 that a datetime in nanoseconds can lie, at most."""
 
@@ -40,18 +47,9 @@ def is_long(column: Column) -> bool:
     return pa.types.is_decimal(column.arrow_type) and column.arrow_type.precision > DIGITS  # type: ignore[attr-defined]
 
 
-def point(column: Column, value: Any) -> int | float | str:
-    """Return a number as a profile names it: whole ones and long decimals exactly."""
-    if is_long(column):
-        return str(value)
-    if column.kind in (Kind.DATE, Kind.DATETIME, Kind.DURATION) or is_whole(column):
-        return int(value) if isinstance(value, (int, float)) else int(Decimal(str(value)))
-    return float(value)
-
-
 def named(column: Column, values: tuple[Any, ...]) -> pa.Array | None:
     """Return the named values of a number line in the column's storage type, exactly; None if doubles are exact enough."""
-    kind, target = column.kind, column.arrow_type
+    target = column.arrow_type
     if is_long(column):
         with localcontext(prec=target.precision + 1):  # type: ignore[attr-defined]
             scale = Decimal(1).scaleb(-target.scale)  # type: ignore[attr-defined]
@@ -61,17 +59,7 @@ def named(column: Column, values: tuple[Any, ...]) -> pa.Array | None:
     whole = [int(v) for v in values]
     if is_whole(column):
         return pa.array(whole, target)
-    if kind is Kind.DATE:
-        return pa.array(whole, pa.int64()).cast(pa.int32()).cast(pa.date32()).cast(target)
-    if kind is Kind.DATETIME:
-        most = MOST_NANOSECONDS if target.unit == "ns" else 2**63 - 1  # type: ignore[attr-defined]
-        moments = pa.array([min(max(v, -most), most) for v in whole], pa.timestamp("us")).cast(
-            pa.timestamp("us", getattr(target, "tz", None))
-        )
-        return moments.cast(target, safe=False)
-    if kind is Kind.DURATION:
-        return pa.array(whole, pa.int64()).cast(target if pa.types.is_time(target) else pa.duration("us"))
-    return None
+    return column.kind.exactly(whole, target)
 
 
 def long_decimals(x: np.ndarray, null: np.ndarray, target: Any) -> pa.Array:
@@ -97,11 +85,25 @@ def ends(storage: pa.DataType) -> tuple[int, int]:
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if pa.types.is_signed_integer(storage) else (0, 2**bits - 1)
 
 
+def inside(x: float, storage: pa.DataType) -> int:
+    """Return a whole number, at the end of its type if it lies beyond: the type holds no larger one to compare with."""
+    low, high = ends(storage) if pa.types.is_integer(storage) else (-math.inf, math.inf)
+    return int(min(max(round(x), low), high))
+
+
+def whole(x: np.ndarray, storage: pa.DataType, column: Column) -> np.ndarray:
+    """Return whole numbers, at the nearest end of an integer type, or of what was declared, if they lie beyond it."""
+    low, high = ends(storage)
+    below = np.nextafter(float(high), 0.0) if float(high) > high else float(high)
+    made = np.clip(np.round(x), float(low), below).astype(np.int64 if low else np.uint64)
+    return np.clip(made, *declared_ends(column, low, high))
+
+
 def declared_ends(column: Column, low: int, high: int) -> tuple[int, int]:
     """Return the least and largest whole number of a column: those given, or what was declared within them."""
-    told = [None if v is None else grid.axis_value(v) for v in (column.lower, column.upper)]
-    low = low if told[0] is None else min(max(low, math.ceil(told[0])), high)
-    return low, high if told[1] is None else max(min(high, math.floor(told[1])), low)
+    lower, upper = (None if v is None else grid.axis_value(v) for v in (column.lower, column.upper))
+    low = low if lower is None else min(max(low, math.ceil(lower)), high)
+    return low, high if upper is None else max(min(high, math.floor(upper)), low)
 
 
 def check(name: str, arrow_type: pa.DataType, kind: Kind, declared: dict[str, Any]) -> None:
@@ -141,30 +143,17 @@ def _held(value: Any, arrow_type: Any) -> bool:
     return True
 
 
-def limits_of(schema: TableSchema) -> list[str]:
-    """Say, from storage types and declarations alone, what the synthetic table cannot hold as exactly as its source."""
-    said = []
-    wide = [
-        c.name
-        for c in schema.learned
-        if c.kind.numeric and is_whole(c) and c.arrow_type.bit_width == 64 and not _small(c)
-    ]
-    if wide:
-        said.append(f"Whole numbers beyond 2^53 that were not named are drawn to the nearest double: {_some(wide)}.")
-    if long := [c.name for c in schema.learned if c.kind.numeric and is_long(c)]:
-        said.append(f"Decimals that were not named keep {DIGITS} digits: {_some(long)}.")
-    dates = [c.name for c in schema.learned if c.kind in (Kind.DATE, Kind.DATETIME) and not (c.lower and c.upper)]
-    if dates:
-        said.append(f"Dates are of the {YEARS}; one beyond comes out within them: {_some(dates)}.")
-    fine = [c.name for c in schema.learned if c.kind is Kind.DATETIME and not (c.lower and c.upper)]
-    if fine:
-        said.append(
-            f"Microseconds of datetimes before 1684 or after 2255 that were not named are rounded: {_some(fine)}."
-        )
-    finer = [c.name for c in schema.learned if c.kind is Kind.DATETIME and "ns" in c.storage]
-    if finer:
-        said.append(f"Nanoseconds are cut to microseconds: {_some(finer)}.")
-    return said
+def limits_of(columns: Iterable[Column]) -> list[str]:
+    """Say, from storage types and declarations alone, what the synthetic table cannot hold as exactly as its source.
+
+    Args:
+        columns: the learned columns.
+    """
+    by_limit: dict[str, list[str]] = {limit: [] for limit in (WIDE, LONG, CALENDAR, MICROSECONDS, NANOSECONDS)}
+    for column in columns:
+        for limit in column.kind.limits(column):
+            by_limit.setdefault(limit, []).append(column.name)
+    return [f"{limit}: {_some(names)}." for limit, names in by_limit.items() if names]
 
 
 def _some(names: list[str]) -> str:
@@ -172,6 +161,6 @@ def _some(names: list[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-def _small(column: Column) -> bool:
+def is_small(column: Column) -> bool:
     """Whether declared bounds keep a column where doubles are exact."""
     return all(isinstance(v, (int, float)) and abs(v) <= 2**53 for v in (column.lower, column.upper))

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-
-from dp_synth_pipeline.tabular.kinds import Kind
 
 DAY = 86_400_000_000
 """Microseconds in a day."""
-
-FAR = (128, 256, 512, 1023)
-"""Binary exponents beyond 100, where decimals are rare: few cells, so that noise finds nobody there."""
 
 SURE = 4.5
 """Standard deviations of noise above which a cell is believed to hold somebody."""
@@ -28,50 +21,6 @@ SURE = 4.5
 
 MOST_ROOM = 1e300
 """Points of a cell, at most, so that cells at the end of double precision can be compared."""
-
-
-@cache
-def public_edges(kind: Kind, storage: pa.DataType | None = None) -> np.ndarray:
-    """Return the ascending edges of a coarse grid that covers every value of `kind` and depends on no data.
-
-    Numbers: powers of two on both sides of 0 (integers, and microseconds of durations, to 2^63, unsigned ones to 2^64;
-    decimals from 2^-30 to 2^100, then in four great steps to the end of double precision, with one cell around 0).
-    Dates and datetimes: decades of the years 1600 to 2400, and centuries from there to the years 1 and 9999.
-    """
-    if kind in (Kind.DATE, Kind.DATETIME):
-        years = np.array([1, *range(100, 1600, 100), *range(1600, 2400, 10), *range(2400, 10_001, 100)]) - 1970
-        days = years.astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
-        return days * (DAY if kind is Kind.DATETIME else 1.0)
-    if kind in (Kind.INTEGER, Kind.DURATION):
-        positive = np.exp2(np.arange(0, 64))
-        beyond = [2.0**64] if storage is not None and pa.types.is_uint64(storage) else []
-        return np.concatenate([-positive[::-1] + 1, positive, beyond])
-    positive = np.exp2([*range(-30, 101), *FAR])
-    return np.concatenate([-positive[::-1], positive])
-
-
-def to_axis(values: pa.Array, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
-    """Return `(x float64 (rows,), null bool (rows,))`; x is 0 where null."""
-    null = np.asarray(values.is_null())
-    if kind is Kind.DATE:
-        values = values.cast(pa.date32()).cast(pa.int32())
-    elif kind is Kind.DATETIME:
-        values = _microseconds(values)
-    elif pa.types.is_duration(values.type):  # snapshots hold microseconds already
-        values = values.cast(pa.duration("us"), safe=False).cast(pa.int64())
-    elif pa.types.is_time(values.type):
-        values = values.cast(pa.time64("us")).cast(pa.int64())
-    elif pa.types.is_decimal(values.type):
-        values = values.cast(pa.string()).cast(pa.float64())  # straight, Arrow misses the nearest float by a last digit
-    return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), null
-
-
-def _microseconds(moments: pa.Array) -> pa.Array:
-    """Return microseconds since 1970, the one before where there are finer digits: a cast would go towards 1970."""
-    if moments.type.unit != "ns":
-        return moments.cast(pa.timestamp("us", moments.type.tz), safe=False).cast(pa.int64())
-    null = np.asarray(moments.is_null())
-    return pa.array(np.asarray(moments.cast(pa.int64()).fill_null(0)) // 1000, mask=null)
 
 
 def axis_value(value: float | date | datetime | timedelta) -> int | float:
@@ -84,15 +33,6 @@ def axis_value(value: float | date | datetime | timedelta) -> int | float:
     if isinstance(value, date):
         return (value - date(1970, 1, 1)).days
     return value
-
-
-def step(kind: Kind, decimals: int | None, resolution: int | None = None) -> float:
-    """Return the distance between neighbouring values of a kind; 0 for a continuum."""
-    if kind in (Kind.DATETIME, Kind.DURATION):
-        return float(resolution or 1)
-    if kind in (Kind.INTEGER, Kind.DATE):
-        return 1.0
-    return 0.0 if decimals is None else 10.0**-decimals
 
 
 def is_coarse(low: Any, high: Any, width: float) -> Any:
@@ -144,6 +84,34 @@ def without_tails(edges: np.ndarray, mass: np.ndarray, scale: float) -> tuple[np
     last = len(mass) - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), least, side="right"))
     kept = mass[first : last + 1]
     return edges[first : last + 2], kept * (mass.sum() / kept.sum())
+
+
+def outward(low: float, high: float) -> tuple[float, float]:
+    """Round an interval outward to two digits of its length.
+
+    Example:
+        >>> outward(17, 90.5), outward(-3.172, 99_412.7)
+        ((17.0, 91.0), (-1000.0, 100000.0))
+    """
+    length = high - low or abs(high) or 1.0
+    exponent = math.floor(math.log10(length)) - 1
+    step = 10.0**exponent
+    digits = max(0, -exponent)
+    return round(math.floor(low / step) * step, digits), round(math.ceil(high / step) * step, digits)
+
+
+def calendar(first: date, last: date, *, to_midnight: bool) -> dict[str, str]:
+    """Round an interval of days outward to whole years, or to whole months within two years.
+
+    Args:
+        to_midnight: the upper end is the midnight that ends the last day, not that day.
+    """
+    if (last - first).days > 730:
+        start, end = date(first.year, 1, 1), date(last.year, 12, 31)
+    else:
+        start = first.replace(day=1)
+        end = date(last.year + last.month // 12, last.month % 12 + 1, 1) - timedelta(days=1)
+    return {"lower": start.isoformat(), "upper": (end + timedelta(days=int(to_midnight))).isoformat()}
 
 
 def free(edges: np.ndarray, width: float, named: np.ndarray) -> np.ndarray:

@@ -16,23 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.tabular import grid
 from dp_synth_pipeline.tabular.beside import Beside
-from dp_synth_pipeline.tabular.counting import RESOLUTIONS, Counts
+from dp_synth_pipeline.tabular.counting import Counts
 from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profile_plan import (
     CLOSER,
     STEER,
     ProfilePlan,
     counts_rows,
-    measures_precision,
-    rounds,
     unnamed,
 )
-from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.smoothing import smooth
 
 LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
@@ -44,8 +41,8 @@ beyond counts in the end cells, and would make them too heavy."""
 
 
 def _bounds(column: Column) -> tuple[int | float, int | float]:
-    """Return the ends that were declared, or that a time of day has; whole ones exactly."""
-    least, most = (0, grid.DAY - 1) if pa.types.is_time(column.arrow_type) else (-math.inf, math.inf)
+    """Return the ends that were declared, or that the storage type has; whole ones exactly."""
+    least, most = column.kind.ends(column.arrow_type)
     low = least if column.lower is None else max(least, grid.axis_value(column.lower))
     return low, most if column.upper is None else min(most, grid.axis_value(column.upper))
 
@@ -115,7 +112,7 @@ class _Pass:
             factor: noise of that histogram, in units of a full one's.
         """
         scale = factor * self.plan.scale
-        names = ("true", "false") if column.kind is Kind.BOOLEAN else column.categories
+        names = column.names
         found = dict(self.counts.values(column, self.floor if names is None else 1))
         keys = list(found) if names is None else list(names)
         noisy = self._noisy(np.array([self.counts.nulls(column), *(found.get(k, 0) for k in keys)]), factor)
@@ -131,12 +128,12 @@ class _Pass:
         if other < 3 * math.hypot(scale * math.sqrt(len(cells) + 1), self.total_noise):
             other = 0.0
         share = grid.to_probabilities(np.append(cells, other) if other else cells, present) * (1 - null_rate)
-        order = _order(column, keys, share)
+        order = column.kind.order(column, keys, share[: len(keys)])
         values: list[Any] = [keys[i] for i in order]
         return ColumnProfile(
             column.name,
             column.kind,
-            tuple(v == "true" for v in values) if column.kind is Kind.BOOLEAN else tuple(values),
+            column.kind.released(values),
             tuple(float(share[i]) for i in order),
             other=float(share[-1]) if other else 0.0,
             null_rate=null_rate,
@@ -148,8 +145,8 @@ class _Pass:
         decimals, resolution = self._precision(column)
         beside = self._heavy(column, decimals)
         values = beside.values
-        width = grid.step(column.kind, decimals, resolution)
-        edges = self._within(grid.public_edges(column.kind, column.arrow_type), column)
+        width = column.kind.step(decimals, resolution)
+        edges = self._within(column.kind.public_edges(column.arrow_type), column)
         coarse = self._cells(column, edges, beside, STEER)
         fine, cells = self._zoom(column, edges, coarse, width, beside)
         (nulls, *heavy), noise = beside.counts(self.threshold() + 2 * self.plan.scale)
@@ -215,11 +212,11 @@ class _Pass:
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
         noise = STEER * self.plan.scale
         if last < first:  # named values are all there is, if anything; the histograms are paid for, and count them
-            for factor in (*[STEER] * rounds(column), 1.0):
+            for factor in (*[STEER] * column.kind.rounds, 1.0):
                 self._cells(column, edges[:1], beside, factor)
             return edges[:1], np.zeros(0)
         most = int(np.clip(self.total / (6 * noise), LEAST_CELLS, MOST_CELLS))
-        for _ in range(rounds(column)):
+        for _ in range(column.kind.rounds):
             middle = grid.refine(edges, coarse, scale=noise, width=width, cells=most)
             counted = self._cells(column, middle, beside, STEER)
             edges, coarse = middle, grid.reconcile(edges, coarse, noise, middle, counted, noise)
@@ -233,22 +230,17 @@ class _Pass:
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""
-        if column.kind is Kind.DECIMAL and not measures_precision(column):
-            return (column.decimals if column.decimals is not None else column.arrow_type.scale), None  # type: ignore[attr-defined]
-        if not measures_precision(column):
-            return None, None
+        if not column.kind.measures_precision(column):
+            return column.kind.declared_decimals(column), None
         noisy = self._noisy(self.counts.precision(column), STEER)
         finer = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)  # rows that need more than each
         limit = max(3 * STEER * self.plan.scale * math.sqrt(len(noisy)), 0.005 * self.total)
-        needed = int(np.flatnonzero(finer <= limit)[0])
-        if column.kind in (Kind.DATETIME, Kind.DURATION):
-            return None, RESOLUTIONS[needed]
-        return (needed if needed < len(noisy) - 1 else None), None
+        return column.kind.precision(int(np.flatnonzero(finer <= limit)[0]))
 
     def _within(self, edges: np.ndarray, column: Column) -> np.ndarray:
         """Cut a grid to the bounds that a person declared."""
         low, high = _bounds(column)
-        width = grid.step(column.kind, column.decimals)
+        width = column.kind.step(column.decimals)
         inside = edges[(edges > low) & (edges < high + width)]
         ends = [[float(v)] if math.isfinite(v) else [] for v in (low, high + width)]
         cut = np.unique(np.concatenate([ends[0], inside, ends[1]]))
@@ -267,7 +259,7 @@ class _Pass:
         """Return the noisy count from which a publicly known name is kept; below it, noise would explain it."""
         if empty:
             return grid.SURE * self.plan.scale
-        return 2 * self.plan.scale if column.kind is Kind.BOOLEAN else -math.inf
+        return column.kind.least_count * self.plan.scale
 
     def _all_null(self, noisy_nulls: float, scale: float) -> bool:
         """Whether noise explains every row that is not a null; what holds no value gets no cell, so one code."""
@@ -280,10 +272,3 @@ class _Pass:
         scale = factor * self.plan.scale
         (noisy,), _ = mechanisms.noisy_histograms([histogram], scale=scale, sensitivity=self.sensitivity)
         return noisy
-
-
-def _order(column: Column, keys: list[Any], share: np.ndarray) -> np.ndarray:
-    """Return where each value comes: in its own order if there is one, else the likeliest first."""
-    if column.kind is not Kind.ORDINAL:
-        return np.argsort(-share[: len(keys)], kind="stable")
-    return np.array(sorted(range(len(keys)), key=lambda i: i if column.categories is not None else int(keys[i])), int)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import events as ev
-from dp_synth_pipeline.tabular.kinds import Kind
+from dp_synth_pipeline.tabular.kinds.base import Kind, lookup
 
 FORMAT = 1
 
@@ -82,7 +82,7 @@ class ColumnProfile:
     @property
     def median(self) -> Any:
         """The private median: a point of the number line, or a value of an ordinal column; None for a category."""
-        if self.kind is Kind.ORDINAL:
+        if self.kind.ordered and not self.kind.numeric:
             cells = [(v, v, w) for v, w in zip(self.values, self.weights, strict=True)]
         elif self.kind.numeric:
             named = [(v, v, w) for v, w in zip(self.points, self.weights, strict=True)]
@@ -138,7 +138,7 @@ class TableProfile:
     def to_json(self) -> str:
         """Return the profile as JSON text that `from_json` reads back unchanged."""
         facts = asdict(self) | {"format": FORMAT, "events": [e.to_dict() for e in self.events]}
-        return json.dumps(facts, indent=1)
+        return json.dumps(facts, indent=1, default=_name)
 
     @classmethod
     def from_json(cls, text: str) -> TableProfile:
@@ -151,8 +151,12 @@ class TableProfile:
         return cls(columns=columns, events=events, **facts)
 
 
+def _name(kind: Kind) -> str:
+    return kind.name
+
+
 def _column(facts: dict[str, Any]) -> ColumnProfile:
-    facts["kind"] = Kind(facts["kind"])
+    facts["kind"] = lookup(facts["kind"])
     facts["bins"] = tuple((float(a), float(b)) for a, b in facts["bins"])
     for name in ("values", "weights", "bin_weights", "declared"):
         facts[name] = tuple(facts[name])

@@ -12,11 +12,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Threshold
-from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+from dp_synth_pipeline.tabular.facts import TableSchema
+from dp_synth_pipeline.tabular.kinds.base import Column
+from dp_synth_pipeline.tabular.policies import NullPolicy
 
 STEER, CLOSER = 2.0, 0.4
 """Noise of a steering and of a closer histogram, in units of a full one's."""
@@ -107,20 +107,8 @@ def counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:
     return unit.column is not None or any(c.nulls is NullPolicy.DROP for c in schema.learned)
 
 
-def rounds(column: Column) -> int:
-    """Return how many histograms steer between the public grid and the last; datetimes may lie in a day of ten years."""
-    return 2 if column.kind is Kind.DATETIME else 1
-
-
-def measures_precision(column: Column) -> bool:
-    """Whether the digits of a decimal, or the resolution of a datetime or duration, must be found in the rows."""
-    if column.kind is Kind.DECIMAL:
-        return column.decimals is None and not pa.types.is_decimal(column.arrow_type)
-    return column.kind in (Kind.DATETIME, Kind.DURATION)
-
-
 def _histograms(schema: TableSchema, unit: PrivacyUnit) -> tuple[int, int]:
     """Count full and steering histograms: values and cells; where values lie (ever finer), nulls, precision."""
     full = sum(2 if c.kind.numeric else 1 for c in schema.learned) + int(counts_rows(schema, unit))
-    steering = sum(1 + rounds(c) + int(measures_precision(c)) for c in schema.learned if c.kind.numeric)
+    steering = sum(1 + c.kind.rounds + int(c.kind.measures_precision(c)) for c in schema.learned if c.kind.numeric)
     return full, steering

@@ -24,7 +24,8 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular import dialect, duckdb_uri, refusals, spelling, stored
 from dp_synth_pipeline.tabular import schema as schema_lib
-from dp_synth_pipeline.tabular.schema import Kind, TableSchema
+from dp_synth_pipeline.tabular.kinds.base import KINDS
+from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sql import literal, one_file, quoted
 from dp_synth_pipeline.tabular.units import bound_rows
 from dp_synth_pipeline.tabular.warehouse import engines, predicate
@@ -138,14 +139,20 @@ def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
     if suffix in (".parquet", ".pq"):
         return Source(uri, f"read_parquet({named})", found[0], parquet=tuple(found))
     if suffix in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
-        kinds = {n: (f or {}).get("kind") for n, f in (declared or {}).items()}
+        types = {n: _csv_type(f or {}) for n, f in (declared or {}).items()}
         text, durations, booleans = (
-            tuple(n for n, k in kinds.items() if k == kind) for kind in (Kind.CATEGORY, Kind.DURATION, Kind.BOOLEAN)
+            tuple(n for n, t in types.items() if t == of) for of in ("VARCHAR", "INTERVAL", "BOOLEAN")
         )
         told = spelling.declared(declared or {})
         relation = f"read_csv({named}, {dialect.PINNED})"
         return Source(uri, relation, found[0], text=text, durations=durations, booleans=booleans, told=told)
     raise InvalidInput(f"{shown(uri)}: unknown kind of source. Give {engines.FORMS}.")
+
+
+def _csv_type(facts: Mapping[str, Any]) -> str | None:
+    """Return the SQL type that the cells of a column are read as because of its declared kind."""
+    kind = KINDS.get(str(facts.get("kind")))
+    return None if kind is None else kind.csv_type
 
 
 def _parse_duckdb(uri: str) -> Source:

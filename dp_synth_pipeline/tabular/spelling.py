@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import words
-from dp_synth_pipeline.tabular.kinds import Kind
+from dp_synth_pipeline.tabular.kinds.base import KINDS
 from dp_synth_pipeline.tabular.sql import literal, quoted, readable
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ TEMPORAL = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME")
 NO_DAY = "2000-01-01"
 SAMPLE = 2048
 
-NUMBERS, BOUNDS = (Kind.INTEGER, Kind.DECIMAL), {"lower", "upper", "decimals"}
-"""Kinds and facts that declare digits to be numbers, and no codes."""
+BOUNDS = {"lower", "upper", "decimals"}
+"""Facts that declare digits to be numbers, and no codes."""
 
 
 @dataclass(frozen=True)
@@ -90,24 +90,17 @@ class Spelling:
 def declared(columns: Mapping[str, Any]) -> Told:
     """Pick what a table's declared facts say about dates and times; whether it can hold is checked once the file is open."""
     facts = {n: f or {} for n, f in columns.items()}
-    dates = [n for n, f in facts.items() if f.get("kind") in (None, Kind.DATE, Kind.DATETIME) or _is_clock(f)]
-    formats = {n: facts[n]["format"] for n in dates if facts[n].get("format") is not None}
-    values = (None, *(k for k in Kind if k.numeric), Kind.BOOLEAN)
+    kinds = {n: KINDS.get(str(f.get("kind"))) for n, f in facts.items()}
+    open_ = [n for n, f in facts.items() if f.get("kind") is None]
+    dates = [n for n, k in kinds.items() if n in open_ or (k is not None and k.csv_dates(facts[n]))]
+    values = [n for n, k in kinds.items() if n in open_ or (k is not None and not k.csv_names)]
+    numbers = [n for n, k in kinds.items() if facts[n].keys() & BOUNDS or (k is not None and k.csv_numbers)]
     return Told(
-        formats,
+        {n: facts[n]["format"] for n in dates if facts[n].get("format") is not None},
         others=tuple(n for n, f in facts.items() if n not in dates or f.get("categories")),
-        names=tuple(n for n, f in facts.items() if f.get("kind") not in values or f.get("categories")),
-        numbers=tuple(n for n, f in facts.items() if _is_number(f)),
+        names=tuple(n for n, f in facts.items() if n not in values or f.get("categories")),
+        numbers=tuple(n for n in numbers if not facts[n].get("categories")),
     )
-
-
-def _is_clock(facts: Mapping[str, Any]) -> bool:
-    """Whether a column's facts declare times of day in a format of their own, and not lengths of time."""
-    return facts.get("kind") == Kind.DURATION and facts.get("format") is not None
-
-
-def _is_number(facts: Mapping[str, Any]) -> bool:
-    return not facts.get("categories") and (facts.get("kind") in NUMBERS or bool(facts.keys() & BOUNDS))
 
 
 def find(con: duckdb.DuckDBPyConnection, source: Source, read: words.Read, names: Collection[str]) -> Spelling:

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.kinds import is_length
 from dp_synth_pipeline.tabular.sql import quoted
+from dp_synth_pipeline.tabular.storage import is_length
 
 RAW, ROWS = "source_as_stored", "source"
 """The source as DuckDB reads it, and the same with durations and zoned datetimes in microseconds."""

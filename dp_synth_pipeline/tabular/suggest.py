@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.facts import Column
-from dp_synth_pipeline.tabular.kinds import Kind
+from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profile import ColumnProfile
 
 UNNAMED = 0.9
@@ -55,7 +52,7 @@ def suggest(column: Column, profile: ColumnProfile, population: int) -> Suggesti
     # Times of day are told from the cells themselves; declared as durations, a CSV's would be read as lengths of time.
     draft = _Draft({} if pa.types.is_time(column.arrow_type) else {"kind": str(column.kind)})
     if profile.null_rate >= 1:
-        return Suggestion({"kind": str(Kind.EXCLUDED)}, ("holds nothing but nulls",))
+        return Suggestion({"kind": "excluded"}, ("holds nothing but nulls",))
     if column.kind.numeric:
         _number(draft, column, profile, population)
     elif column.kind.named:
@@ -65,7 +62,7 @@ def suggest(column: Column, profile: ColumnProfile, population: int) -> Suggesti
         draft.remarks.append(f"{_percent(profile.null_rate)} null: keep, mean, median, mode, constant or drop")
     if len(profile.values) == 1 and profile.weights[0] >= ONE * _present(profile):
         only = profile.values[0]
-        shown = _shown(column, only) if column.kind.numeric else only
+        shown = column.kind.shown(only) if column.kind.numeric else only
         draft.remarks.append(f"one value only: {{kind: constant, constant: {shown}}} leaves nothing to learn")
     return Suggestion(draft.facts, tuple(draft.remarks))
 
@@ -73,7 +70,7 @@ def suggest(column: Column, profile: ColumnProfile, population: int) -> Suggesti
 def _category(draft: _Draft, profile: ColumnProfile) -> None:
     present = _present(profile)
     if not profile.values or profile.other >= UNNAMED * present:
-        draft.facts["kind"] = str(Kind.EXCLUDED)
+        draft.facts["kind"] = "excluded"
         draft.remarks.append("nearly all of it is too rare to be named; if it is a key, declare kind: identifier")
         return
     draft.facts["categories"] = list(profile.values)
@@ -86,9 +83,9 @@ def _category(draft: _Draft, profile: ColumnProfile) -> None:
 def _number(draft: _Draft, column: Column, profile: ColumnProfile, population: int) -> None:
     present = _present(profile)
     named = math.fsum(profile.weights)
-    if column.kind is Kind.INTEGER and 1 < len(profile.values) <= FEW and named >= FEW_SHARE * present:
+    if column.kind.countable and 1 < len(profile.values) <= FEW and named >= FEW_SHARE * present:
         cells = sorted(zip(profile.values, profile.weights, strict=True))
-        draft.facts |= {"kind": str(Kind.ORDINAL), "categories": [str(round(v)) for v, _ in cells]}
+        draft.facts |= {"kind": "ordinal", "categories": [str(round(v)) for v, _ in cells]}
         draft.remarks.append(", ".join(f"{round(v)} {_percent(w)}" for v, w in cells))
         draft.remarks.append("few values: a scale; kind: integer keeps it a number line")
         return
@@ -98,77 +95,20 @@ def _number(draft: _Draft, column: Column, profile: ColumnProfile, population: i
     draft.facts |= _bounds(column, low, high)
     if profile.values:
         top = sorted(zip(profile.weights, profile.values, strict=True), reverse=True)[:3]
-        draft.remarks.append("often " + ", ".join(f"{_shown(column, v)} {_percent(w)}" for w, v in top))
-    if column.kind is Kind.DECIMAL and profile.decimals is not None and not pa.types.is_decimal(column.arrow_type):
+        draft.remarks.append("often " + ", ".join(f"{column.kind.shown(v)} {_percent(w)}" for w, v in top))
+    if column.kind.fractional and profile.decimals is not None and not pa.types.is_decimal(column.arrow_type):
         draft.facts["decimals"] = profile.decimals
     if "tz=" in column.storage:
         draft.facts["zone"] = column.storage.partition("tz=")[2].rstrip("]")
-    if column.kind is Kind.INTEGER and not profile.values and abs((high - low) / population - 1) < 0.25:
+    if column.kind.countable and not profile.values and abs((high - low) / population - 1) < 0.25:
         draft.remarks.append("looks like a running number; if it is a key, declare kind: identifier")
 
 
 def _bounds(column: Column, low: float, high: float) -> dict[str, Any]:
     try:
-        if column.kind in (Kind.DATE, Kind.DATETIME):
-            return _calendar(_day(column, low), _day(column, high), to_midnight=column.kind is Kind.DATETIME)
-        if column.kind is Kind.DURATION:
-            step = 3_600_000_000 if high - low >= 24 * 3_600_000_000 else 60_000_000
-            return {"lower": _length(math.floor(low / step) * step), "upper": _length(math.ceil(high / step) * step)}
+        return column.kind.suggested_bounds(low, high)
     except (ValueError, OverflowError):  # beyond the years of a calendar; the grid's ends hold then
         return {}
-    lower, upper = outward(low, high)
-    whole = column.kind is Kind.INTEGER or (lower.is_integer() and upper.is_integer())
-    return {"lower": int(lower), "upper": int(upper)} if whole else {"lower": lower, "upper": upper}
-
-
-def outward(low: float, high: float) -> tuple[float, float]:
-    """Round an interval outward to two digits of its length.
-
-    Example:
-        >>> outward(17, 90.5), outward(-3.172, 99_412.7)
-        ((17.0, 91.0), (-1000.0, 100000.0))
-    """
-    length = high - low or abs(high) or 1.0
-    exponent = math.floor(math.log10(length)) - 1
-    step = 10.0**exponent
-    digits = max(0, -exponent)
-    return round(math.floor(low / step) * step, digits), round(math.ceil(high / step) * step, digits)
-
-
-def _calendar(first: date, last: date, *, to_midnight: bool) -> dict[str, str]:
-    """Round outward to whole years, or to whole months within two years.
-
-    Args:
-        to_midnight: the upper end is the midnight that ends the last day, not that day.
-    """
-    if (last - first).days > 730:
-        start, end = date(first.year, 1, 1), date(last.year, 12, 31)
-    else:
-        start = first.replace(day=1)
-        end = date(last.year + last.month // 12, last.month % 12 + 1, 1) - timedelta(days=1)
-    return {"lower": start.isoformat(), "upper": (end + timedelta(days=int(to_midnight))).isoformat()}
-
-
-def _day(column: Column, value: float) -> date:
-    if column.kind is Kind.DATE:
-        return date(1970, 1, 1) + timedelta(days=math.floor(value))
-    return _moment(value).date()
-
-
-def _moment(value: float) -> datetime:
-    return datetime(1970, 1, 1) + timedelta(microseconds=round(value))
-
-
-def _length(microseconds: float) -> str:
-    return str(pd.Timedelta(microseconds=round(microseconds)))
-
-
-def _shown(column: Column, value: float) -> str:
-    if column.kind is Kind.DATE:
-        return _day(column, value).isoformat()
-    if column.kind is Kind.DATETIME:
-        return _moment(value).isoformat(sep=" ")[:19]
-    return _length(value) if column.kind is Kind.DURATION else f"{float(value):.10g}"
 
 
 def _present(profile: ColumnProfile) -> float:

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from dp_synth_pipeline.tabular import exact, grid
 from dp_synth_pipeline.tabular.columns.placement import even
+from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profile import ColumnProfile
-from dp_synth_pipeline.tabular.schema import Column, Kind
 
 MAX_CODES = 40
 """Codes per column, heavy values and groups together."""
@@ -26,8 +26,8 @@ class AxisCodec:
     """
 
     def __init__(self, column: Column, profile: ColumnProfile, *, keep_nulls: bool) -> None:
-        self.column, self.decimals = column, 0 if column.kind is Kind.INTEGER else profile.decimals
-        self.step = grid.step(column.kind, profile.decimals, profile.resolution)
+        self.column, self.decimals = column, column.kind.decimals(profile.decimals)
+        self.step = column.kind.step(profile.decimals, profile.resolution)
         self.exact = exact.named(column, profile.values)
         points = np.array(profile.points, dtype=float)
         values, same = np.unique(grid.written(points, self.decimals), return_inverse=True)
@@ -113,7 +113,7 @@ class AxisCodec:
 
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,); values beyond the released cells take the nearest group."""
-        x, null = grid.to_axis(values, self.column.kind)
+        x, null = self.column.kind.to_axis(values)
         x = grid.written(x, self.decimals)
         if self.cardinality == 1 and self.null == 0:
             return np.zeros(len(x), np.int64)
@@ -149,7 +149,7 @@ class AxisCodec:
         origin = np.full(len(codes), -1)
         origin[own], origin[grouped] = self.heavy_origin[codes[own]], self.origin[member]
         null = codes == (-1 if self.null is None else self.null)
-        return self._exactly(self._to_arrow(x, null), origin)
+        return self._exactly(self.column.kind.to_arrow(x, null, self.column), origin)
 
     def _exactly(self, values: pa.Array, origin: np.ndarray) -> pa.Array:
         """Put named values, by their number in the profile, in place of what doubles made of them."""
@@ -170,36 +170,6 @@ class AxisCodec:
         count = np.maximum(self._multiple(high) - first, 1)
         drawn = np.where((high > low) & holds, (first + np.floor(u * count)) * step, low)
         return np.where(named, between, grid.written(np.where(coarse, between, drawn), self.decimals))
-
-    def _to_arrow(self, x: np.ndarray, null: np.ndarray) -> pa.Array:
-        kind, target = self.column.kind, self.column.arrow_type
-        if kind is Kind.DATE:
-            return pa.array(self._whole(x, pa.int32()).astype(np.int32), mask=null).cast(pa.date32()).cast(target)
-        if pa.types.is_time(target):
-            return pa.array(np.clip(np.round(x), 0, grid.DAY - 1).astype(np.int64), mask=null).cast(target)
-        if kind is Kind.DURATION:
-            return pa.array(self._whole(x, pa.int64()), mask=null).cast(pa.duration("us"))
-        if kind is Kind.DATETIME:
-            zone = getattr(target, "tz", None)
-            most = exact.MOST_NANOSECONDS if getattr(target, "unit", "us") == "ns" else 2**62
-            micros = pa.array(self._whole(np.clip(x, -most, most), pa.int64()), mask=null).cast(pa.timestamp("us"))
-            return micros.cast(pa.timestamp("us", zone)).cast(target, safe=False)
-        if pa.types.is_integer(target):
-            return pa.array(self._whole(x, target), mask=null).cast(target)
-        if pa.types.is_decimal(target):
-            if exact.is_long(self.column):
-                return exact.long_decimals(x, null, target)
-            whole = 10.0 ** (target.precision - target.scale)
-            most = min(whole - 10.0**-target.scale, np.nextafter(whole, 0))
-            return pa.array(np.clip(x, -most, most), mask=null).cast(target, safe=False)
-        return pa.array(x, mask=null).cast(target)
-
-    def _whole(self, x: np.ndarray, target: pa.DataType) -> np.ndarray:
-        """Return whole numbers, at the nearest end of their type, or of what was declared, if they lie beyond it."""
-        low, high = exact.ends(target)
-        below = np.nextafter(float(high), 0.0) if float(high) > high else float(high)
-        made = np.clip(np.round(x), float(low), below).astype(np.int64 if low else np.uint64)
-        return np.clip(made, *exact.declared_ends(self.column, low, high))
 
 
 def _origin(values: np.ndarray, points: np.ndarray, weights: np.ndarray, same: np.ndarray) -> np.ndarray:

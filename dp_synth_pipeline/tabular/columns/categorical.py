@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_synth_pipeline.tabular.facts import Column
-from dp_synth_pipeline.tabular.kinds import Kind
+from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profile import ColumnProfile
 
 MAX_CODES = 64
@@ -100,7 +99,7 @@ class CategoricalCodec:
         return np.clip(np.searchsorted(cumulative, target, side="right") - 1, self.starts[runs], ends[runs] - 1)
 
     def _names(self) -> pa.Array:
-        return pa.array(self.values, type=pa.bool_() if self.column.kind is Kind.BOOLEAN else pa.string())
+        return pa.array(self.values, type=self.column.kind.name_type)
 
     def _runs(self) -> np.ndarray:
         return np.arange(min(len(self.values), MAX_CODES), dtype=np.int64)

@@ -9,22 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.kinds import Kind
+from dp_synth_pipeline.tabular.kinds.base import MOMENT, NUMBER
 from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.rules.hold import DAY, literal
+from dp_synth_pipeline.tabular.rules.hold import literal
 from dp_synth_pipeline.tabular.rules.parse import Comparison, Dependency, Literal, Rule, Sum
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
-
-NUMBER, MOMENT, LENGTH = "a number", "a date or datetime", "a duration"
-
-FAMILIES = {
-    Kind.INTEGER: NUMBER,
-    Kind.DECIMAL: NUMBER,
-    Kind.DATE: MOMENT,
-    Kind.DATETIME: MOMENT,
-    Kind.DURATION: LENGTH,
-}
-"""What may be compared and added: kinds of one family."""
 
 
 def check_names(rules: Sequence[Rule], columns: Mapping[str, Any], *, complete: bool) -> None:
@@ -52,7 +41,7 @@ def check(rules: Sequence[Rule], schema: TableSchema) -> None:
         for name in rule.columns:
             if name not in published:
                 raise _no_column(rule, name, list(published))
-            if published[name].kind is Kind.IDENTIFIER:
+            if published[name].kind.numbered:
                 raise _refused(rule, "columns that are learned", published[name])
         if isinstance(rule, Comparison):
             _comparable(rule, published)
@@ -67,21 +56,21 @@ def limits(schema: TableSchema, profile: TableProfile) -> dict[str, tuple[float,
     for column in schema.learned:
         facts = profile[column.name] if column.kind.numeric else None
         if facts is not None and facts.lower is not None and facts.upper is not None:
-            scale = DAY if column.kind is Kind.DATE else 1
+            scale = column.kind.rule_scale
             found[column.name] = (facts.lower * scale, facts.upper * scale)
     return found
 
 
 def digits(schema: TableSchema, profile: TableProfile) -> dict[str, int]:
     """Return the digits after the point that each decimal column is written with, where they are known."""
-    known = {c.name: profile[c.name].decimals for c in schema.learned if c.kind is Kind.DECIMAL}
+    known = {c.name: profile[c.name].decimals for c in schema.learned if c.kind.fractional}
     scales = {c.name: c.arrow_type.scale for c in schema.learned if pa.types.is_decimal(c.arrow_type)}
     return {n: d for n, d in {**known, **scales}.items() if d is not None}
 
 
 def _comparable(rule: Comparison, columns: Mapping[str, Column]) -> None:
     left = columns[rule.left]
-    family = FAMILIES.get(left.kind)
+    family = left.kind.family
     if isinstance(rule.right, Literal):
         if family is None:
             raise _refused(rule, "a number, date, datetime or duration beside a literal", left)
@@ -96,17 +85,17 @@ def _comparable(rule: Comparison, columns: Mapping[str, Column]) -> None:
     right = columns[rule.right]
     if family is None:
         raise _refused(rule, "columns with an order: numbers, dates, datetimes or durations", left)
-    if family != FAMILIES.get(right.kind):
+    if family != right.kind.family:
         raise _refused(rule, f"{family} on both sides", right)
 
 
 def _addable(rule: Sum, columns: Mapping[str, Column]) -> None:
-    target = FAMILIES.get(columns[rule.target].kind)
+    target = columns[rule.target].kind.family
     if target is None:
         raise _refused(rule, "numbers or times to add", columns[rule.target])
     moments: Counter[int] = Counter()
     for sign, name in rule.terms:
-        family = FAMILIES.get(columns[name].kind)
+        family = columns[name].kind.family
         if family is None or (family == NUMBER) != (target == NUMBER):
             raise _refused(rule, "numbers alone, or dates, datetimes and durations alone", columns[name])
         moments[sign] += family == MOMENT

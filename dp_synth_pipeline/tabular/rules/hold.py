@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_synth_pipeline.tabular.kinds import duration, is_length
+from dp_synth_pipeline.tabular.durations import duration
 from dp_synth_pipeline.tabular.rules.parse import Comparison, Dependency, Literal, Rule, Sum
+from dp_synth_pipeline.tabular.storage import is_length
 
 DAY = 86_400_000_000
 """Microseconds of a day."""

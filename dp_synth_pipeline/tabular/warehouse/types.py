@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.tabular.kinds import is_length
+from dp_synth_pipeline.tabular.storage import is_length
 
 ROWS = 65_536
 """Rows of a batch on its way into a warehouse."""

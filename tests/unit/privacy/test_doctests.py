@@ -15,7 +15,9 @@ MODULES = {
     "privacy.filter": 4,
     "privacy.replacement": 1,
     "tabular.spelling": 1,
+    "tabular.durations": 1,
     "tabular.sql": 2,
+    "tabular.storage": 1,
     "model.plan": 1,
 }
 """Modules with examples, and how many functions show at least one."""

@@ -50,7 +50,7 @@ def test_a_csv_file_is_read_with_its_types(tmp_path: Path, name: str) -> None:
     with (gzip.open if name.endswith(".gz") else open)(tmp_path / name, "wt", newline="") as out:
         csv.writer(out, delimiter="\t" if name.endswith(".tsv") else ",").writerows([HEAD, *CELLS])
     taken = snapshot(str(tmp_path / name), tmp_path)
-    assert [(c.name, c.kind.value) for c in taken.schema] == [
+    assert [(c.name, c.kind.name) for c in taken.schema] == [
         *(("name", "category"), ("age", "integer"), ("paid", "decimal")),
         *(("born", "date"), ("seen", "datetime"), ("ok", "boolean")),
     ]

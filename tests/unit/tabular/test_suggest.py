@@ -9,9 +9,10 @@ import pytest
 
 from dp_synth_pipeline.tabular import declare, schema
 from dp_synth_pipeline.tabular.facts import Column
+from dp_synth_pipeline.tabular.grid import outward
 from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.profile import ColumnProfile
-from dp_synth_pipeline.tabular.suggest import outward, suggest
+from dp_synth_pipeline.tabular.suggest import suggest
 
 DAY = 86_400_000_000
 

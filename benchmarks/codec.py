@@ -26,10 +26,12 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.orchestration import planning
 from dp_synth_pipeline.orchestration.config import TableSettings
-from dp_synth_pipeline.tabular import measure, nulls, profile_plan, source
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling import measure, profile_plan
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.validation.binning import code
 from dp_synth_pipeline.validation.fidelity import compare
 
@@ -46,7 +48,7 @@ class Trip:
         facts = {"source": str(path), "account": "benchmark", "delta": DELTA, "nulls": policy, **cost}
         settings = TableSettings(**facts)
         folder.mkdir(exist_ok=True)
-        self.snapshot = source.snapshot(
+        self.snapshot = ingestion.snapshot(
             source.parse(str(path)), folder / f"{policy}.parquet", declared=declared, nulls=policy
         )
         self.schema: TableSchema = self.snapshot.schema

@@ -28,8 +28,11 @@ from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.budget import Budget
 from dp_synth_pipeline.privacy.events import Event
-from dp_synth_pipeline.tabular import measure, nulls, sink, source
-from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.targets import sink
 
 DELTA = 1e-5
 """Of every benchmark."""
@@ -123,7 +126,9 @@ def run(
     made, spec = Release(out), settings.training.spec()
     budget, asked = Budget(settings.epsilon, DELTA), planning.ask(settings, DELTA)
     with made.step("snapshot"):
-        taken = source.snapshot(source.parse(settings.source), folder / "snapshot.parquet", declared=settings.columns)
+        taken = ingestion.snapshot(
+            source.parse(settings.source), folder / "snapshot.parquet", declared=settings.columns
+        )
     with made.step("count"):
         population = measure.measure_population(taken.units, planning.plan_profile(settings, asked, taken.schema))
         plan = planning.plan_profile(settings, asked, taken.schema, population=population)
@@ -157,7 +162,7 @@ def run(
 
 
 def _encoded(uri: str, schema: Any, profile: Any, codec: TableCodec, folder: Path) -> np.ndarray:
-    found = source.snapshot(source.parse(uri), folder / "public.parquet")
+    found = ingestion.snapshot(source.parse(uri), folder / "public.parquet")
     whole = nulls.complete(found.path, schema, profile, folder / "public_completed.parquet")
     codec.encode_file(whole, folder / "public.npy")
     return np.load(folder / "public.npy")

@@ -12,7 +12,7 @@ from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.unprotected import Book
 from dp_synth_pipeline.privacy.audit import NAMES, TITLES, Audit
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 FILE, FAILED_FILE = "audit.json", "audit_failed.json"
 """The audit beside the weights that passed it; the last one that failed, in the table's releasable folder."""

@@ -33,7 +33,7 @@ from dp_synth_pipeline.orchestration.new_data import sensors
 from dp_synth_pipeline.orchestration.preflight import asking
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource, ledger_url
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, schedules
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 LINKS = (ingested, profile, completed, marginals, generator, synthetic, published, quality_report, release_card)
 

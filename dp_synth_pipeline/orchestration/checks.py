@@ -14,8 +14,9 @@ from dp_synth_pipeline.orchestration.executors.compute import op_tags, pool_of
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import StoreResource
-from dp_synth_pipeline.tabular import rules, sink
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation.asked import Asked
 from dp_synth_pipeline.validation.checks import CheckResult, grouped
 from dp_synth_pipeline.validation.own import read_suite
@@ -73,7 +74,7 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
 def asked(settings: TableSettings, known: list[str] | None) -> Asked:
     """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
     wanted = settings.validation
-    rules.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
+    constraints.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
     own = read_suite(wanted.suite) if wanted.suite is not None else []
     return Asked(known, wanted.parsed_rules, own, wanted.severity)
 

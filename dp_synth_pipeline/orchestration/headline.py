@@ -15,7 +15,7 @@ from dp_synth_pipeline.orchestration.assets.encoded import encoded
 from dp_synth_pipeline.orchestration.assets.handles import Refresh
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Event
-from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.validation import charged
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from dp_synth_pipeline.orchestration.assets.handles import Refresh
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.restricted import private
-from dp_synth_pipeline.tabular import nulls, source
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema, build
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.validation import evidence
 from dp_synth_pipeline.validation.evidence import Evidence
 
@@ -40,7 +41,7 @@ def check(settings: TableSettings, schema: TableSchema) -> None:
     if uri is None:
         return
     with _told():
-        storage = source.storage_types(source.parse(uri, settings.columns))
+        storage = ingestion.storage_types(source.parse(uri, settings.columns))
         how = {"nulls": settings.nulls, "other": settings.other, "unit_column": settings.privacy_unit.column}
         found = build(storage, settings.columns, complete=settings.columns_complete, **how)
     _check_columns(found, schema)
@@ -80,11 +81,11 @@ def gather(settings: TableSettings, synthetic: Refresh, completed: Refresh) -> E
         )
 
 
-def _snapshot(settings: TableSettings, uri: str, refresh: Refresh, folder: Path) -> source.Snapshot:
+def _snapshot(settings: TableSettings, uri: str, refresh: Refresh, folder: Path) -> ingestion.Snapshot:
     """Copy the holdout as `ingested` copies the source: the same filter and partitions, the same bound on rows a unit."""
     where = part(settings.model_copy(update={"source": uri, "target": None}), refresh.partitions).where
     with _told():
-        return source.snapshot(
+        return ingestion.snapshot(
             source.parse(uri, settings.columns, where),
             folder / "holdout.parquet",
             declared=settings.columns,

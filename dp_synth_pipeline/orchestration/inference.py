@@ -22,13 +22,13 @@ from dp_synth_pipeline.orchestration.assets.ingested import ingest
 from dp_synth_pipeline.orchestration.config import SUFFIX, TableSettings
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
-from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan, weight
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan, weight
+from dp_synth_pipeline.tabular.profiling.suggest import suggest
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.tabular.source import Snapshot
-from dp_synth_pipeline.tabular.suggest import suggest
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 
 @dataclass(frozen=True)

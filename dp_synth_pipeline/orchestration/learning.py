@@ -25,9 +25,10 @@ from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian, from_dict
-from dp_synth_pipeline.tabular import nulls, source
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.validation.charged import ChargedPlan
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Learner(ABC):
             raise InvalidInput("start: public needs a table that you declare public: training: {public: FILE}.")
         schema, unit = self.refresh.table_schema(), self.settings.privacy_unit.column
         with TemporaryDirectory() as folder:
-            found = source.snapshot(  # the unit's column is left out as there, so that the same rows are known again
+            found = ingestion.snapshot(  # the unit's column is left out as there, so that the same rows are known again
                 source.parse(uri, self.settings.columns),
                 Path(folder) / "public.parquet",
                 declared=self.settings.columns,

@@ -20,8 +20,8 @@ from dagster_shared.check import CheckError
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.sections import PartitionSettings, folded
-from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular.sql import literal, quoted
+from dp_synth_pipeline.tabular.targets import sink
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.orchestration.config import TableSettings

@@ -41,8 +41,8 @@ from dp_synth_pipeline.privacy.events import (
     SubsampledGaussian,
     Threshold,
 )
-from dp_synth_pipeline.tabular import profile_plan
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import profile_plan
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 COUNT_SHARE = 0.02

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.spec import MAX_EPOCHS, GeneratorSpec, Purpose
-from dp_synth_pipeline.tabular.rules.parse import Rule, parse
+from dp_synth_pipeline.tabular.constraints.parse import Rule, parse
 
 
 class PublicSettings(dg.Model, dg.Resolvable):

@@ -24,9 +24,9 @@ from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration.config import SUFFIX, TableSettings
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
+from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation import wording
 
 FOLDER = "unprotected"

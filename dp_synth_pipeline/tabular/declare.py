@@ -13,8 +13,9 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import exact, spelling
+from dp_synth_pipeline.tabular import formats
 from dp_synth_pipeline.tabular.durations import duration
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import Column, Kind, kind_of, lookup, readable
 from dp_synth_pipeline.tabular.policies import NullPolicy, OtherPolicy
@@ -56,10 +57,8 @@ def build(
     columns = []
     for name, arrow_type in storage.items():
         facts = dict(declared.get(name) or {})
-        if name == unit_column:
-            facts.setdefault("kind", "identifier")
-        elif INDEX.fullmatch(name):
-            facts.setdefault("kind", "excluded")
+        if name == unit_column or INDEX.fullmatch(name):
+            facts.setdefault("kind", "identifier" if name == unit_column else "excluded")
         if facts.get("format") is None:
             facts["format"] = (formats or {}).get(name)
         columns.append(_column(name, arrow_type, facts, nulls, other))
@@ -189,20 +188,20 @@ def _other(name: str, arrow_type: pa.DataType, kind: Kind, facts: dict[str, Any]
 def _format(name: str, arrow_type: pa.DataType, value: Any) -> str | None:
     if value is None:
         return None
-    format = spelling.check(name, value)
+    format = formats.check(name, value)
     dated = pa.types.is_timestamp(arrow_type) or pa.types.is_date(arrow_type)
     if not dated and not pa.types.is_time(arrow_type):
         raise InvalidInput(
             f"column {name!r}: format needs dates, datetimes or times of day; storage type {arrow_type} is none. Remove it."
         )
-    if dated != spelling.of_day(format):
+    if dated != formats.of_day(format):
         have, want = (
             ("times of day", "a day, as in %d.%m.%Y") if dated else ("days", "a time of day alone, as in %H:%M")
         )
         raise InvalidInput(
             f"column {name!r}: format: {format!r} is one of {have}; storage type {arrow_type} takes {want}."
         )
-    if getattr(arrow_type, "tz", None) is not None and not spelling.in_utc(format):
+    if getattr(arrow_type, "tz", None) is not None and not formats.in_utc(format):
         raise InvalidInput(
             f"column {name!r}: format: datetimes with a zone are written in UTC, so it should end in Z or +00:00, got "
             f"{format!r}."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import spelling
+from dp_synth_pipeline.tabular import formats
 from dp_synth_pipeline.tabular.kinds.base import Column
 
 
@@ -54,4 +54,4 @@ class TableSchema:
 
 
 def _metadata(column: Column) -> dict[bytes, bytes] | None:
-    return None if column.format is None else {spelling.FORMAT: column.format.encode()}
+    return None if column.format is None else {formats.FORMAT: column.format.encode()}

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.tabular.codec import BATCH, TableCodec
-from dp_synth_pipeline.tabular.columns.axis import AxisCodec
-from dp_synth_pipeline.tabular.source import UNIT
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.codec import BATCH, TableCodec
+from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 from dp_synth_pipeline.validation.attacks import Attack, attribute, membership
 from dp_synth_pipeline.validation.closeness import Closeness, closeness
 

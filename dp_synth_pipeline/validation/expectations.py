@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular import exact
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import Kind
 from dp_synth_pipeline.tabular.kinds.constant import scalar
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.validation.checks import DOMAIN, NULLS, TYPE, Check, stems_of
 

@@ -25,11 +25,12 @@ from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration import planning
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
-from dp_synth_pipeline.tabular import measure, nulls
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
-from dp_synth_pipeline.tabular.source import Snapshot
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import Remembering, take
 

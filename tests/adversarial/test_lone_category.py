@@ -16,8 +16,8 @@ import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from tests.adversarial.distinguish import ALPHA, lower
 from tests.unit.tabular.snapshots import profiles, take
 

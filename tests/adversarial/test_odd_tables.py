@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import reuse
-from dp_synth_pipeline.tabular import source
 from dp_synth_pipeline.tabular.kinds import Kind, kind_of
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from tests.adversarial.killing import Runner
 from tests.adversarial.odd_tables import NUMBER, TEXT, Case, cases
 
@@ -78,7 +78,7 @@ def refused(told: str, book: Ledger) -> None:
 def released(case: Case, address: str, out: Path, folder: Path) -> None:
     """The types are the source's, every value is one that the type can hold, and named values are the source's own."""
     made = pq.read_table(out)
-    storage = source.storage_types(source.parse(address))
+    storage = ingestion.storage_types(source.parse(address))
     kept = {n: t for n, t in storage.items() if n in made.column_names}
     assert set(storage) - set(kept) <= {"__index_level_0__"}
     for name, arrow_type in kept.items():

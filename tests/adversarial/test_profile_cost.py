@@ -15,10 +15,10 @@ import pytest
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Event
-from dp_synth_pipeline.tabular import measure, profile_plan
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure, profile_plan
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
-from dp_synth_pipeline.tabular.source import Snapshot
+from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.unit.tabular.snapshots import profile, take
 
 ROWS = 240

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.counting import Counts
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.counting import Counts
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, Kind
-from dp_synth_pipeline.tabular.source import Snapshot
+from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.adversarial.test_profile_cost import VARIANTS, column
 from tests.unit.tabular.snapshots import take
 

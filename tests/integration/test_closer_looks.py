@@ -8,8 +8,8 @@ import pytest
 
 from dp_synth_pipeline.orchestration import reuse
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
-from dp_synth_pipeline.tabular import profile_plan
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling import profile_plan
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from tests.integration.conftest import failure, people
 
 ROWS, TOWNS = 30_000, 600

@@ -16,7 +16,7 @@ from dp_synth_pipeline.ledger import journal
 from dp_synth_pipeline.model import descent, generation, marginals
 from dp_synth_pipeline.orchestration.cli import running
 from dp_synth_pipeline.orchestration.resources import LedgerResource
-from dp_synth_pipeline.tabular import measure
+from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.validation import run
 from tests.integration.conftest import interrupt, people
 

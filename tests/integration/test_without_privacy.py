@@ -15,7 +15,7 @@ from dp_synth_pipeline.orchestration import inference, reuse, unprotected
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from tests.integration.conftest import ROWS, failure, lent, people, steps
 from tests.integration.test_chain import LINKS
 from tests.integration.test_command_line import GOOD, write

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.columns.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
 EXACT = 2**53

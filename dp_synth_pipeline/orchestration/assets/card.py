@@ -20,7 +20,8 @@ from dp_synth_pipeline.orchestration.partitions import limits, part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, StoreResource
 from dp_synth_pipeline.orchestration.unprotected import Book, Unprotected
 from dp_synth_pipeline.orchestration.verification import sha256
-from dp_synth_pipeline.tabular import exact, sink
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation import card as cards
 
 KEPT = "cards"

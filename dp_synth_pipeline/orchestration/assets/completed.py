@@ -9,8 +9,8 @@ from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.restricted import private
-from dp_synth_pipeline.tabular import nulls
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 
 def completed(settings: TableSettings) -> dg.AssetsDefinition:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dp_synth_pipeline.orchestration.restricted import private
-from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 
 
 def encoded(completed: Path, codec: TableCodec) -> tuple[np.ndarray, np.ndarray | None]:

@@ -16,8 +16,8 @@ from dp_synth_pipeline.orchestration.learning import Learner, Learning, Report
 from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.public_learning import PublicLearning
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran")
 """Facts that lie beside the weights and are no metadata of their own."""

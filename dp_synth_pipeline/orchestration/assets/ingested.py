@@ -22,7 +22,9 @@ from dp_synth_pipeline.orchestration.resources import LedgerResource, Store, Sto
 from dp_synth_pipeline.orchestration.restricted import drop, forget, keep_for, private
 from dp_synth_pipeline.orchestration.unprotected import Book
 from dp_synth_pipeline.privacy.events import Event
-from dp_synth_pipeline.tabular import rules, sink, source
+from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.targets import sink
 
 
 def ingested(settings: TableSettings) -> dg.AssetsDefinition:
@@ -135,13 +137,13 @@ def last_events(ledger: Ledger, settings: TableSettings) -> list[Event]:
     return [e for entry in ledger.entries(release_id=settled[-1].id) for e in entry.events] if settled else []
 
 
-def ingest(settings: TableSettings, folder: Path, wanted: Part | None = None) -> source.Snapshot:
+def ingest(settings: TableSettings, folder: Path, wanted: Part | None = None) -> ingestion.Snapshot:
     """Copy the source, or only the rows of a part of it, into a restricted folder, where nobody else can read it."""
     where = settings.filter if wanted is None else wanted.where
     from dp_synth_pipeline.validation.figures import check_declared
 
     with private():
-        snapshot = source.snapshot(
+        snapshot = ingestion.snapshot(
             source.parse(settings.source, settings.columns, where),
             folder / "snapshot.parquet",
             declared=settings.columns,
@@ -151,7 +153,7 @@ def ingest(settings: TableSettings, folder: Path, wanted: Part | None = None) ->
             complete=settings.columns_complete,
             delta=None if settings.delta == "auto" else settings.delta,
         )
-    rules.check(settings.validation.parsed_rules, snapshot.schema)
+    constraints.check(settings.validation.parsed_rules, snapshot.schema)
     check_declared(snapshot.schema, settings.validation.predict, settings.validation.sensitive)
     holdout.check(settings, snapshot.schema)
     return snapshot

@@ -14,8 +14,8 @@ from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.unprotected import Unprotected
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 
 def marginals(settings: TableSettings) -> dg.AssetsDefinition:

@@ -17,8 +17,8 @@ from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResou
 from dp_synth_pipeline.orchestration.restricted import private
 from dp_synth_pipeline.orchestration.unprotected import Unprotected
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Threshold
-from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 
 def profile(settings: TableSettings) -> dg.AssetsDefinition:

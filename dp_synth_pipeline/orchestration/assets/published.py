@@ -14,7 +14,7 @@ from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import Part, part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource, home
 from dp_synth_pipeline.orchestration.unprotected import Book
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 
 def published(settings: TableSettings) -> dg.AssetsDefinition:

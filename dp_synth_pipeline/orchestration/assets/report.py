@@ -16,7 +16,7 @@ from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.restricted import drop
 from dp_synth_pipeline.orchestration.unprotected import Unprotected
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 
 def quality_report(settings: TableSettings) -> dg.AssetsDefinition:

@@ -15,9 +15,10 @@ from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.partitions import part
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.verification import sha256
-from dp_synth_pipeline.tabular import rules, sink
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.targets import sink
 
 
 def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
@@ -86,14 +87,14 @@ def _ruled(
     declared = settings.validation.parsed_rules if settings.validation.enforce_rules else []
     if not declared:
         return draw(wanted)
-    rules.check(declared, codec.schema)
+    constraints.check(declared, codec.schema)
     schema = codec.schema.arrow_schema()
-    kept = rules.enforced(
+    kept = constraints.enforced(
         lambda rows: pa.Table.from_batches(draw(rows), schema),
         wanted,
         declared,
-        limits=rules.limits(codec.schema, profile),
-        digits=rules.digits(codec.schema, profile),
+        limits=constraints.limits(codec.schema, profile),
+        digits=constraints.digits(codec.schema, profile),
     )
     return codec.renumber(kept)
 

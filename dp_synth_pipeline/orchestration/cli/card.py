@@ -13,7 +13,7 @@ from rich.table import Table
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import verification
 from dp_synth_pipeline.orchestration.cli.options import existing_ledger
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation import registry
 from dp_synth_pipeline.validation.card import ReleaseCard, from_json, render_card, render_markdown
 

@@ -17,7 +17,7 @@ from dp_synth_pipeline.orchestration import governance, lineage
 from dp_synth_pipeline.orchestration.cli import running
 from dp_synth_pipeline.orchestration.cli.options import existing_ledger
 from dp_synth_pipeline.orchestration.resources import StoreResource
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 app = typer.Typer(help="One page on all accounts, tables and sources; and what depends on what.", no_args_is_help=True)
 

@@ -18,9 +18,9 @@ from dp_synth_pipeline.orchestration.cli.summary import show, summarise
 from dp_synth_pipeline.orchestration.config import table_name
 from dp_synth_pipeline.orchestration.inference import load_columns
 from dp_synth_pipeline.orchestration.resources import StoreResource, ledger_url
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular import source as sources
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.sources import source as sources
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
+from dp_synth_pipeline.tabular.targets import sink
 
 
 def synthesize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec
+from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.kinds.base import Column, Kind, spelled_truths
 
 if TYPE_CHECKING:

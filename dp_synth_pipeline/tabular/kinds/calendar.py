@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dp_synth_pipeline.tabular import exact
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import MOMENT, Bound, Column
 from dp_synth_pipeline.tabular.kinds.numeric import Numeric
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.columns.categorical import CategoricalCodec
+from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.kinds.base import Kind
 from dp_synth_pipeline.tabular.storage import is_length, is_text
 

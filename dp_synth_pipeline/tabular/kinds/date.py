@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular import exact, grid
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.kinds.calendar import Moment, day_edges
+from dp_synth_pipeline.tabular.profiling import grid
 
 if TYPE_CHECKING:
     import pandas as pd

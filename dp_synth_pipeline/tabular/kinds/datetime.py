@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular import exact, grid
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.kinds.calendar import Moment, day_edges, round_time
-from dp_synth_pipeline.tabular.precision import RESOLUTIONS, count_resolutions
+from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.profiling.precision import RESOLUTIONS, count_resolutions
 
 if TYPE_CHECKING:
     import pandas as pd

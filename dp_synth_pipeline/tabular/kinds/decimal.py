@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.kinds.number import Number
-from dp_synth_pipeline.tabular.precision import MAX_DECIMALS, count_digits
+from dp_synth_pipeline.tabular.profiling.precision import MAX_DECIMALS, count_digits
 from dp_synth_pipeline.tabular.storage import is_real
 
 FAR = (128, 256, 512, 1023)

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import exact, grid
 from dp_synth_pipeline.tabular.durations import duration, microseconds
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import LENGTH, Bound, Column
 from dp_synth_pipeline.tabular.kinds.calendar import round_time
 from dp_synth_pipeline.tabular.kinds.numeric import Numeric, whole_edges
-from dp_synth_pipeline.tabular.precision import RESOLUTIONS, count_resolutions
+from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.profiling.precision import RESOLUTIONS, count_resolutions
 
 if TYPE_CHECKING:
     import pandas as pd

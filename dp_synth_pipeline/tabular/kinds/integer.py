@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular import exact
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.kinds.number import Number
 from dp_synth_pipeline.tabular.kinds.numeric import whole_edges

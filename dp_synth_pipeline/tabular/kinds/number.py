@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular import exact, grid
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import NUMBER, Bound, Column, Kind
 from dp_synth_pipeline.tabular.kinds.numeric import Numeric
+from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.storage import is_real
 
 

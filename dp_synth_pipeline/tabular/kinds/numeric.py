@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular import exact
-from dp_synth_pipeline.tabular.columns.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.kinds.base import Column, Kind
 
 if TYPE_CHECKING:

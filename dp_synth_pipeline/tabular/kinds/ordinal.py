@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.columns.categorical import OrdinalCodec
+from dp_synth_pipeline.tabular.encoding.categorical import OrdinalCodec
 from dp_synth_pipeline.tabular.kinds.base import Column, Kind
 from dp_synth_pipeline.tabular.storage import is_text
 

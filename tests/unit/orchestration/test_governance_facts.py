@@ -10,7 +10,7 @@ from dp_synth_pipeline.orchestration import governance
 from dp_synth_pipeline.orchestration.resources import Store
 from dp_synth_pipeline.orchestration.unprotected import FOLDER
 from dp_synth_pipeline.privacy.events import Gaussian
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation.card import to_json
 from dp_synth_pipeline.validation.governance import render_governance
 from tests.unit.orchestration.test_verification import card_of, released

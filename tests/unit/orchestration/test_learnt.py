@@ -9,7 +9,7 @@ from dp_synth_pipeline.model.generation import Generator
 from dp_synth_pipeline.model.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration import learnt
 from dp_synth_pipeline.privacy.audit import NAMES, Audit, Finding
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 SPEC = GeneratorSpec(hidden=4)
 

@@ -11,7 +11,7 @@ from dp_synth_pipeline.orchestration import partitions, reuse
 from dp_synth_pipeline.orchestration.cli.backfill import chosen, runs
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.orchestration.preflight import asked_of, asking, preflight
-from dp_synth_pipeline.tabular.warehouse import predicate as rules
+from dp_synth_pipeline.tabular.sources.warehouse import predicate as rules
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
 CITIES = {"column": "city", "values": ["Rome", "New York", "O'Fallon"]}

@@ -12,8 +12,8 @@ from dp_synth_pipeline.orchestration import planning
 from dp_synth_pipeline.orchestration.config import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
-from dp_synth_pipeline.tabular import profile_plan
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import profile_plan
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema, build
 
 DELTA = 1e-5

@@ -14,7 +14,7 @@ MODULES = {
     "privacy.events": 1,
     "privacy.filter": 4,
     "privacy.replacement": 1,
-    "tabular.spelling": 1,
+    "tabular.formats": 1,
     "tabular.durations": 1,
     "tabular.sql": 2,
     "tabular.storage": 1,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.rules import parse
+from dp_synth_pipeline.tabular.constraints import parse
 from dp_synth_pipeline.validation.asked import Asked
 from dp_synth_pipeline.validation.checks import Check, CheckResult, grouped
 from dp_synth_pipeline.validation.expectations import suite_json

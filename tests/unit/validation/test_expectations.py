@@ -9,8 +9,8 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from dp_synth_pipeline.tabular import exact
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, TableSchema, build
 from dp_synth_pipeline.validation.checks import check_names
 from dp_synth_pipeline.validation.expectations import suite_for, suite_json

@@ -12,14 +12,14 @@ import pytest
 from pydantic import TypeAdapter
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import nulls
-from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds import KINDS, Column, Kind, base, lookup, register
 from dp_synth_pipeline.tabular.kinds.decimal import real_edges
 from dp_synth_pipeline.tabular.kinds.number import Number
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.suggest import suggest
 from dp_synth_pipeline.tabular.schema import TableSchema, build
-from dp_synth_pipeline.tabular.suggest import suggest
 from tests.unit.tabular.snapshots import profile, quiet, take
 
 ADAPTER = TypeAdapter(TableSchema)

@@ -193,7 +193,7 @@ def policies(rows: int, runs: int, cost: Facts) -> None:
                 alone = between(frame(table), frame(back), trip.schema)
                 figures.append((whole.distance1, whole.distance2, *alone, back.num_rows / rows))
             *distances, kept = np.mean(figures, axis=0)
-            histograms = profile_plan.weight(trip.schema, trip.plan.unit, trip.plan.closer)
+            histograms = profile_plan.weight(trip.schema, trip.plan.unit, trip.plan.refined)
             costs = (f"{histograms:g}", f"{trip.plan.scale:.1f}", f"{kept:.0%}")
             lines.append((f"`{policy}`", *costs, *(f"{d:.3f}" for d in distances)))
     print(f"{rows:,} rows, {table.num_columns} columns, 4 of them with nulls, {told(cost)} for every policy.\n")

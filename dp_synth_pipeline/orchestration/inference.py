@@ -105,7 +105,7 @@ def _profile(
 def whole_profile(plan: ProfilePlan, release: Release, schema: TableSchema, delta: float) -> ProfilePlan:
     """Return the profile with the least noise at which it and its row count cost at most what was reserved."""
     moves = 1 if release.relation == ADD_REMOVE else 2
-    one = plan.unit.max_rows * math.sqrt(moves * weight(schema, plan.unit, plan.closer))
+    one = plan.unit.max_rows * math.sqrt(moves * weight(schema, plan.unit, plan.refined))
     room = planning.Room.of(release, plan.count_events(), delta)
     noise = room.least_noise(lambda multiple: replace(plan, scale=multiple * one).histogram_events(schema))
     return replace(plan, scale=noise * one)

@@ -127,7 +127,7 @@ def plan_profile(
         return math.inf if known is None else (noise(closer) / PROFILE_NOISE / known) ** 2
 
     beside = profile_plan.weight(schema, unit) / HISTOGRAMS_A_LOOK
-    looks = range(profile_plan.most_closer(schema), -1, -1)
+    looks = range(profile_plan.most_refined(schema), -1, -1)
     closer = next(n for n in looks if n == 0 or wanted(n) <= (most if n > beside else MOST_BEYOND * most))
     scale = noise(closer) / math.sqrt(min(max(wanted(closer), least), most))
     return ProfilePlan(count, scale, asked.own_delta / moves, unit, settings.population, closer)

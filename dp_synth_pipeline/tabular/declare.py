@@ -43,7 +43,7 @@ def build(
         declared: column name to declared facts: `kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`,
             `zone`, `other`, `other_label`, `format`.
         nulls: the table's null policy, for columns that declare none.
-        other: what becomes of unnamed values, for text columns that do not declare it.
+        other: what becomes of suppressed categories, for text columns that do not declare it.
         unit_column: the privacy unit's column, an identifier unless declared otherwise.
         complete: whether `declared` must name every column.
         formats: column name to the format that a CSV writes it in; a declared one wins.
@@ -86,10 +86,10 @@ def _check_names(storage: Facts, declared: Facts, unit_column: str | None, compl
         raise InvalidInput(f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(storage)}.")
     if unit_column is not None and unit_column not in storage:
         raise InvalidInput(f"unit column {unit_column!r} is not in the source, which has: {', '.join(storage)}.")
-    left = sorted(set(storage) - set(declared))
-    if complete and left:
+    undeclared = sorted(set(storage) - set(declared))
+    if complete and undeclared:
         raise InvalidInput(
-            f"the source has a column {left[0]!r} that is not declared, though columns_complete is true."
+            f"the source has a column {undeclared[0]!r} that is not declared, though columns_complete is true."
         )
 
 
@@ -135,7 +135,7 @@ def _categories(name: str, kind: Kind, declared: Iterable[Any] | None) -> tuple[
     """Return declared categories as text; truth values as YAML writes them."""
     if declared is None:
         return None
-    if kind.learned and not kind.named:
+    if kind.learned and not kind.categorical:
         raise InvalidInput(f"column {name!r}: kind {kind} takes no categories; write kind: category or kind: ordinal.")
     return tuple(str(v).lower() if v is True or v is False else str(v) for v in declared)
 
@@ -169,10 +169,10 @@ def _check_constant(value: Any, arrow_type: pa.DataType, name: str) -> None:
 
 
 def _other(name: str, arrow_type: pa.DataType, kind: Kind, facts: dict[str, Any], table: str) -> OtherPolicy:
-    """Return what becomes of unnamed values; the table's policy holds where a label can be written."""
+    """Return what becomes of suppressed categories; the table's policy holds where a label can be written."""
     if not isinstance(facts.get("other_label", "other"), str):
         raise InvalidInput(f"column {name!r}: other_label must be text, got {facts['other_label']!r}.")
-    writable = kind.named and is_text(arrow_type)
+    writable = kind.categorical and is_text(arrow_type)
     default = _member(OtherPolicy, table, "other")
     if "other" not in facts:
         return default if writable else OtherPolicy.DROP

@@ -34,7 +34,7 @@ RUNS = 400
 Patch = pytest.MonkeyPatch
 Look = Callable[[Snapshot, TableProfile], list[float]]
 PLAN = ProfilePlan(None, 2.0, 1e-4, population=POPULATION)
-CLOSER = ProfilePlan(None, 5.0, 1e-4, population=POPULATION, closer=1)
+CLOSER = ProfilePlan(None, 5.0, 1e-4, population=POPULATION, refined=1)
 
 
 @dataclass(frozen=True)

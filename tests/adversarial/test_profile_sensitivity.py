@@ -149,7 +149,7 @@ def test_one_unit_moves_every_histogram_by_at_most_its_rows(
         alike = table(None, False).slice(8 if extra == "alike" else 7, 1).drop_columns("who")
         more = pa.concat_tables([alike] * max_rows).append_column("who", more["who"])
     declared = {name: facts for name, (_, facts) in COLUMNS.items()} | {"who": {"kind": "identifier"}}
-    plan = ProfilePlan(None, scale, 1e-4, unit, population=ROWS, closer=1)
+    plan = ProfilePlan(None, scale, 1e-4, unit, population=ROWS, refined=1)
     here = take(table(None, max_rows > 1), tmp_path / "here", declared, unit=unit)
     there = take(table(more, max_rows > 1), tmp_path / "there", declared, unit=unit)
     first = transcribe(here, plan, monkeypatch, [])

@@ -83,9 +83,9 @@ def _part(draw: Draw, size: int, keeper: _Keeper, spare: pa.Table | None) -> tup
         if not broken.num_rows:
             break
         settled, good = keeper.settle(draw(min(math.ceil(broken.num_rows / max(share, 0.25)), 2 * BATCH)))
-        found = settled.filter(pa.array(good))
-        taken, replaced = _alike(keeper.pattern(found), keeper.pattern(broken))
-        parts.append(found.take(pa.array(taken)))
+        fresh = settled.filter(pa.array(good))
+        taken, replaced = _alike(keeper.pattern(fresh), keeper.pattern(broken))
+        parts.append(fresh.take(pa.array(taken)))
         broken = broken.filter(pa.array(~replaced))
     if broken.num_rows:
         mended, good = keeper.repair(broken)
@@ -99,15 +99,15 @@ def _part(draw: Draw, size: int, keeper: _Keeper, spare: pa.Table | None) -> tup
     return pa.concat_tables(parts), whole.slice(0, BATCH) if whole.num_rows else None
 
 
-def _alike(found: np.ndarray, broken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _alike(fresh: np.ndarray, broken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pair rows by where their nulls are: what breaks a rule has none there, so else every rejection would add nulls.
 
     Returns:
-        which of the found rows are taken, int64; and for each broken row whether it is replaced, bool.
+        which of the fresh rows are taken, int64; and for each broken row whether it is replaced, bool.
     """
     taken, replaced = [np.zeros(0, dtype=np.int64)], np.zeros(len(broken), dtype=bool)
     for pattern in np.unique(broken):
-        here, there = np.flatnonzero(found == pattern), np.flatnonzero(broken == pattern)
+        here, there = np.flatnonzero(fresh == pattern), np.flatnonzero(broken == pattern)
         pairs = min(len(here), len(there))
         taken.append(here[:pairs])
         replaced[there[:pairs]] = True
@@ -128,8 +128,8 @@ class _Keeper:
 
     def learn(self, drawn: pa.Table) -> None:
         """Note what goes most often with each left-hand side."""
-        for rule, known in self.mapped.items():
-            self.mapped[rule] = usual(rule, drawn, known)
+        for rule, mapping in self.mapped.items():
+            self.mapped[rule] = usual(rule, drawn, mapping)
 
     def settle(self, drawn: pa.Table) -> tuple[pa.Table, np.ndarray]:
         """Return rows with computed columns computed, and whether each keeps every rule within its limits."""
@@ -172,17 +172,17 @@ class _Keeper:
             self.mapped[rule] = usual(rule, table, self.mapped[rule])
             return put(table, rule.target, given(rule, table, self.mapped[rule]))
         if isinstance(rule, Sum):
-            wanted, _ = total(rule, table, self.digits)
+            sums, _ = total(rule, table, self.digits)
             kind = table.schema.field(rule.target).type
-            return put(table, rule.target, stored(wanted, kind, self.digits.get(rule.target)))
+            return put(table, rule.target, stored(sums, kind, self.digits.get(rule.target)))
         return put(table, rule.left, cast(column(table, str(rule.right)), table.schema.field(rule.left).type))
 
     def _good(self, table: pa.Table, drawn: pa.Table) -> np.ndarray:
         good = np.ones(table.num_rows, dtype=bool)
         for rule in self.rules:
             if isinstance(rule, Dependency):
-                wanted, found = given(rule, table, self.mapped[rule]), column(table, rule.target)
-                good &= np.asarray(pc.fill_null(pc.equal(points(found), points(wanted)), True))  # type: ignore[attr-defined]
+                mapped, actual = given(rule, table, self.mapped[rule]), column(table, rule.target)
+                good &= np.asarray(pc.fill_null(pc.equal(points(actual), points(mapped)), True))  # type: ignore[attr-defined]
             else:
                 good &= holds(rule, table, self.digits)
         for name, (low, high) in self.limits.items():

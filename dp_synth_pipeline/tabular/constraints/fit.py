@@ -52,20 +52,20 @@ def check(rules: Sequence[Rule], schema: TableSchema) -> None:
 
 def limits(schema: TableSchema, profile: TableProfile) -> dict[str, tuple[float, float]]:
     """Return the released ends of each column with an axis, as `hold.points` places them: numbers, or microseconds."""
-    found = {}
+    ends = {}
     for column in schema.learned:
         facts = profile[column.name] if column.kind.numeric else None
         if facts is not None and facts.lower is not None and facts.upper is not None:
             scale = column.kind.rule_scale
-            found[column.name] = (facts.lower * scale, facts.upper * scale)
-    return found
+            ends[column.name] = (facts.lower * scale, facts.upper * scale)
+    return ends
 
 
 def digits(schema: TableSchema, profile: TableProfile) -> dict[str, int]:
-    """Return the digits after the point that each decimal column is written with, where they are known."""
-    known = {c.name: profile[c.name].decimals for c in schema.learned if c.kind.fractional}
+    """Return the digits after the point that each decimal column is written with, where they are released."""
+    released = {c.name: profile[c.name].decimals for c in schema.learned if c.kind.fractional}
     scales = {c.name: c.arrow_type.scale for c in schema.learned if pa.types.is_decimal(c.arrow_type)}
-    return {n: d for n, d in {**known, **scales}.items() if d is not None}
+    return {n: d for n, d in {**released, **scales}.items() if d is not None}
 
 
 def _comparable(rule: Comparison, columns: Mapping[str, Column]) -> None:
@@ -113,8 +113,10 @@ def _writable(rule: Rule, columns: Mapping[str, Column]) -> None:
         raise _refused(rule, "a learned column that can keep it", columns[written[0]])
 
 
-def _no_column(rule: Rule, name: str, known: Sequence[str]) -> InvalidInput:
-    return InvalidInput(f"rule {rule.text!r}: there is no column {name!r} to publish; there are: {', '.join(known)}.")
+def _no_column(rule: Rule, name: str, published: Sequence[str]) -> InvalidInput:
+    return InvalidInput(
+        f"rule {rule.text!r}: there is no column {name!r} to publish; there are: {', '.join(published)}."
+    )
 
 
 def _refused(rule: Rule, expected: str, column: Column) -> InvalidInput:

@@ -40,8 +40,8 @@ def holds(rule: Rule, table: pa.Table, digits: Digits | None = None) -> np.ndarr
     if isinstance(rule, Dependency):
         return _agrees(rule, table)
     if isinstance(rule, Sum):
-        wanted, slack = total(rule, table, digits or {})
-        off = np.abs(numbers(table, rule.target) - wanted)
+        expected, slack = total(rule, table, digits or {})
+        off = np.abs(numbers(table, rule.target) - expected)
         return ~(off > slack)
     left, right = points(column(table, rule.left)), _right(rule, table)
     return np.asarray(pc.fill_null(pc.call_function(_COMPARE[rule.operator], [left, right]), True))
@@ -49,8 +49,8 @@ def holds(rule: Rule, table: pa.Table, digits: Digits | None = None) -> np.ndarr
 
 def column(table: pa.Table, name: str) -> pa.Array:
     """Return one column in one piece."""
-    found = table.column(name)
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    values = table.column(name)
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def points(values: pa.Array) -> pa.Array:
@@ -77,9 +77,9 @@ def numbers(table: pa.Table, name: str) -> np.ndarray:
 def total(rule: Sum, table: pa.Table, digits: Digits) -> tuple[np.ndarray, np.ndarray]:
     """Return what the target should be, and by how much it may be off: float64 `(rows,)` each, NaN where a term is null."""
     terms = [sign * numbers(table, name) for sign, name in rule.terms]
-    wanted = np.sum(terms, axis=0)
+    expected = np.sum(terms, axis=0)
     rounding = 8 * np.finfo(np.float64).eps * np.sum(np.abs(terms), axis=0)
-    return wanted, step(table.schema.field(rule.target).type, digits.get(rule.target), wanted) / 2 + rounding
+    return expected, step(table.schema.field(rule.target).type, digits.get(rule.target), expected) / 2 + rounding
 
 
 def step(kind: pa.DataType, decimals: int | None, near: np.ndarray) -> np.ndarray:
@@ -127,10 +127,10 @@ def usual(rule: Dependency, table: pa.Table, known: Mapped | None = None) -> Map
     names = [*rule.given, rule.target]
     whole = pa.table({n: _present(column(table, n)) for n in names}).drop_null()
     counted = whole.group_by(names).aggregate([([], "count_all")]).to_pylist()
-    found: Mapped = dict(known or {})
+    mapping: Mapped = dict(known or {})
     for row in sorted(counted, key=lambda r: (-r["count_all"], str(r[rule.target]))):
-        found.setdefault(tuple(row[n] for n in rule.given), row[rule.target])
-    return found
+        mapping.setdefault(tuple(row[n] for n in rule.given), row[rule.target])
+    return mapping
 
 
 def given(rule: Dependency, table: pa.Table, mapped: Mapped) -> pa.Array:
@@ -138,8 +138,8 @@ def given(rule: Dependency, table: pa.Table, mapped: Mapped) -> pa.Array:
     kind = table.schema.field(rule.target).type
     codes = np.zeros(table.num_rows, dtype=np.int64)
     for name in rule.given:
-        found = _present(column(table, name)).dictionary_encode(null_encoding="encode")
-        codes = codes * (len(found.dictionary) + 1) + found.indices.to_numpy(zero_copy_only=False)
+        encoded = _present(column(table, name)).dictionary_encode(null_encoding="encode")
+        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(codes, return_inverse=True)[1]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     keys = zip(*(_present(column(table, n)).take(pa.array(first)).to_pylist() for n in rule.given), strict=True)
@@ -147,8 +147,8 @@ def given(rule: Dependency, table: pa.Table, mapped: Mapped) -> pa.Array:
 
 
 def _agrees(rule: Dependency, table: pa.Table) -> np.ndarray:
-    wanted = given(rule, table, usual(rule, table))
-    same = pc.equal(points(column(table, rule.target)), points(wanted))  # type: ignore[attr-defined]
+    expected = given(rule, table, usual(rule, table))
+    same = pc.equal(points(column(table, rule.target)), points(expected))  # type: ignore[attr-defined]
     return np.asarray(pc.fill_null(same, True))
 
 

@@ -140,15 +140,15 @@ def parse(text: str) -> Rule:
 def _tokens(text: str) -> list[Token]:
     tokens, at, body = [], 0, text.rstrip()
     while at < len(body):
-        found = _TOKEN.match(body, at)
-        if found is None:
+        token = _TOKEN.match(body, at)
+        if token is None:
             raise _refused(text, f"{body[at:].strip()[:12]!r} is not understood")
-        kind = str(found.lastgroup)
-        value = found[kind]
+        kind = str(token.lastgroup)
+        value = token[kind]
         if kind in ("quoted", "text"):
             kind, value = ("word" if kind == "quoted" else "text"), value[1:-1]
         tokens.append((kind, value))
-        at = found.end()
+        at = token.end()
     return tokens
 
 
@@ -183,7 +183,7 @@ def _relation(text: str, left: list[Token], operator: str, right: list[Token]) -
 
 def _side(text: str, tokens: list[Token]) -> list[tuple[int, str | Literal]]:
     """Read `a + b - c`, or one literal, with signs."""
-    found: list[tuple[int, str | Literal]] = []
+    terms: list[tuple[int, str | Literal]] = []
     sign, waiting, signed = 1, True, False
     for kind, value in tokens:
         if kind == "operator" and value in ("+", "-"):
@@ -193,11 +193,11 @@ def _side(text: str, tokens: list[Token]) -> list[tuple[int, str | Literal]]:
         elif kind == "operator" or not waiting:
             raise _refused(text, f"{value!r} stands where a sign was expected")
         else:
-            found.append((sign, value) if kind == "word" else (1, _literal(text, kind, value, sign)))
+            terms.append((sign, value) if kind == "word" else (1, _literal(text, kind, value, sign)))
             sign, waiting, signed = 1, False, False
     if waiting:
         raise _refused(text, "it ends with a sign")
-    return found
+    return terms
 
 
 def _literal(text: str, kind: str, value: str, sign: int) -> Literal:

@@ -83,7 +83,9 @@ def cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Bring one column's values to another's type, as near as that type comes; null where it has no such value."""
     if values.type == kind:
         return values
-    known = points(values)
-    if not (pa.types.is_integer(known.type) or pa.types.is_floating(known.type) or pa.types.is_decimal(known.type)):
-        return known.cast(kind)
-    return stored(known.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), kind, None)
+    numbers = points(values)
+    if not (
+        pa.types.is_integer(numbers.type) or pa.types.is_floating(numbers.type) or pa.types.is_decimal(numbers.type)
+    ):
+        return numbers.cast(kind)
+    return stored(numbers.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), kind, None)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_synth_pipeline.tabular.encoding import exact
-from dp_synth_pipeline.tabular.encoding.copula import even
+from dp_synth_pipeline.tabular.encoding.copula import even_quantiles
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
@@ -29,7 +29,7 @@ class AxisCodec:
     def __init__(self, column: Column, profile: ColumnProfile, *, keep_nulls: bool) -> None:
         self.column, self.decimals = column, column.kind.decimals(profile.decimals)
         self.step = column.kind.step(profile.decimals, profile.resolution)
-        self.exact = exact.named(column, profile.values)
+        self.exact = exact.released(column, profile.values)
         points = np.array(profile.points, dtype=float)
         values, same = np.unique(grid.written(points, self.decimals), return_inverse=True)
         weights = np.bincount(same, profile.weights, minlength=len(values))
@@ -70,14 +70,14 @@ class AxisCodec:
         return np.concatenate([self.heavy, groups, [] if self.null is None else [np.nan]])
 
     def _between(self, profile: ColumnProfile, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cut the bins at the named values, which they do not count, so that every value lies in one member only.
+        """Cut the bins at the released values, which they do not count, so that every value lies in one member only.
 
         A piece takes a share of its bin's mass by its width. A piece without a value that can be written holds noise, or
         values finer than the column's precision; it goes, unless it is all there is.
         """
-        named, pieces, masses = np.sort(values), [], []
+        released, pieces, masses = np.sort(values), [], []
         for (low, high), mass in zip(profile.bins, profile.bin_weights, strict=True):
-            inside = named[np.searchsorted(named, low) : np.searchsorted(named, high)]
+            inside = released[np.searchsorted(released, low) : np.searchsorted(released, high)]
             after = np.maximum(inside + self.step, np.nextafter(inside, np.inf))
             ends = np.column_stack([np.append(low, after), np.append(inside, high)])
             ends = ends[(ends[:, 0] < ends[:, 1]) & self._holds(ends[:, 0], ends[:, 1])]
@@ -128,13 +128,13 @@ class AxisCodec:
         codes[null] = 0 if self.null is None else self.null
         return codes.astype(np.int64)
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, places: np.ndarray | None = None) -> pa.Array:
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None) -> pa.Array:
         """Return values of the column's storage type, drawn within their cells by released weights.
 
         Args:
-            places: where in its cell each row lies, float (rows,) in [0, 1), see `placement`; None to spread rows evenly.
+            quantiles: where in its cell each row lies, float (rows,) in [0, 1), see `copula`; None to spread rows evenly.
         """
-        places = even(codes, rng) if places is None else places
+        quantiles = even_quantiles(codes, rng) if quantiles is None else quantiles
         x = np.zeros(len(codes))
         own = codes < len(self.heavy)
         x[own] = self.spelled[codes[own]]
@@ -143,7 +143,7 @@ class AxisCodec:
         grouped = ~own & (codes < len(self.heavy) + len(self.starts))
         g = codes[grouped] - len(self.heavy)
         first, last = cumulative[self.starts[g]], cumulative[ends[g]]
-        target = first + places[grouped] * (last - first)
+        target = first + quantiles[grouped] * (last - first)
         member = np.clip(np.searchsorted(cumulative, target, side="right") - 1, self.starts[g], ends[g] - 1)
         rest = (target - cumulative[member]) / np.maximum(self.mass[member], 1e-300)
         x[grouped] = self._within(self.low[member], self.high[member], np.clip(rest, 0, np.nextafter(1.0, 0.0)))
@@ -153,7 +153,7 @@ class AxisCodec:
         return self._exactly(self.column.kind.to_arrow(x, null, self.column), origin)
 
     def _exactly(self, values: pa.Array, origin: np.ndarray) -> pa.Array:
-        """Put named values, by their number in the profile, in place of what doubles made of them."""
+        """Put released values, by their number in the profile, in place of what doubles made of them."""
         if self.exact is None or not (origin >= 0).any():
             return values
         return pc.if_else(pa.array(origin >= 0), self.exact.take(pa.array(np.maximum(origin, 0))), values)  # type: ignore[attr-defined]
@@ -174,13 +174,13 @@ class AxisCodec:
 
 
 def _origin(values: np.ndarray, points: np.ndarray, weights: np.ndarray, same: np.ndarray) -> np.ndarray:
-    """Return which named value each is, by its likeliest spelling: 10.357019999999999 in the source is not 10.35702 here.
+    """Return which released value each is, by its likeliest spelling: 10.357019999999999 in the source is not 10.35702 here.
 
     Returns:
         number among the `points`; -1 where each of them is another number.
     """
-    found = np.full(len(values), -1)
+    origin = np.full(len(values), -1)
     rising = np.argsort(weights, kind="stable")
     close = rising[np.isclose(points[rising], values[same[rising]], rtol=1e-12, atol=0)]
-    found[same[close]] = close
-    return found
+    origin[same[close]] = close
+    return origin

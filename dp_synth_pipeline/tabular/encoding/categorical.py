@@ -1,4 +1,4 @@
-"""Categories, ordinals and booleans: codes for named values, the rarest merged, unnamed values and nulls apart."""
+"""Categories, ordinals and booleans: codes for released values, the rarest merged, suppressed categories and nulls apart."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 
 MAX_CODES = 64
-"""Codes of named values at most; rarer ones share a code and are drawn by their released weights."""
+"""Codes of released values at most; rarer ones share a code and are drawn by their released weights."""
 
 
 class CategoricalCodec:
-    """Codes: runs of named values, then `other`, then null, each only if needed.
+    """Codes: runs of released values, then `other`, then null, each only if needed.
 
     A run is one value, but for the last, which holds all the rarest. `other` is drawn only if the column has a label for
     it. A column of which nothing was released has one code, which decodes to null.
 
     Attributes:
-        values: the named values, likeliest first.
+        values: the released values, likeliest first.
         own: how many of them have a code of their own.
         starts: where each run begins among them.
     """
@@ -47,11 +47,11 @@ class CategoricalCodec:
 
     @property
     def forbidden(self) -> tuple[int, ...]:
-        """Codes that generation must not draw: unnamed values, unless a label stands for them or nothing else is left."""
+        """Codes that generation must not draw: suppressed categories, unless they have a label or there is no other."""
         return (self.other,) if self.other is not None and self.label is None and len(self.starts) else ()
 
     @property
-    def named(self) -> range:
+    def released(self) -> range:
         """Codes that may stand for a forbidden one; null is not among them, so that nulls keep their rate."""
         return range(len(self.starts))
 
@@ -61,27 +61,27 @@ class CategoricalCodec:
         if self.cardinality == 1 and self.null == 0:
             return np.zeros(len(values), np.int64)
         text = values if pa.types.is_boolean(values.type) else pc.cast(values, pa.string())
-        found = np.asarray(pc.index_in(text, value_set=self._names()).fill_null(-1)).astype(np.int64)  # type: ignore[attr-defined]
-        unnamed = (found < 0) & ~null
-        codes = np.searchsorted(self.starts, found, side="right") - 1
-        if unnamed.any():
-            codes[unnamed] = self._unnamed(text.filter(pa.array(unnamed)))
+        index = np.asarray(pc.index_in(text, value_set=self._names()).fill_null(-1)).astype(np.int64)  # type: ignore[attr-defined]
+        suppressed = (index < 0) & ~null
+        codes = np.searchsorted(self.starts, index, side="right") - 1
+        if suppressed.any():
+            codes[suppressed] = self._suppressed(text.filter(pa.array(suppressed)))
         codes[null] = 0 if self.null is None else self.null
         return codes
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, places: np.ndarray | None = None) -> pa.Array:
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None) -> pa.Array:
         """Return values of the column's storage type; a run of several is drawn by the released weights.
 
         Args:
-            places: as for numbers; names have none.
+            quantiles: as for numbers; names have none.
         """
-        del places
+        del quantiles
         codes = codes.astype(np.int64)
         null = codes == (-1 if self.null is None else self.null)
         other = codes == (-1 if self.other is None else self.other)
         index = np.zeros(len(codes), np.int64)
-        named = ~null & ~other
-        index[named] = self._drawn(codes[named], rng)
+        released = ~null & ~other
+        index[released] = self._drawn(codes[released], rng)
         if self.label is None:
             return self._names().take(pa.array(index, mask=null | other)).cast(self.column.arrow_type)
         index[other] = len(self.values)
@@ -105,10 +105,10 @@ class CategoricalCodec:
         return np.arange(min(len(self.values), MAX_CODES), dtype=np.int64)
 
     def _apart(self) -> bool:
-        """Whether unnamed values have a code, as opposed to that of a neighbour."""
+        """Whether suppressed categories have a code, as opposed to that of a neighbour."""
         return True
 
-    def _unnamed(self, text: pa.Array) -> np.ndarray | int:
+    def _suppressed(self, text: pa.Array) -> np.ndarray | int:
         """Return the codes of values without a name."""
         return self.other if self.other is not None else len(self.starts) - 1 if self.own < len(self.values) else 0
 
@@ -133,9 +133,9 @@ class OrdinalCodec(CategoricalCodec):
     def _apart(self) -> bool:
         return self.column.categories is not None or len(self.values) == 0
 
-    def _unnamed(self, text: pa.Array) -> np.ndarray | int:
+    def _suppressed(self, text: pa.Array) -> np.ndarray | int:
         if self._apart():
-            return super()._unnamed(text)
+            return super()._suppressed(text)
         points = np.array([float(v) for v in self.values])
         x = np.asarray(pc.cast(text, pa.float64()))
         right = np.clip(np.searchsorted(points, x), 1, max(len(points) - 1, 1))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
-from dp_synth_pipeline.tabular.encoding.copula import places
+from dp_synth_pipeline.tabular.encoding.copula import quantiles
 from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
@@ -35,7 +35,7 @@ class TableCodec:
         self.columns = [_codec(c, profile) for c in schema.learned]
         self.cardinalities = tuple(c.cardinality for c in self.columns)
         self.forbidden = {
-            i: (c.forbidden, c.named)
+            i: (c.forbidden, c.released)
             for i, c in enumerate(self.columns)
             if isinstance(c, CategoricalCodec) and c.forbidden
         }
@@ -76,8 +76,8 @@ class TableCodec:
         """Return `(rows, published columns)` of synthetic values; identifiers number the rows from `first_row` + 1."""
         rng = np.random.default_rng()
         lines = {i: c for i, c in enumerate(self.columns) if isinstance(c, AxisCodec) and c.cardinality > 1}
-        found = places(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng)
-        placed = {column: found.get(k) for k, column in enumerate(lines)}
+        drawn = quantiles(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng)
+        placed = {column: drawn.get(k) for k, column in enumerate(lines)}
         values = {
             c.name: codec.decode(codes[:, i], rng, placed.get(i))
             for i, (c, codec) in enumerate(zip(self.schema.learned, self.columns, strict=True))

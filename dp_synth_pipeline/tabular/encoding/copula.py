@@ -1,4 +1,4 @@
-"""Where within their cells numbers lie: columns that rise together between cells rise together within them.
+"""Within-bin copula sampling of numbers: columns that rise together between cells rise together within them.
 
 A code says in which cell of a number line a value lies; where in the cell is drawn by the released fine histogram. Drawn
 column by column, a carat and its price would agree to a fortieth of the diamonds and no further. Here each row gets a
@@ -15,10 +15,10 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 TIED = 0.5
-"""Part of a column's variance that the others must explain for its places to follow theirs; cells are narrow."""
+"""Part of a column's variance that the others must explain for its quantiles to follow theirs; cells are narrow."""
 
 SWEEPS = 4
-"""Gibbs sweeps. Correlations are taken anew after each: between cells they are weaker than between places."""
+"""Gibbs sweeps. Correlations are taken anew after each: between cells they are weaker than between quantiles."""
 
 ENOUGH = 50
 """Rows for each column from which correlations are looked at; with fewer, chance would tie columns."""
@@ -27,7 +27,7 @@ LEAST = 1e-4
 """Least eigenvalue of a correlation matrix, so that equal columns do not make it singular."""
 
 
-def places(codes: np.ndarray, centres: Sequence[np.ndarray], rng: np.random.Generator) -> dict[int, np.ndarray]:
+def quantiles(codes: np.ndarray, centres: Sequence[np.ndarray], rng: np.random.Generator) -> dict[int, np.ndarray]:
     """Return, for each column that others explain, where in its cell each row lies.
 
     Args:
@@ -60,13 +60,13 @@ def places(codes: np.ndarray, centres: Sequence[np.ndarray], rng: np.random.Gene
 
 def _span(codes: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return between which shares of its column's rows each row's cell lies; all of them, for a null."""
-    known = ~np.isnan(centres)
-    count = np.bincount(codes, minlength=len(centres))[: len(centres)] * known
-    order = np.argsort(np.where(known, centres, np.inf), kind="stable")
+    valued = ~np.isnan(centres)
+    count = np.bincount(codes, minlength=len(centres))[: len(centres)] * valued
+    order = np.argsort(np.where(valued, centres, np.inf), kind="stable")
     below = np.empty(len(centres))
     below[order] = np.cumsum(count[order]) - count[order]
     total = max(count.sum(), 1)
-    lower, upper = np.where(known, below / total, 0.0), np.where(known, (below + count) / total, 1.0)
+    lower, upper = np.where(valued, below / total, 0.0), np.where(valued, (below + count) / total, 1.0)
     return lower[codes], upper[codes]
 
 
@@ -79,13 +79,13 @@ def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 def _correlation(scores: np.ndarray) -> np.ndarray:
     """Return the positive definite correlation matrix of columns (rows, columns), from the rows where both are known."""
     some, one = np.isnan(scores).any(), ~(np.nanstd(scores, 0) > 0)
-    found = np.ma.corrcoef(np.ma.masked_invalid(scores), rowvar=False).filled(0.0) if some else np.corrcoef(scores.T)
-    found[one] = found[:, one] = 0.0
-    np.fill_diagonal(found, 1.0)
-    values, vectors = np.linalg.eigh(found)
-    found = (vectors * np.maximum(values, LEAST)) @ vectors.T
-    scale = np.sqrt(np.diag(found))
-    return found / np.outer(scale, scale)
+    matrix = np.ma.corrcoef(np.ma.masked_invalid(scores), rowvar=False).filled(0.0) if some else np.corrcoef(scores.T)
+    matrix[one] = matrix[:, one] = 0.0
+    np.fill_diagonal(matrix, 1.0)
+    values, vectors = np.linalg.eigh(matrix)
+    matrix = (vectors * np.maximum(values, LEAST)) @ vectors.T
+    scale = np.sqrt(np.diag(matrix))
+    return matrix / np.outer(scale, scale)
 
 
 def _truncated(
@@ -102,8 +102,8 @@ def _truncated(
     return mean + deviation * np.where(mirrored, -drawn, drawn)
 
 
-def even(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return places in no order, float64 (rows,) in [0, 1), one of each code's rows in each equal part of its cell."""
+def even_quantiles(codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return quantiles in no order, float64 (rows,) in [0, 1), one of each code's rows in each equal part of its cell."""
     order = rng.permutation(len(codes))
     return _spread(order[np.argsort(codes[order].astype(np.int16), kind="stable")], codes, rng)
 
@@ -114,7 +114,7 @@ def _ranks(z: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> np.nda
 
 
 def _spread(order: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the places of rows that are in `order`, code after code."""
+    """Return the quantiles of rows that are in `order`, code after code."""
     sizes = np.bincount(codes)
     first = np.repeat(np.cumsum(sizes) - sizes, sizes)
     place = np.empty(len(codes))

@@ -47,8 +47,8 @@ def is_long(column: Column) -> bool:
     return pa.types.is_decimal(column.arrow_type) and column.arrow_type.precision > DIGITS  # type: ignore[attr-defined]
 
 
-def named(column: Column, values: tuple[Any, ...]) -> pa.Array | None:
-    """Return the named values of a number line in the column's storage type, exactly; None if doubles are exact enough."""
+def released(column: Column, values: tuple[Any, ...]) -> pa.Array | None:
+    """Return the released values of a number line in their storage type, exactly; None if doubles are exact enough."""
     target = column.arrow_type
     if is_long(column):
         with localcontext(prec=target.precision + 1):  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ def check(name: str, arrow_type: pa.DataType, kind: Kind, declared: dict[str, An
                 f"column {name!r}: {end}: {value} lies beyond storage type {arrow_type}; declare a bound within it, or cast "
                 f"the column in the source."
             )
-    for text in declared.get("categories") or () if kind.named and not is_text(arrow_type) else ():
+    for text in declared.get("categories") or () if kind.categorical and not is_text(arrow_type) else ():
         try:
             pa.scalar(text).cast(arrow_type)
         except pa.ArrowException:

@@ -41,8 +41,8 @@ class Codec(Protocol):
         """Return codes, int64 (rows,)."""
         ...
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, places: np.ndarray | None = None) -> pa.Array:
-        """Return values of the column's storage type; `places` say where in its cell each row lies."""
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None) -> pa.Array:
+        """Return values of the column's storage type; `quantiles` say where in its cell each row lies."""
         ...
 
 
@@ -54,7 +54,7 @@ class Kind(ABC):
         learned: whether the profile and the generator look at the column.
         published: whether the synthetic table has the column.
         numeric: whether values lie on a number line, so that bounds, bins and a mean make sense.
-        named: whether values are names, kept as text from the snapshot on.
+        categorical: whether values are names, kept as text from the snapshot on.
         ordered: whether near codes are near values.
         whole: whether neighbouring points of the number line are neighbouring values.
         fractional: whether values have digits after the point.
@@ -80,7 +80,7 @@ class Kind(ABC):
     learned: ClassVar[bool] = True
     published: ClassVar[bool] = True
     numeric: ClassVar[bool] = False
-    named: ClassVar[bool] = False
+    categorical: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
     whole: ClassVar[bool] = False
     fractional: ClassVar[bool] = False
@@ -364,7 +364,7 @@ class Column:
     @property
     def label(self) -> str | None:
         """What stands for suppressed categories; None if generation leaves them out."""
-        return self.other_label if self.other is OtherPolicy.DRAW and self.kind.named else None
+        return self.other_label if self.other is OtherPolicy.DRAW and self.kind.categorical else None
 
 
 def spelled_truths(values: pd.Series) -> pd.Series:

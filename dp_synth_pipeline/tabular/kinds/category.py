@@ -13,7 +13,7 @@ class Category(Kind):
     """Names without an order."""
 
     name = "category"
-    named = True
+    categorical = True
     sql = "VARCHAR"
     csv_type = "VARCHAR"
     codec = CategoricalCodec

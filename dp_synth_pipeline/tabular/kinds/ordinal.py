@@ -18,7 +18,7 @@ class Ordinal(Kind):
     """Categories with an order; the rarest are merged with a neighbour."""
 
     name = "ordinal"
-    named = True
+    categorical = True
     ordered = True
     sql = "VARCHAR"
     codec = OrdinalCodec

@@ -43,8 +43,8 @@ class Counts:
     def rows(self, without_nulls_in: list[str]) -> tuple[int, int]:
         """Count the rows without a null in the named columns, and the others."""
         kept = " AND ".join(f"{quoted(n)} IS NOT NULL" for n in without_nulls_in) or "true"
-        left, everything = self._sql(f"SELECT count(*) FILTER (WHERE {kept}), count(*) FROM {self.source}")[0]
-        return left, everything - left
+        complete, everything = self._sql(f"SELECT count(*) FILTER (WHERE {kept}), count(*) FROM {self.source}")[0]
+        return complete, everything - complete
 
     def nulls(self, column: Column) -> int:
         """Count the nulls of a column."""
@@ -59,24 +59,24 @@ class Counts:
             f"GROUP BY 1 HAVING count(*) >= {floor} ORDER BY 1"
         )
 
-    def line(self, column: Column, edges: np.ndarray, named: np.ndarray, decimals: int | None = None) -> np.ndarray:
-        """Count the cells of a grid, the nulls and the `named` values of a column: each row once, in one pass.
+    def line(self, column: Column, edges: np.ndarray, released: np.ndarray, decimals: int | None = None) -> np.ndarray:
+        """Count the cells of a grid, the nulls and the `released` values of a column: each row once, in one pass.
 
         Args:
-            named: ascending values of the number line; the grid's cells leave them out.
+            released: ascending values of the number line; the grid's cells leave them out.
             decimals: digits after the point that the others are written with; None for full precision.
 
         Returns:
-            int64 (cells + 1 + named values,): cells, nulls, named values.
+            int64 (cells + 1 + released values,): cells, nulls, released values.
         """
         size = max(len(edges) - 1, 0)
-        total = np.zeros(size + 1 + len(named), dtype=np.int64)
+        total = np.zeros(size + 1 + len(released), dtype=np.int64)
         for x, nulls in self._axis(column):
             total[size] += nulls
-            place = np.searchsorted(named, x)
-            own = place < len(named)
-            own[own] = named[place[own]] == x[own]
-            total[size + 1 :] += np.bincount(place[own], minlength=len(named))
+            place = np.searchsorted(released, x)
+            own = place < len(released)
+            own[own] = released[place[own]] == x[own]
+            total[size + 1 :] += np.bincount(place[own], minlength=len(released))
             total[:size] += grid.count_cells(grid.written(x[~own], decimals), edges)
         return total
 

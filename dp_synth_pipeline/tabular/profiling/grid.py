@@ -68,8 +68,8 @@ def support(noisy: np.ndarray, scale: float) -> tuple[int, int] | None:
             open_cells = ~sure[window]
             if noisy[window][open_cells].sum() > SURE * scale * math.sqrt(max(open_cells.sum(), 1)):
                 sure[window] = True
-    found = np.flatnonzero(sure)
-    return (int(found[0]), int(found[-1])) if len(found) else None
+    cells = np.flatnonzero(sure)
+    return (int(cells[0]), int(cells[-1])) if len(cells) else None
 
 
 def without_tails(edges: np.ndarray, mass: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -114,8 +114,8 @@ def calendar(first: date, last: date, *, to_midnight: bool) -> dict[str, str]:
     return {"lower": start.isoformat(), "upper": (end + timedelta(days=int(to_midnight))).isoformat()}
 
 
-def free(edges: np.ndarray, width: float, named: np.ndarray) -> np.ndarray:
-    """Return how much of the line each cell [low, high) covers without the `named` points, float64 (n,).
+def free(edges: np.ndarray, width: float, released: np.ndarray) -> np.ndarray:
+    """Return how much of the line each cell [low, high) covers without the `released` points, float64 (n,).
 
     Where values are multiples of `width`, that is how many of those there are: 0 if each of them has a name.
     """
@@ -123,7 +123,7 @@ def free(edges: np.ndarray, width: float, named: np.ndarray) -> np.ndarray:
     if width == 0:
         return high - low
     with np.errstate(over="ignore", invalid="ignore"):
-        on_grid = np.unique(named[np.abs(named / width - np.round(named / width)) < 1e-6])
+        on_grid = np.unique(released[np.abs(released / width - np.round(released / width)) < 1e-6])
         points = np.diff(np.ceil(np.round(edges / width, 6)))
         wide = np.minimum((high - low) / width, MOST_ROOM)
     taken = np.histogram(on_grid, edges)[0] if len(edges) > 1 else 0
@@ -140,12 +140,12 @@ def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, 
         width: least distance between values; cuts fall on its multiples. 0 for a continuum.
     """
     mass = np.clip(noisy, 0, None).astype(float)
-    wanted = max(mass.sum() / cells, 3 * scale)
+    target = max(mass.sum() / cells, 3 * scale)
     pieces = []
     for low, high, m in zip(edges[:-1], edges[1:], mass, strict=True):
         own = 0.0 if is_coarse(low, high, width) else width
         most = (high - low) / own if own else cells
-        parts = int(max(1, min(round(m / wanted), most, cells)))
+        parts = int(max(1, min(round(m / target), most, cells)))
         cuts = low + (high - low) * (np.arange(parts) / parts)
         pieces.append(np.append(low, _multiples(np.ceil(cuts[1:] / own), own)) if own else cuts)
     return np.unique(np.append(np.concatenate(pieces), edges[-1]))

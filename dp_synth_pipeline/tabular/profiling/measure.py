@@ -4,7 +4,7 @@ Everything that leaves this module is noised by `privacy.mechanisms`, or declare
 noise are fixed before the first of them, from public facts and the noisy row count.
 
 One unit moves each histogram by at most `max_rows` (L2), so m histograms cost m Gaussian mechanisms. Which cells a
-histogram has, and which columns are looked at closer, may depend on earlier noisy counts; how many histograms there are
+histogram has, and which columns are refined, may depend on earlier noisy counts; how many histograms there are
 and their noise do not, so the cost is that of a fixed plan (`profile_plan`).
 """
 
@@ -22,21 +22,21 @@ from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.profiling.counting import Counts
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import (
-    CLOSER,
-    STEER,
+    RANGE_FINDING,
+    REFINEMENT,
     ProfilePlan,
     counts_rows,
-    unnamed,
+    finds_categories,
 )
 from dp_synth_pipeline.tabular.profiling.smoothing import smooth
-from dp_synth_pipeline.tabular.profiling.special_values import Beside
+from dp_synth_pipeline.tabular.profiling.special_values import SpecialValues
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 
 LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
-"""About how many cells steering rounds, at least and at most, and the last round spread over a column's support."""
+"""About how many cells range-finding rounds, at least and at most, and the last round spread over a column's support."""
 
 AROUND = 2
-"""Cells of the public grid on either side of those that surely hold somebody that are looked at closer with them: what lies
+"""Cells of the public grid on either side of those that surely hold somebody that are refined with them: what lies
 beyond counts in the end cells, and would make them too heavy."""
 
 
@@ -65,17 +65,17 @@ def measure(path: Path, schema: TableSchema, plan: ProfilePlan, population: int)
     pass_ = _Pass(Counts(path), schema, plan, population)
     rows = pass_.rows() if counts_rows(schema, plan.unit) else population
     columns = {c.name: pass_.numeric(c) if c.kind.numeric else pass_.category(c) for c in schema.learned}
-    for column in _most_hidden(schema, columns)[: plan.closer]:
-        columns[column.name] = pass_.category(column, CLOSER)
+    for column in _most_hidden(schema, columns)[: plan.refined]:
+        columns[column.name] = pass_.category(column, REFINEMENT)
     events = plan.count_events() + plan.histogram_events(schema)
     return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events)
 
 
-def _most_hidden(schema: TableSchema, found: dict[str, ColumnProfile]) -> list[Column]:
-    """Return the columns whose names were looked for: first those of which noise hid most, then those with most names."""
+def _most_hidden(schema: TableSchema, profiles: dict[str, ColumnProfile]) -> list[Column]:
+    """Return the columns whose categories were looked for: those that lost most first, then those with most of them."""
     return sorted(
-        (c for c in schema.learned if unnamed(c)),
-        key=lambda c: (found[c.name].other, len(found[c.name].values)),
+        (c for c in schema.learned if finds_categories(c)),
+        key=lambda c: (profiles[c.name].other, len(profiles[c.name].values)),
         reverse=True,
     )
 
@@ -88,11 +88,11 @@ class _Pass:
         self.sensitivity = plan.unit.max_rows
         # Counts under `floor` are never candidates, so a lone unit can lift a cell only from below it: the threshold
         # starts at floor - 1 + sensitivity. This keeps near-unique columns cheap and costs a quarter of a deviation of
-        # full histograms, 0.6 of closer ones.
+        # base histograms, 0.6 of refinement ones.
         self.floor = max(1, round(plan.scale / 4))
 
     def threshold(self, factor: float = 1.0) -> float:
-        """Return the noisy count from which a value is named, by a histogram with `factor` times a full one's noise."""
+        """Return the noisy count from which a value is released, by a histogram with `factor` times a base one's noise."""
         keys = max(self.plan.keys(self.schema), 1)
         scale, delta = factor * self.plan.scale, self.plan.threshold_delta
         return self.floor - 1 + mechanisms.threshold(scale, delta, keys=keys, sensitivity=self.sensitivity)
@@ -106,16 +106,16 @@ class _Pass:
         return int(max(1, noisy[0]))
 
     def category(self, column: Column, factor: float = 1.0) -> ColumnProfile:
-        """Measure a category, ordinal or boolean: named values, the rest as `other`, nulls. One histogram.
+        """Measure a category, ordinal or boolean: released values, the rest as `other`, nulls. One histogram.
 
         Args:
-            factor: noise of that histogram, in units of a full one's.
+            factor: noise of that histogram, in units of a base one's.
         """
         scale = factor * self.plan.scale
         names = column.names
-        found = dict(self.counts.values(column, self.floor if names is None else 1))
-        keys = list(found) if names is None else list(names)
-        noisy = self._noisy(np.array([self.counts.nulls(column), *(found.get(k, 0) for k in keys)]), factor)
+        counts = dict(self.counts.values(column, self.floor if names is None else 1))
+        keys = list(counts) if names is None else list(names)
+        noisy = self._noisy(np.array([self.counts.nulls(column), *(counts.get(k, 0) for k in keys)]), factor)
         null_rate, cells = self._rate(noisy[0], scale), noisy[1:]
         empty = self._all_null(noisy[0], scale)
         shown = cells >= (self.threshold(factor) if names is None else self._least(column, empty=empty))
@@ -124,7 +124,7 @@ class _Pass:
         if not keys and empty:
             return ColumnProfile(column.name, column.kind, (), (), null_rate=1.0, declared=column.declared)
         present = self.total * (1 - null_rate)
-        other = present - cells.sum() if column.kind.named else 0.0
+        other = present - cells.sum() if column.kind.categorical else 0.0
         if other < 3 * math.hypot(scale * math.sqrt(len(cells) + 1), self.total_noise):
             other = 0.0
         share = grid.to_probabilities(np.append(cells, other) if other else cells, present) * (1 - null_rate)
@@ -143,13 +143,13 @@ class _Pass:
     def numeric(self, column: Column) -> ColumnProfile:
         """Measure a number, date or datetime: heavy values, then rounds of ever finer cells for the rest."""
         decimals, resolution = self._precision(column)
-        beside = self._heavy(column, decimals)
-        values = beside.values
+        special = self._heavy(column, decimals)
+        values = special.values
         width = column.kind.step(decimals, resolution)
         edges = self._within(column.kind.public_edges(column.arrow_type), column)
-        coarse = self._cells(column, edges, beside, STEER)
-        fine, cells = self._zoom(column, edges, coarse, width, beside)
-        (nulls, *heavy), noise = beside.counts(self.threshold() + 2 * self.plan.scale)
+        coarse = self._cells(column, edges, special, RANGE_FINDING)
+        fine, cells = self._zoom(column, edges, coarse, width, special)
+        (nulls, *heavy), noise = special.counts(self.threshold() + 2 * self.plan.scale)
         null_rate = self._rate(nulls, noise)
         seen = bool(values) or bool((cells > 0).any())
         empty = not seen and self._all_null(nulls, noise)
@@ -174,20 +174,20 @@ class _Pass:
             declared=column.declared,
         )
 
-    def _heavy(self, column: Column, decimals: int | None) -> Beside:
-        """Name the values within declared bounds whose noisy count passes the threshold. One full histogram."""
+    def _heavy(self, column: Column, decimals: int | None) -> SpecialValues:
+        """Release the values within declared bounds whose noisy count passes the threshold. One base histogram."""
         low, high = _bounds(column)
-        found = [(v, n) for v, n in self.counts.values(column, self.floor) if low <= v <= high]
-        exact = np.array([self.counts.nulls(column), *(n for _, n in found)])
+        candidates = [(v, n) for v, n in self.counts.values(column, self.floor) if low <= v <= high]
+        exact = np.array([self.counts.nulls(column), *(n for _, n in candidates)])
         noisy = self._noisy(exact)
-        named = np.flatnonzero(noisy[1:] >= self.threshold())
-        kept = np.append(0, named + 1)
-        return Beside([found[i][0] for i in named], decimals, noisy[kept], self.plan.scale)
+        released = np.flatnonzero(noisy[1:] >= self.threshold())
+        kept = np.append(0, released + 1)
+        return SpecialValues([candidates[i][0] for i in released], decimals, noisy[kept], self.plan.scale)
 
-    def _cells(self, column: Column, edges: np.ndarray, beside: Beside, factor: float = 1.0) -> np.ndarray:
+    def _cells(self, column: Column, edges: np.ndarray, special: SpecialValues, factor: float = 1.0) -> np.ndarray:
         """Count a grid's cells, and in the same histogram what lies beside them."""
-        noisy = self._noisy(self.counts.line(column, edges, beside.points, beside.decimals), factor)
-        beside.again.append((noisy[len(edges) - 1 :], factor * self.plan.scale))
+        noisy = self._noisy(self.counts.line(column, edges, special.points, special.decimals), factor)
+        special.again.append((noisy[len(edges) - 1 :], factor * self.plan.scale))
         return noisy[: len(edges) - 1]
 
     def _unseen(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
@@ -201,29 +201,29 @@ class _Pass:
         return self._within(np.zeros(0), column)[[0, -1]], np.array([self.total])
 
     def _zoom(
-        self, column: Column, edges: np.ndarray, coarse: np.ndarray, width: float, beside: Beside
+        self, column: Column, edges: np.ndarray, coarse: np.ndarray, width: float, special: SpecialValues
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Refine the support: steering histograms, then a full one, as many whatever the data are.
+        """Refine the support: range-finding histograms, then a base one, as many whatever the data are.
 
-        Steering cells are as many as leave six deviations of noise in each, were they even.
+        Range-finding cells are as many as leave six deviations of noise in each, were they even.
         """
-        found = grid.support(coarse, STEER * self.plan.scale)
-        first, last = (max(found[0] - AROUND, 0), found[1] + AROUND) if found is not None else (0, -1)
+        support = grid.support(coarse, RANGE_FINDING * self.plan.scale)
+        first, last = (max(support[0] - AROUND, 0), support[1] + AROUND) if support is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
-        noise = STEER * self.plan.scale
-        if last < first:  # named values are all there is, if anything; the histograms are paid for, and count them
-            for factor in (*[STEER] * column.kind.rounds, 1.0):
-                self._cells(column, edges[:1], beside, factor)
+        noise = RANGE_FINDING * self.plan.scale
+        if last < first:  # released values are all there is, if anything; the histograms are paid for, and count them
+            for factor in (*[RANGE_FINDING] * column.kind.rounds, 1.0):
+                self._cells(column, edges[:1], special, factor)
             return edges[:1], np.zeros(0)
         most = int(np.clip(self.total / (6 * noise), LEAST_CELLS, MOST_CELLS))
         for _ in range(column.kind.rounds):
             middle = grid.refine(edges, coarse, scale=noise, width=width, cells=most)
-            counted = self._cells(column, middle, beside, STEER)
+            counted = self._cells(column, middle, special, RANGE_FINDING)
             edges, coarse = middle, grid.reconcile(edges, coarse, noise, middle, counted, noise)
         fine = grid.refine(edges, coarse, scale=self.plan.scale, width=width, cells=FINE_CELLS)
-        cells = self._cells(column, fine, beside)
+        cells = self._cells(column, fine, special)
         cells = grid.reconcile(edges, coarse, noise, fine, cells, self.plan.scale)
-        room = grid.free(fine, width, grid.written(beside.points, beside.decimals))
+        room = grid.free(fine, width, grid.written(special.points, special.decimals))
         open_cells, mass = room > 0, np.zeros(len(cells))
         mass[open_cells] = smooth(cells[open_cells], room[open_cells], self.plan.scale)
         return grid.without_tails(fine, mass, self.plan.scale)
@@ -232,9 +232,9 @@ class _Pass:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""
         if not column.kind.measures_precision(column):
             return column.kind.declared_decimals(column), None
-        noisy = self._noisy(self.counts.precision(column), STEER)
+        noisy = self._noisy(self.counts.precision(column), RANGE_FINDING)
         finer = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)  # rows that need more than each
-        limit = max(3 * STEER * self.plan.scale * math.sqrt(len(noisy)), 0.005 * self.total)
+        limit = max(3 * RANGE_FINDING * self.plan.scale * math.sqrt(len(noisy)), 0.005 * self.total)
         return column.kind.precision(int(np.flatnonzero(finer <= limit)[0]))
 
     def _within(self, edges: np.ndarray, column: Column) -> np.ndarray:

@@ -30,7 +30,7 @@ class ColumnProfile:
         weights: their probabilities.
         bins: half-open `(lower, upper)` cells of a number line, ascending, without the heavy values.
         bin_weights: their probabilities.
-        other: probability of all unnamed categories together; for a number, of values that noise hides altogether.
+        other: probability of all suppressed categories together; for a number, of values that noise hides altogether.
         null_rate: probability of a null.
         decimals: digits after the point that values are written with; None for full precision.
         resolution: microseconds between neighbouring datetimes or durations.
@@ -56,7 +56,7 @@ class ColumnProfile:
 
     @property
     def points(self) -> tuple[int | float, ...]:
-        """The named values on the number line, whole ones exact; nothing for a category."""
+        """The released values on the number line, whole ones exact; nothing for a category."""
         return tuple(float(v) if isinstance(v, str) else v for v in self.values) if self.kind.numeric else ()
 
     @property
@@ -85,8 +85,8 @@ class ColumnProfile:
         if self.kind.ordered and not self.kind.numeric:
             cells = [(v, v, w) for v, w in zip(self.values, self.weights, strict=True)]
         elif self.kind.numeric:
-            named = [(v, v, w) for v, w in zip(self.points, self.weights, strict=True)]
-            cells = sorted([*named, *((a, b, w) for (a, b), w in zip(self.bins, self.bin_weights, strict=True))])
+            points = [(v, v, w) for v, w in zip(self.points, self.weights, strict=True)]
+            cells = sorted([*points, *((a, b, w) for (a, b), w in zip(self.bins, self.bin_weights, strict=True))])
         else:
             return None
         half = math.fsum(w for _, _, w in cells) / 2
@@ -98,9 +98,9 @@ class ColumnProfile:
 
     @property
     def mode(self) -> Any:
-        """The likeliest named value, else the middle of the densest cell; None if neither was released.
+        """The likeliest released value, else the middle of the densest cell; None if neither was released.
 
-        A named number outweighs whole cells of others, so it is denser than any of them.
+        A released number outweighs whole cells of others, so it is denser than any of them.
         """
         if self.values:
             return max(zip(self.weights, self.values, strict=True), key=lambda p: p[0])[1]

@@ -14,11 +14,11 @@ import pyarrow as pa
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 
-UNNAMED = 0.9
-"""Share of unnamed text from which a column has next to nothing to publish."""
+SUPPRESSED = 0.9
+"""Share of suppressed text from which a column has next to nothing to publish."""
 
 FEW, FEW_SHARE = 20, 0.98
-"""An integer column of at most so many named values with at least that share is a scale, not a number line."""
+"""An integer column of at most so many released values with at least that share is a scale, not a number line."""
 
 ONE = 0.99
 """Share of one value from which a column looks constant."""
@@ -55,7 +55,7 @@ def suggest(column: Column, profile: ColumnProfile, population: int) -> Suggesti
         return Suggestion({"kind": "excluded"}, ("holds nothing but nulls",))
     if column.kind.numeric:
         _number(draft, column, profile, population)
-    elif column.kind.named:
+    elif column.kind.categorical:
         _category(draft, profile)
     if profile.null_rate > 0:
         draft.facts["nulls"] = str(column.nulls)
@@ -69,7 +69,7 @@ def suggest(column: Column, profile: ColumnProfile, population: int) -> Suggesti
 
 def _category(draft: _Draft, profile: ColumnProfile) -> None:
     present = _present(profile)
-    if not profile.values or profile.other >= UNNAMED * present:
+    if not profile.values or profile.other >= SUPPRESSED * present:
         draft.facts["kind"] = "excluded"
         draft.remarks.append("nearly all of it is too rare to be named; if it is a key, declare kind: identifier")
         return
@@ -82,8 +82,8 @@ def _category(draft: _Draft, profile: ColumnProfile) -> None:
 
 def _number(draft: _Draft, column: Column, profile: ColumnProfile, population: int) -> None:
     present = _present(profile)
-    named = math.fsum(profile.weights)
-    if column.kind.countable and 1 < len(profile.values) <= FEW and named >= FEW_SHARE * present:
+    released = math.fsum(profile.weights)
+    if column.kind.countable and 1 < len(profile.values) <= FEW and released >= FEW_SHARE * present:
         cells = sorted(zip(profile.values, profile.weights, strict=True))
         draft.facts |= {"kind": "ordinal", "categories": [str(round(v)) for v, _ in cells]}
         draft.remarks.append(", ".join(f"{round(v)} {_percent(w)}" for v, w in cells))

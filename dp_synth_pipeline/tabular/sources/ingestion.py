@@ -200,7 +200,7 @@ def _open(con: duckdb.DuckDBPyConnection, source: Source, header: Header) -> Sto
 def _selection(schema: TableSchema, unit: PrivacyUnit) -> str:
     # Categories become text here, once, so that the profile and the codec spell each of them alike.
     columns = ", ".join(
-        f"CAST({quoted(c.name)} AS VARCHAR) AS {quoted(c.name)}" if c.kind.named else quoted(c.name)
+        f"CAST({quoted(c.name)} AS VARCHAR) AS {quoted(c.name)}" if c.kind.categorical else quoted(c.name)
         for c in schema.learned
     )
     if unit.column is None:

@@ -170,8 +170,8 @@ def explained(source: Source, header: Header) -> Iterator[None]:
 
 def _mixed(message: str, header: Header) -> str:
     # DuckDB quotes the line at fault, which may itself speak of a "column"; only a name from the header may be repeated.
-    found = re.findall(r'column(?: name)?:? *"?([^"\n]+?)"? *(?:\n|is being|:)', message, re.IGNORECASE)
-    column = next((c.strip() for c in reversed(found) if c.strip() in header.names), None)
+    names = re.findall(r'column(?: name)?:? *"?([^"\n]+?)"? *(?:\n|is being|:)', message, re.IGNORECASE)
+    column = next((c.strip() for c in reversed(names) if c.strip() in header.names), None)
     if column is None:
         return "a column mixes types; clean it, or declare it as a category: columns: {NAME: {kind: category}}."
     return f"column {column!r} mixes types; clean it, or declare it: columns: {{{column}: {{kind: category}}}}."
@@ -192,8 +192,8 @@ def _unreadable(source: Source, message: str, header: Header) -> str:
 
 def _line(message: str) -> str | None:
     """Return the number of the line that DuckDB complains about; the message also quotes that line, so nothing else."""
-    found = re.search(r"on Line:? *(\d+)", message)
-    return found.group(1) if found else None
+    match = re.search(r"on Line:? *(\d+)", message)
+    return match.group(1) if match else None
 
 
 def _read_as_text(source: Source, header: Header) -> str:

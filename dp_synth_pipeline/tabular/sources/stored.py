@@ -36,11 +36,11 @@ def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.T
         table: the Arrow table behind it, if any.
     """
     _narrow(con)
-    known = {f.name: f.type for f in con.sql(f"SELECT * FROM {RAW} LIMIT 0").to_arrow_table().schema}
-    told = {f.name: [f.type] for f in table.schema} if table is not None else _footers(files)
-    types = {name: _merged(name, arrow_type, told.get(name, ())) for name, arrow_type in known.items()}
+    read_as = {f.name: f.type for f in con.sql(f"SELECT * FROM {RAW} LIMIT 0").to_arrow_table().schema}
+    stored_as = {f.name: [f.type] for f in table.schema} if table is not None else _footers(files)
+    types = {name: _merged(name, arrow_type, stored_as.get(name, ())) for name, arrow_type in read_as.items()}
     micros = {
-        name: _micros(quoted(name), arrow_type, known[name])
+        name: _micros(quoted(name), arrow_type, read_as[name])
         for name, arrow_type in types.items()
         if is_length(arrow_type)
     }
@@ -86,31 +86,31 @@ def _wide(con: duckdb.DuckDBPyConnection, view: str) -> list[str]:
 
 
 def _footers(files: Sequence[Path]) -> Mapping[str, list[pa.DataType]]:
-    told: dict[str, list[pa.DataType]] = {}
+    types: dict[str, list[pa.DataType]] = {}
     for file in files:
         try:
             schema = pq.read_schema(file)
         except (OSError, pa.ArrowException):  # DuckDB says what is wrong with it
             continue
         for column in schema:
-            told.setdefault(column.name, []).append(column.type)
-    return told
+            types.setdefault(column.name, []).append(column.type)
+    return types
 
 
-def _merged(name: str, known: pa.DataType, told: Sequence[pa.DataType]) -> pa.DataType:
+def _merged(name: str, read_as: pa.DataType, stored_as: Sequence[pa.DataType]) -> pa.DataType:
     """Return DuckDB's type with the zone or the unit that the footers agree on."""
-    if pa.types.is_interval(known):
+    if pa.types.is_interval(read_as):
         return pa.duration("us")
-    if pa.types.is_time(known):
+    if pa.types.is_time(read_as):
         return pa.time64("us")
-    if pa.types.is_timestamp(known) and known.tz is not None:
-        zones = {t.tz for t in told if pa.types.is_timestamp(t) and t.tz is not None}
-        return pa.timestamp(known.unit, zones.pop()) if len(zones) == 1 else known
-    if any(pa.types.is_duration(t) for t in told):
-        if len(set(told)) > 1:
+    if pa.types.is_timestamp(read_as) and read_as.tz is not None:
+        zones = {t.tz for t in stored_as if pa.types.is_timestamp(t) and t.tz is not None}
+        return pa.timestamp(read_as.unit, zones.pop()) if len(zones) == 1 else read_as
+    if any(pa.types.is_duration(t) for t in stored_as):
+        if len(set(stored_as)) > 1:
             raise InvalidInput(f"column {name!r} is a duration in one file and another type or unit in another.")
-        return told[0]
-    return known
+        return stored_as[0]
+    return read_as
 
 
 def _is_fine(arrow_type: pa.DataType) -> bool:
@@ -118,8 +118,8 @@ def _is_fine(arrow_type: pa.DataType) -> bool:
     return pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns" and arrow_type.tz is not None
 
 
-def _micros(name: str, arrow_type: pa.DataType, known: pa.DataType) -> str:
+def _micros(name: str, arrow_type: pa.DataType, read_as: pa.DataType) -> str:
     """Write a length of time in microseconds; a month of an SQL interval counts 30 days, as everywhere in DuckDB."""
-    if pa.types.is_integer(known):
+    if pa.types.is_integer(read_as):
         return f"CAST({_MICROSECONDS[arrow_type.unit].format(name)} AS BIGINT)"
     return f"CAST(epoch_us({name}) AS BIGINT)"

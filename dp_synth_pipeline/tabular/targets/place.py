@@ -36,8 +36,8 @@ class _Files:
         if _one(self.path, other):
             return True
         if has_magic(str(self.path)) and not self.path.exists():
-            found = any(_one(Path(p), other) for p in glob(str(self.path), recursive=True))
-            return found or _fits(_resolved(other).parts, _resolved(self.path).parts)
+            matches = any(_one(Path(p), other) for p in glob(str(self.path), recursive=True))
+            return matches or _fits(_resolved(other).parts, _resolved(self.path).parts)
         return self.path.is_dir() and _resolved(other).is_relative_to(_resolved(self.path))
 
 
@@ -68,30 +68,30 @@ def _place(uri: str) -> _Files | tuple[str, ...] | None:
     if uri.startswith("duckdb://"):
         path, name = duckdb_uri.split(uri)
         return _Files(path.expanduser(), tuple(part.casefold() for part in ("main", *name)[-2:]))
-    found = engines.engine(uri)
-    if isinstance(found, Delta):
-        return _Files(found.folder)
-    if isinstance(found, Postgres):
-        return ("postgresql", *_server(found.address), found.schema, found.last)
-    if isinstance(found, Cloud):
-        host = found.address.host.casefold().removesuffix(".snowflakecomputing.com")
-        scheme, parts = uri.partition(":")[0].lower(), (*found.address.path, found.last)
+    warehouse = engines.engine(uri)
+    if isinstance(warehouse, Delta):
+        return _Files(warehouse.folder)
+    if isinstance(warehouse, Postgres):
+        return ("postgresql", *_server(warehouse.address), warehouse.schema, warehouse.last)
+    if isinstance(warehouse, Cloud):
+        host = warehouse.address.host.casefold().removesuffix(".snowflakecomputing.com")
+        scheme, parts = uri.partition(":")[0].lower(), (*warehouse.address.path, warehouse.last)
         return (scheme, host, *(p.casefold() if scheme == "snowflake" else p for p in parts))
     return _Files(Path(uri.removeprefix("file://")).expanduser())
 
 
 def _server(address: Address) -> tuple[str, str, str]:
     """Return host, port and database of a PostgreSQL address, as libpq would find them."""
-    told = address.options
+    options = address.options
     try:
         parts = urlsplit(address.uri)
         host, port = parts.hostname or "", parts.port
     except ValueError:  # several hosts
         host, port = address.host, None
-    host = told.get("hostaddr") or told.get("host") or host or os.environ.get("PGHOST", "")
-    wanted = str(told.get("port") or port or os.environ.get("PGPORT", POSTGRES_PORT))
-    base = address.path[0] if address.path else told.get("dbname") or os.environ.get("PGDATABASE", "")
-    return ("localhost" if _here(host) else host.casefold(), wanted, base or address.user[0] or "")
+    host = options.get("hostaddr") or options.get("host") or host or os.environ.get("PGHOST", "")
+    port_number = str(options.get("port") or port or os.environ.get("PGPORT", POSTGRES_PORT))
+    base = address.path[0] if address.path else options.get("dbname") or os.environ.get("PGDATABASE", "")
+    return ("localhost" if _here(host) else host.casefold(), port_number, base or address.user[0] or "")
 
 
 def _here(host: str) -> bool:

@@ -188,18 +188,18 @@ def _publish_duckdb(parquet: Path, uri: str, told: Told) -> str:
 @contextmanager
 def _opened(path: Path, told: Told) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a DuckDB file for writing, which one process at a time can; wait for the one that has it open."""
-    until, said = time.monotonic() + WAIT_SECONDS, False
+    deadline, announced = time.monotonic() + WAIT_SECONDS, False
     with _duckdb_errors(path):
         while True:
             try:
                 con = duckdb.connect(str(path))
                 break
             except duckdb.IOException as error:
-                if LOCKED not in str(error) or time.monotonic() > until:
+                if LOCKED not in str(error) or time.monotonic() > deadline:
                     raise
-            if not said:
+            if not announced:
                 told(f"waits for {path.name}, which another program has open")
-            said = True
+            announced = True
             time.sleep(LOOK_SECONDS)
         with con:
             yield con

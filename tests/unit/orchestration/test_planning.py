@@ -53,15 +53,15 @@ def test_closer_looks_cost_the_other_histograms_nothing_or_little(
     found, without = (plan(schema(numbers, *t), epsilon, rows) for t in ((texts, 0), (0, texts)))
     aim = planning.PROFILE_NOISE * rows * (1 + 1e-9)
     assert found.scale <= max(aim, 1.28 * without.scale)
-    assert found.closer == 0 or found.scale <= math.sqrt(planning.MOST_BEYOND) * aim
-    assert without.closer == 0, "declared names need no look"
+    assert found.refined == 0 or found.scale <= math.sqrt(planning.MOST_BEYOND) * aim
+    assert without.refined == 0, "declared names need no look"
 
 
 def test_where_noise_is_low_three_columns_are_looked_at_and_where_it_is_high_none() -> None:
-    assert plan(schema(6, 9), 2.51, 44_000).closer == 2
-    assert plan(schema(6, 9), 0.5, 44_000).closer == 0
-    assert plan(schema(2, 4), 2.51, 1_000_000).closer == profile_plan.MOST_CLOSER
-    assert plan(schema(2, 4), 0.2, 300).closer == 0
+    assert plan(schema(6, 9), 2.51, 44_000).refined == 2
+    assert plan(schema(6, 9), 0.5, 44_000).refined == 0
+    assert plan(schema(2, 4), 2.51, 1_000_000).refined == profile_plan.MOST_REFINED
+    assert plan(schema(2, 4), 0.2, 300).refined == 0
 
 
 def test_a_share_of_ones_own_is_kept_to() -> None:

@@ -173,6 +173,6 @@ def test_durations_are_bounded_in_microseconds_and_told_in_words() -> None:
 def test_a_named_value_that_no_double_holds_lies_within_the_ends(storage: str, kind: Kind, value: object) -> None:
     column = Column("x", kind, storage)
     facts = ColumnProfile("x", kind, (value,), (1.0,))
-    table = pa.table({"x": exact.named(column, (value,))})
+    table = pa.table({"x": exact.released(column, (value,))})
     checks = suite_for(TableSchema((column,)), TableProfile(9, 9, "row", (facts,)), 1)
     assert all(r.passed for r in validate(table, checks))

@@ -45,19 +45,19 @@ def find(
         names: columns read as text of which nobody declared that they are.
         numbers: columns that a person declared to be numbers, so that digits that begin with 0 are no codes.
     """
-    asked = list(names)
-    if not asked:
+    columns = list(names)
+    if not columns:
         return {}
-    relation = read(asked)
-    some = ", ".join(f"count({_any(n)})" for n in asked)
-    (seen,) = con.execute(f"SELECT {some} FROM (SELECT * FROM {relation} LIMIT {SAMPLE})").fetchall()
-    tried = [n for n, found in zip(asked, seen, strict=True) if found]
+    relation = read(columns)
+    some = ", ".join(f"count({_any(n)})" for n in columns)
+    (counts,) = con.execute(f"SELECT {some} FROM (SELECT * FROM {relation} LIMIT {SAMPLE})").fetchall()
+    tried = [n for n, count in zip(columns, counts, strict=True) if count]
     if not tried:
         return {}
-    wanted = [(n, kind, holds(n) + _uncoded(n, kind, numbers)) for n in tried for kind, holds in TYPES.items()]
-    held = ", ".join(f"bool_and({quoted(n)} IS NULL OR coalesce({condition}, false))" for n, _, condition in wanted)
+    conditions = [(n, kind, holds(n) + _uncoded(n, kind, numbers)) for n in tried for kind, holds in TYPES.items()]
+    held = ", ".join(f"bool_and({quoted(n)} IS NULL OR coalesce({condition}, false))" for n, _, condition in conditions)
     (answers,) = con.execute(f"SELECT {held} FROM {without(relation, tried)}").fetchall()
-    fitting = [(n, kind) for (n, kind, _), holds in zip(wanted, answers, strict=True) if holds]
+    fitting = [(n, kind) for (n, kind, _), holds in zip(conditions, answers, strict=True) if holds]
     return dict(reversed(fitting))  # the first type that fits
 
 

@@ -25,11 +25,11 @@ def shown(uri: str) -> str:
         >>> shown("duckdb:///lake/a@b.duckdb?table=t")
         'duckdb:///lake/a@b.duckdb?table=t'
     """
-    found = re.match(r"([A-Za-z][\w+.-]+):/*", uri)
-    if found is None or found.group(1).lower() in _FILES:
+    match = re.match(r"([A-Za-z][\w+.-]+):/*", uri)
+    if match is None or match.group(1).lower() in _FILES:
         return _SECRET.sub(r"\1=***", uri)
-    place, _, query = uri[found.end() :].partition("?")
-    scheme = f"{found.group(1)}://"
+    place, _, query = uri[match.end() :].partition("?")
+    scheme = f"{match.group(1)}://"
     if "@" in query or "#" in place:  # a password with an unescaped ? or #: what follows may be a part of it
         return f"{scheme}..."
     table = [piece for piece in query.split("&") if piece.startswith("table=")]

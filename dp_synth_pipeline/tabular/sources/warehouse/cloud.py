@@ -29,22 +29,22 @@ def snowflake_arguments(address: Address) -> dict[str, str]:
     if not address.host or len(address.path) != 2:
         raise InvalidInput(f"{address.shown}: account, database and schema are needed. The form is {SNOWFLAKE_FORM}.")
     option = "adbc.snowflake.sql."
-    known = {
+    options = {
         "warehouse": f"{option}warehouse",
         "role": f"{option}role",
         "auth": f"{option}auth_type",
         "token": f"{option}client_option.auth_token",
         "private_key": f"{option}client_option.jwt_private_key",
     }
-    found = {
+    arguments = {
         f"{option}account": address.host,
         f"{option}db": address.path[0],
         f"{option}schema": address.path[1],
         "username": user,
         "password": password,
-        **_known(address, known, SNOWFLAKE_FORM),
+        **_known(address, options, SNOWFLAKE_FORM),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in arguments.items() if value}
 
 
 def bigquery_arguments(address: Address) -> dict[str, str]:
@@ -56,19 +56,19 @@ def bigquery_arguments(address: Address) -> dict[str, str]:
     if not address.host or len(address.path) != 1:
         raise InvalidInput(f"{address.shown}: project and dataset are needed. The form is {BIGQUERY_FORM}.")
     option = "adbc.bigquery.sql."
-    known = {"credentials": f"{option}auth_credentials", "location": f"{option}location"}
-    found = {f"{option}project_id": address.host, f"{option}dataset_id": address.path[0]}
-    found |= _known(address, known, BIGQUERY_FORM)
+    options = {"credentials": f"{option}auth_credentials", "location": f"{option}location"}
+    arguments = {f"{option}project_id": address.host, f"{option}dataset_id": address.path[0]}
+    arguments |= _known(address, options, BIGQUERY_FORM)
     if "credentials" in address.options:
-        found[f"{option}auth_type"] = f"{option}auth_type.json_credential_file"
-    return found
+        arguments[f"{option}auth_type"] = f"{option}auth_type.json_credential_file"
+    return arguments
 
 
-def _known(address: Address, known: dict[str, str], form: str) -> dict[str, str]:
-    unknown = sorted(set(address.options) - set(known))
+def _known(address: Address, options: dict[str, str], form: str) -> dict[str, str]:
+    unknown = sorted(set(address.options) - set(options))
     if unknown:
         raise InvalidInput(f"{address.shown}: unknown parameter {unknown[0]!r}. The form is {form}.")
-    return {known[name]: value for name, value in address.options.items()}
+    return {options[name]: value for name, value in address.options.items()}
 
 
 def backticked(name: str) -> str:

@@ -141,10 +141,10 @@ class Postgres:
     def read(self, columns: Sequence[str], where: str | None) -> Iterator[pa.RecordBatchReader]:
         """Yield the rows that `where` keeps, with these columns only, as a stream."""
         with self._reading() as cursor:
-            known = {c.name: c for c in self._columns(cursor)}
-            wanted = [known[name] for name in columns]
-            cursor.execute(select(self.table, wanted, where))
-            schema = pa.schema([pa.field(c.name, c.arrow_type) for c in wanted])
+            available = {c.name: c for c in self._columns(cursor)}
+            selected = [available[name] for name in columns]
+            cursor.execute(select(self.table, selected, where))
+            schema = pa.schema([pa.field(c.name, c.arrow_type) for c in selected])
             yield types.cast(schema, cursor.fetch_record_batch())
 
     def check_writable(self) -> None:
@@ -208,10 +208,10 @@ class Postgres:
             f"WHERE a.attrelid = to_regclass({literal(self.table)}) AND a.attnum > 0 AND NOT a.attisdropped "
             "ORDER BY a.attnum"
         )
-        found = [column(*row) for row in cursor.fetchall()]
-        if not found:
+        columns = [column(*row) for row in cursor.fetchall()]
+        if not columns:
             raise InvalidInput(f"{self.shown}: there is no such table, or you may not see it; check `table=`.")
-        return found
+        return columns
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:

@@ -75,14 +75,14 @@ def check(text: str) -> str:
         if mark in text:
             raise InvalidInput(f"filter: {mark!r} may not stand in it, since it could end the predicate; {WANTED}.")
     bare = _QUOTED.sub("''", re.sub(r'(?i)"ctid"', "ctid", text))  # where a row lies: PostgreSQL's, quoted or not
-    if found := _OTHER_QUOTES.search(bare):
+    if match := _OTHER_QUOTES.search(bare):
         raise InvalidInput(
-            f"filter: {found.group(0)!r} may not stand in it, since it could hide a part of it; {WANTED}."
+            f"filter: {match.group(0)!r} may not stand in it, since it could hide a part of it; {WANTED}."
         )
-    if found := _BEYOND_THE_ROW.search(_OF_THE_ROW.sub("", bare)):
-        raise _beyond(found.group(0))
-    if found := _UNSTEADY.search(bare):
-        raise _unsteady(found.group(0))
+    if match := _BEYOND_THE_ROW.search(_OF_THE_ROW.sub("", bare)):
+        raise _beyond(match.group(0))
+    if match := _UNSTEADY.search(bare):
+        raise _unsteady(match.group(0))
     if _unbalanced(bare):
         raise InvalidInput(f"filter: its brackets or quotes do not match; {WANTED}.")
     return text.strip()
@@ -94,8 +94,8 @@ def check_parsed(text: str) -> None:
     Raises:
         InvalidInput: for a subquery, a window, a function of somebody's own, or what is no predicate.
     """
-    said = duckdb.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM t WHERE ({text})"]).fetchall()[0][0]
-    parsed = json.loads(said)
+    serialized = duckdb.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM t WHERE ({text})"]).fetchall()[0][0]
+    parsed = json.loads(serialized)
     if parsed["error"]:
         raise InvalidInput(f"filter: DuckDB cannot parse it; {WANTED}.")
     for node in _nodes(parsed["statements"][0]["node"]["where_clause"]):
@@ -111,8 +111,10 @@ def check_parsed(text: str) -> None:
 def _varying() -> set[str]:
     """Return the functions that DuckDB itself knows to be more than functions of their arguments."""
     with duckdb.connect() as con:
-        found = con.execute("SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'").fetchall()
-    return {name.lower() for (name,) in found}
+        functions = con.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+        ).fetchall()
+    return {name.lower() for (name,) in functions}
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

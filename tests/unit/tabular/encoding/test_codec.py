@@ -182,7 +182,7 @@ def test_values_without_a_code_take_the_nearest_or_the_other_code() -> None:
     named = CategoricalCodec(Column("c", Kind.CATEGORY, "string"), facts, keep_nulls=True)
     assert named.encode(pa.array(["y", "x", "stranger", None])).tolist() == [1, 0, 2, 3]
     assert named.forbidden == (2,)
-    assert list(named.named) == [0, 1], "a null stands for no value"
+    assert list(named.released) == [0, 1], "a null stands for no value"
     assert named.decode(np.array([0, 1, 2, 3]), RNG).to_pylist() == ["x", "y", None, None]
 
 

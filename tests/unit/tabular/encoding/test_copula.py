@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 from dp_synth_pipeline.tabular.encoding import codec as codecs
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
-from dp_synth_pipeline.tabular.encoding.copula import ENOUGH, even, places
+from dp_synth_pipeline.tabular.encoding.copula import ENOUGH, even_quantiles, quantiles
 from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -39,7 +39,7 @@ def within(a: np.ndarray, b: np.ndarray, where: np.ndarray) -> float:
 def test_columns_that_rise_or_fall_together_do_so_within_their_cells(sign: int) -> None:
     x, y = tied(0.05)
     (one, place), (two, other) = cells(x), cells(sign * y)
-    found = places(np.stack([one, two], 1), [CENTRES, CENTRES], rng)
+    found = quantiles(np.stack([one, two], 1), [CENTRES, CENTRES], rng)
     same = (one == two) if sign > 0 else (one == CELLS - 1 - two)
     truth = within(place, other, same)
     assert sign * truth > 0.3
@@ -49,7 +49,7 @@ def test_columns_that_rise_or_fall_together_do_so_within_their_cells(sign: int) 
 def test_places_are_uniform_within_each_cell_so_a_column_keeps_its_own_distribution() -> None:
     x, y = tied(0.2)
     one, two = cells(x)[0], cells(y)[0]
-    found = places(np.stack([one, two], 1), [CENTRES, CENTRES], rng)
+    found = quantiles(np.stack([one, two], 1), [CENTRES, CENTRES], rng)
     for codes, place in ((one, found[0]), (two, found[1])):
         assert 0 <= place.min() <= place.max() < 1
         for cell in (0, 17, CELLS - 1):
@@ -58,21 +58,21 @@ def test_places_are_uniform_within_each_cell_so_a_column_keeps_its_own_distribut
 
 def test_columns_that_are_barely_tied_are_left_alone() -> None:
     x, y = tied(3.0)
-    assert places(np.stack([cells(x)[0], cells(y)[0]], 1), [CENTRES, CENTRES], rng) == {}
+    assert quantiles(np.stack([cells(x)[0], cells(y)[0]], 1), [CENTRES, CENTRES], rng) == {}
 
 
 def test_a_column_that_explains_nothing_is_left_out_and_two_that_do_are_not() -> None:
     x, y = tied(0.1)
     codes = np.stack([cells(x)[0], cells(rng.normal(size=ROWS))[0], cells(y)[0]], 1)
-    assert places(codes, [CENTRES] * 3, rng).keys() == {0, 2}
+    assert quantiles(codes, [CENTRES] * 3, rng).keys() == {0, 2}
 
 
 def test_too_few_rows_or_one_column_tie_nothing() -> None:
     x, y = tied(0.05, 2 * ENOUGH - 1)
     both = np.stack([cells(x)[0], cells(y)[0]], 1)
-    assert places(both, [CENTRES, CENTRES], rng) == {}
-    assert places(both[:, :1], [CENTRES], rng) == {}
-    assert places(both[:, :0], [], rng) == {}
+    assert quantiles(both, [CENTRES, CENTRES], rng) == {}
+    assert quantiles(both[:, :1], [CENTRES], rng) == {}
+    assert quantiles(both[:, :0], [], rng) == {}
 
 
 def test_nulls_and_constants_are_no_place_and_harm_none() -> None:
@@ -80,7 +80,7 @@ def test_nulls_and_constants_are_no_place_and_harm_none() -> None:
     one, two = cells(x)[0], cells(y)[0]
     one = np.where(rng.random(ROWS) < 0.3, CELLS, one)
     codes = np.stack([one, two, np.zeros(ROWS, np.int64)], 1)
-    found = places(codes, [np.append(CENTRES, np.nan), CENTRES, np.array([7.0])], rng)
+    found = quantiles(codes, [np.append(CENTRES, np.nan), CENTRES, np.array([7.0])], rng)
     assert found.keys() == {0, 1}
     assert all(np.isfinite(p).all() for p in found.values())
     known = one == two
@@ -89,7 +89,7 @@ def test_nulls_and_constants_are_no_place_and_harm_none() -> None:
 
 def test_columns_that_are_equal_but_for_their_cells_do_not_break_it() -> None:
     one = cells(rng.normal(size=ROWS))[0]
-    found = places(np.stack([one, one, one], 1), [CENTRES] * 3, rng)
+    found = quantiles(np.stack([one, one, one], 1), [CENTRES] * 3, rng)
     assert within(found[0], found[2], one == one) > 0.6
 
 
@@ -109,7 +109,7 @@ def test_decoded_numbers_agree_within_cells_and_without_it_they_do_not(monkeypat
 
     near, drawn = gap()
     assert kstest(drawn, "uniform").pvalue > ALPHA
-    monkeypatch.setattr(codecs, "places", lambda *what: {})
+    monkeypatch.setattr(codecs, "quantiles", lambda *what: {})
     apart, _ = gap()
     assert near < 0.75 * apart
 
@@ -117,11 +117,11 @@ def test_decoded_numbers_agree_within_cells_and_without_it_they_do_not(monkeypat
 def test_rows_without_ties_lie_evenly_in_their_cells_and_in_no_order() -> None:
     rng = np.random.default_rng()
     codes = rng.integers(0, 4, 4_000) * rng.integers(0, 2, 4_000)
-    found = even(codes, rng)
+    found = even_quantiles(codes, rng)
     for code in range(4):
         held = found[codes == code]
         assert (np.sort((held * len(held)).astype(int)) == np.arange(len(held))).mean() > 0.99, "but for rounding"
         assert abs(np.corrcoef(held, np.arange(len(held)))[0, 1]) < 0.2
     assert found.min() >= 0
     assert found.max() < 1
-    assert len(even(np.zeros(0, np.int64), rng)) == 0
+    assert len(even_quantiles(np.zeros(0, np.int64), rng)) == 0

@@ -201,7 +201,7 @@ def closer_look(folder: Path, closer: int) -> TableProfile:
         }
     )
     with no_noise():
-        return profile(take(table, folder), ProfilePlan(None, 16.0, 1e-6, population=ROWS, closer=closer))
+        return profile(take(table, folder), ProfilePlan(None, 16.0, 1e-6, population=ROWS, refined=closer))
 
 
 def test_a_closer_look_names_what_the_full_histograms_of_the_most_hidden_column_hid(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_closer_look_is_less_noisy_than_a_full_histogram(tmp_path: Path) -> No
     taken = take(pa.table({"c": ["x", "y"] * (ROWS // 2)}), tmp_path)
 
     def spread(closer: int) -> float:
-        found = profiles(taken, ProfilePlan(None, 50.0, 1e-6, population=ROWS, closer=closer), 400)
+        found = profiles(taken, ProfilePlan(None, 50.0, 1e-6, population=ROWS, refined=closer), 400)
         return float(np.std([shares(p["c"])["x"] for p in found]))
 
     # The ratio is 0.4; of 400 draws each (F-distributed) it leaves these bounds with a chance of 1.5e-11.

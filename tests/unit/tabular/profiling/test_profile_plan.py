@@ -32,7 +32,7 @@ def test_the_events_name_the_count_both_kinds_of_histograms_and_the_threshold() 
 
 
 def test_a_closer_look_is_an_event_of_its_own_that_costs_as_much_as_six_histograms() -> None:
-    plan = ProfilePlan(0.1, 50.0, 1e-7, PrivacyUnit("u", 3), closer=2)
+    plan = ProfilePlan(0.1, 50.0, 1e-7, PrivacyUnit("u", 3), refined=2)
     assert plan.histogram_events(MIXED)[1] == DiscreteGaussian(20.0, 3, 2)
     weights = [profile_plan.weight(MIXED, PrivacyUnit(), closer) for closer in (0, 2)]
     assert weights[1] - weights[0] == pytest.approx(2 * 6.25)
@@ -41,7 +41,7 @@ def test_a_closer_look_is_an_event_of_its_own_that_costs_as_much_as_six_histogra
 def test_a_threshold_counts_the_columns_that_are_looked_at_closer_twice() -> None:
     unit = PrivacyUnit("u", 3)
     assert ProfilePlan(None, 5.0, 1e-6, unit).keys(MIXED) == 4 * 3  # three numbers and a text
-    assert ProfilePlan(None, 5.0, 1e-6, unit, closer=1).keys(MIXED) == 5 * 3
+    assert ProfilePlan(None, 5.0, 1e-6, unit, refined=1).keys(MIXED) == 5 * 3
 
 
 def test_declared_categories_and_booleans_alone_need_no_threshold() -> None:
@@ -61,8 +61,8 @@ def test_only_names_that_must_be_found_are_looked_for_closer() -> None:
     kinds = {"c": pa.string(), "declared": pa.string(), "flag": pa.bool_(), "x": pa.float64(), "grade": pa.int64()}
     declared = {"declared": {"categories": ["a"]}, "grade": {"kind": "ordinal"}}
     assert [c.name for c in build(kinds, declared).learned if profile_plan.unnamed(c)] == ["c", "grade"]
-    assert profile_plan.most_closer(build(kinds, declared)) == 2
-    assert profile_plan.most_closer(build({f"c{i}": pa.string() for i in range(9)})) == profile_plan.MOST_CLOSER
+    assert profile_plan.most_refined(build(kinds, declared)) == 2
+    assert profile_plan.most_refined(build({f"c{i}": pa.string() for i in range(9)})) == profile_plan.MOST_REFINED
 
 
 TEXTS = build({"a": pa.string(), "b": pa.string(), "c": pa.string()})
@@ -78,8 +78,8 @@ TEXTS = build({"a": pa.string(), "b": pa.string(), "c": pa.string()})
 def test_declared_events_pay_for_the_plan_that_is_read_from_them_however_rounded_and_in_whatever_order(
     scale: float, closer: int, schema: TableSchema, digits: int, order: list[int]
 ) -> None:
-    closer = min(closer, profile_plan.most_closer(schema))
-    events = ProfilePlan(0.1, scale, 1e-7, closer=closer).histogram_events(schema)
+    closer = min(closer, profile_plan.most_refined(schema))
+    events = ProfilePlan(0.1, scale, 1e-7, refined=closer).histogram_events(schema)
     declared = [
         replace(e, scale=float(f"{e.scale:.{digits}g}")) if isinstance(e, DiscreteGaussian) else e for e in events
     ]
@@ -87,7 +87,7 @@ def test_declared_events_pay_for_the_plan_that_is_read_from_them_however_rounded
     noise = profile_plan.declared_noise([Gaussian(3.0), *declared])
     assert noise is not None
     assert noise == (pytest.approx(scale, rel=0.01), closer)
-    read = ProfilePlan(0.1, noise[0], 1e-7, closer=noise[1])
+    read = ProfilePlan(0.1, noise[0], 1e-7, refined=noise[1])
     assert covers(declared, read.histogram_events(schema))
 
 
@@ -99,6 +99,6 @@ def test_a_plan_that_was_declared_before_there_were_closer_looks_pays_for_none()
 
 def test_full_histograms_are_named_first_among_the_events_since_metadata_show_their_noise() -> None:
     for closer in (0, 2):
-        first = ProfilePlan(0.1, 50.0, 1e-7, closer=closer).histogram_events(MIXED)[0]
+        first = ProfilePlan(0.1, 50.0, 1e-7, refined=closer).histogram_events(MIXED)[0]
         assert isinstance(first, DiscreteGaussian)
         assert first.scale == 50.0

@@ -8,7 +8,6 @@ kind and a kind reads columns.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 NUMBER, MOMENT, LENGTH = "a number", "a date or datetime", "a duration"
 """Families of kinds: values of one family can be compared and added."""
+
+Test = Callable[[pa.DataType], bool]
 
 Bound = int | float | date | datetime | timedelta
 """A declared end of a number line."""
@@ -46,11 +47,13 @@ class Codec(Protocol):
         ...
 
 
-class Kind(ABC):
+class Kind:
     """What the values of a column mean. Methods about a number line are called for kinds with `numeric` only.
 
     Attributes:
         name: what a person declares, and what is saved.
+        stored_as: tests of the storage types that suggest this kind.
+        read_from: tests of the other storage types that can be read as it.
         learned: whether the profile and the generator look at the column.
         published: whether the synthetic table has the column.
         numeric: whether values lie on a number line, so that bounds, bins and a mean make sense.
@@ -77,6 +80,8 @@ class Kind(ABC):
     """
 
     name: ClassVar[str]
+    stored_as: ClassVar[tuple[Test, ...]] = ()
+    read_from: ClassVar[tuple[Test, ...]] = ()
     learned: ClassVar[bool] = True
     published: ClassVar[bool] = True
     numeric: ClassVar[bool] = False
@@ -123,11 +128,11 @@ class Kind(ABC):
 
     def recognises(self, arrow_type: pa.DataType) -> bool:
         """Whether a column stored so is of this kind unless a person declares another; storage types are public."""
-        return False
+        return any(holds(arrow_type) for holds in self.stored_as)
 
-    @abstractmethod
     def reads(self, arrow_type: pa.DataType) -> bool:
         """Whether values stored so, of a type that some kind recognises, can be read as this kind and written back."""
+        return any(holds(arrow_type) for holds in (*self.stored_as, *self.read_from))
 
     def storage(self, arrow_type: pa.DataType) -> str:
         """Name the storage type of the synthetic column."""

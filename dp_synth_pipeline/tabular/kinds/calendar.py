@@ -28,7 +28,6 @@ class Moment(Numeric):
     """What a declared value is read as."""
 
     def csv_dates(self, facts: Mapping[str, Any]) -> bool:
-        """Whether cells are dates or times: yes."""
         return True
 
     def bound(self, value: Any, what: str) -> Bound:
@@ -46,7 +45,6 @@ class Moment(Numeric):
         return parsed
 
     def limits(self, column: Column) -> tuple[str, ...]:
-        """Say that the calendar ends, unless a person declared an end before that."""
         return () if column.lower and column.upper else (exact.CALENDAR,)
 
     def _microseconds(self, values: pd.Series) -> np.ndarray:

@@ -21,16 +21,13 @@ class Constant(Kind):
     fixed = True
 
     def reads(self, arrow_type: pa.DataType) -> bool:
-        """Whether some kind recognises the type: yes."""
         return True
 
     def check_declared(self, name: str, arrow_type: pa.DataType, facts: Mapping[str, Any]) -> None:
-        """Refuse a column without its value."""
         if "constant" not in facts:
             raise InvalidInput(f"column {name!r}: kind: constant needs its value, as in 'constant: 2024', or 'null'.")
 
     def generated(self, column: Column, first: int, rows: int) -> pa.Array:
-        """Return the declared value in every row."""
         return pa.repeat(scalar(column, column.constant), rows)
 
 

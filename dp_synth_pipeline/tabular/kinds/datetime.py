@@ -11,8 +11,8 @@ import pyarrow as pa
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.kinds.calendar import Moment, day_edges, round_time
+from dp_synth_pipeline.tabular.kinds.numeric import Timed
 from dp_synth_pipeline.tabular.profiling import grid
-from dp_synth_pipeline.tabular.profiling.precision import RESOLUTIONS, count_resolutions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,21 +22,14 @@ FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(micr
 LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 
-class Datetime(Moment):
+class Datetime(Moment, Timed):
     """Moments, to the microsecond."""
 
     name = "datetime"
+    stored_as = (pa.types.is_timestamp,)
     sql = "TIMESTAMP"
     rounds = 2  # values may all lie in one day of ten years
     written = datetime
-
-    def recognises(self, arrow_type: pa.DataType) -> bool:
-        """Whether values are stored as timestamps."""
-        return pa.types.is_timestamp(arrow_type)
-
-    def reads(self, arrow_type: pa.DataType) -> bool:
-        """Whether values are stored as timestamps."""
-        return pa.types.is_timestamp(arrow_type)
 
     def _day(self, parsed: date) -> date:
         return parsed if isinstance(parsed, datetime) else datetime.combine(parsed, time())
@@ -49,27 +42,9 @@ class Datetime(Moment):
         return pa.array(np.asarray(values.cast(pa.int64()).fill_null(0)) // 1000, mask=null)
 
     def public_edges(self, arrow_type: pa.DataType | None = None) -> np.ndarray:
-        """Return decades and centuries."""
         return day_edges() * grid.DAY
 
-    def step(self, decimals: int | None, resolution: int | None = None) -> float:
-        """Return the released resolution, in microseconds."""
-        return float(resolution or 1)
-
-    def measures_precision(self, column: Column) -> bool:
-        """Whether the resolution must be found in the rows: yes."""
-        return True
-
-    def precision_counts(self, x: np.ndarray, column: Column) -> np.ndarray:
-        """Count values by the resolution that they need."""
-        return count_resolutions(x)
-
-    def precision(self, needed: int) -> tuple[int | None, int | None]:
-        """Return the resolution in microseconds."""
-        return None, RESOLUTIONS[needed]
-
     def key(self, column: Column, name: str) -> str:
-        """Write the SQL of microseconds since 1970."""
         return f"epoch_us({name})"
 
     def from_point(self, point: int | float, decimals: int | None, resolution: int | None) -> datetime:
@@ -92,7 +67,6 @@ class Datetime(Moment):
         return moments.cast(pa.timestamp("us", getattr(target, "tz", None))).cast(target, safe=False)
 
     def sql_type(self, storage: str) -> str:
-        """Name the SQL type, with a zone if the storage type has one."""
         return "TIMESTAMPTZ" if "tz=" in storage else self.sql
 
     def limits(self, column: Column) -> tuple[str, ...]:
@@ -105,11 +79,9 @@ class Datetime(Moment):
         )
 
     def suggested_bounds(self, low: float, high: float) -> dict[str, Any]:
-        """Return released ends, rounded outward to months or years; the upper one is the midnight after them."""
         return grid.calendar(_moment(low).date(), _moment(high).date(), to_midnight=True)
 
     def shown(self, point: float) -> str:
-        """Write a moment in ISO form, to the second."""
         return _moment(point).isoformat(sep=" ")[:19]
 
     def point(self, value: Any) -> Any:
@@ -118,7 +90,6 @@ class Datetime(Moment):
         return grid.axis_value(self._day(value)) if isinstance(value, date) else value
 
     def storage_step(self, column: Column, decimals: int | None, largest: float) -> float:
-        """Return the unit of the storage type, in microseconds."""
         return {"s": 1e6, "ms": 1e3}.get(getattr(column.arrow_type, "unit", "us"), 1.0)
 
     def json_end(self, x: float, column: Column) -> str:
@@ -128,7 +99,6 @@ class Datetime(Moment):
         return (moment if zoned else moment.replace(tzinfo=None)).isoformat()
 
     def series(self, values: pd.Series) -> np.ndarray:
-        """Return seconds since 1970, NaN where null."""
         return self._microseconds(values) / 1e6
 
     def place(self, x: float) -> str:
@@ -137,7 +107,6 @@ class Datetime(Moment):
         return str(moment.astype("datetime64[D]" if x % 86_400 == 0 else "datetime64[m]")).replace("T", " ")
 
     def bar_width(self, rough: float, width: float) -> float:
-        """Return whole days, or whole minutes for a shorter range."""
         return round_time(rough)
 
 

@@ -20,38 +20,29 @@ class Decimal(Number):
     """Numbers with digits after the point."""
 
     name = "decimal"
+    stored_as = (is_real,)
+    read_from = (pa.types.is_integer,)
     fractional = True
 
-    def recognises(self, arrow_type: pa.DataType) -> bool:
-        """Whether values are stored as floats or decimals."""
-        return is_real(arrow_type)
-
     def public_edges(self, arrow_type: pa.DataType | None = None) -> np.ndarray:
-        """Return powers of two on both sides of 0, fine near it and coarse far from it."""
         return real_edges()
 
     def step(self, decimals: int | None, resolution: int | None = None) -> float:
-        """Return the last digit that is written."""
         return 0.0 if decimals is None else 10.0**-decimals
 
     def measures_precision(self, column: Column) -> bool:
-        """Whether nobody declared the digits and the storage type leaves them open."""
         return column.decimals is None and not pa.types.is_decimal(column.arrow_type)
 
     def declared_decimals(self, column: Column) -> int | None:
-        """Return the declared digits, or those of the storage type."""
         return column.decimals if column.decimals is not None else column.arrow_type.scale  # type: ignore[attr-defined]
 
     def precision_counts(self, x: np.ndarray, column: Column) -> np.ndarray:
-        """Count values by the digits after the point that they need."""
         return count_digits(x, single=pa.types.is_float32(column.arrow_type))
 
     def precision(self, needed: int) -> tuple[int | None, int | None]:
-        """Return the digits after the point; None for full precision."""
         return (needed if needed <= MAX_DECIMALS else None), None
 
     def from_point(self, point: int | float, decimals: int | None, resolution: int | None) -> float:
-        """Return the nearest number with so many digits."""
         return round(point, decimals if decimals is not None else 9)
 
 

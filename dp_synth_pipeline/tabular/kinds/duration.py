@@ -15,9 +15,8 @@ from dp_synth_pipeline.tabular.durations import duration, microseconds
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import LENGTH, Bound, Column
 from dp_synth_pipeline.tabular.kinds.calendar import round_time
-from dp_synth_pipeline.tabular.kinds.numeric import Numeric, whole_edges
+from dp_synth_pipeline.tabular.kinds.numeric import Timed, whole_edges
 from dp_synth_pipeline.tabular.profiling import grid
-from dp_synth_pipeline.tabular.profiling.precision import RESOLUTIONS, count_resolutions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,29 +25,19 @@ HOUR, MINUTE = 3_600_000_000, 60_000_000
 """Microseconds."""
 
 
-class Duration(Numeric):
+class Duration(Timed):
     """Lengths of time; a time of day is one since midnight."""
 
     name = "duration"
+    stored_as = (pa.types.is_duration, pa.types.is_interval, pa.types.is_time)
     family = LENGTH
     sql = "BIGINT"
     csv_type = "INTERVAL"
 
-    def recognises(self, arrow_type: pa.DataType) -> bool:
-        """Whether values are stored as lengths of time or times of day."""
-        t = pa.types
-        return t.is_duration(arrow_type) or t.is_interval(arrow_type) or t.is_time(arrow_type)
-
-    def reads(self, arrow_type: pa.DataType) -> bool:
-        """Whether values are stored as lengths of time or times of day."""
-        return self.recognises(arrow_type)
-
     def csv_dates(self, facts: Mapping[str, Any]) -> bool:
-        """Whether a person declared times of day in a format of their own, and not lengths of time."""
         return facts.get("format") is not None
 
     def bound(self, value: Any, what: str) -> Bound:
-        """Return a declared bound, which may be written as text or as seconds."""
         try:
             return duration(value)
         except ValueError:
@@ -62,35 +51,15 @@ class Duration(Numeric):
         return values  # snapshots hold microseconds already
 
     def public_edges(self, arrow_type: pa.DataType | None = None) -> np.ndarray:
-        """Return powers of two on both sides of 0."""
         return whole_edges(False)
 
     def ends(self, arrow_type: pa.DataType) -> tuple[int | float, int | float]:
-        """Return the ends of a day for a time of day."""
         return (0, grid.DAY - 1) if pa.types.is_time(arrow_type) else super().ends(arrow_type)
 
-    def step(self, decimals: int | None, resolution: int | None = None) -> float:
-        """Return the released resolution, in microseconds."""
-        return float(resolution or 1)
-
-    def measures_precision(self, column: Column) -> bool:
-        """Whether the resolution must be found in the rows: yes."""
-        return True
-
-    def precision_counts(self, x: np.ndarray, column: Column) -> np.ndarray:
-        """Count values by the resolution that they need."""
-        return count_resolutions(x)
-
-    def precision(self, needed: int) -> tuple[int | None, int | None]:
-        """Return the resolution in microseconds."""
-        return None, RESOLUTIONS[needed]
-
     def key(self, column: Column, name: str) -> str:
-        """Write the SQL of the microseconds that a snapshot holds."""
         return name
 
     def fill(self, constant: Any) -> int:
-        """Return a declared length in microseconds, as a snapshot holds it."""
         return microseconds(duration(constant))
 
     def from_point(self, point: int | float, decimals: int | None, resolution: int | None) -> int:
@@ -99,7 +68,6 @@ class Duration(Numeric):
         return point if isinstance(point, int) else round(point / step) * step
 
     def exactly(self, points: list[int], arrow_type: pa.DataType) -> pa.Array:
-        """Return lengths by their microseconds."""
         return pa.array(points, pa.int64()).cast(arrow_type if pa.types.is_time(arrow_type) else pa.duration("us"))
 
     def to_arrow(self, x: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:
@@ -115,19 +83,15 @@ class Duration(Numeric):
         return {"lower": _written(math.floor(low / step) * step), "upper": _written(math.ceil(high / step) * step)}
 
     def shown(self, point: float) -> str:
-        """Write a length as pandas does."""
         return _written(point)
 
     def point(self, value: Any) -> Any:
-        """Return microseconds."""
         return duration(value) // timedelta(microseconds=1) if isinstance(value, (str, timedelta)) else value
 
     def storage_step(self, column: Column, decimals: int | None, largest: float) -> float:
-        """Return one microsecond."""
         return 1.0
 
     def json_end(self, x: float, column: Column) -> int:
-        """Return microseconds within 64 bits."""
         return exact.inside(x, pa.int64())
 
     def check_label(self, end: Any) -> str:
@@ -155,7 +119,6 @@ class Duration(Numeric):
         return f"{'-' if x < 0 else ''}{f'{days:,} d ' if days else ''}{clock}"
 
     def bar_width(self, rough: float, width: float) -> float:
-        """Return whole days or minutes, unless bars are shorter than a minute."""
         return round_time(rough) if rough >= 60 else width
 
 

@@ -15,9 +15,7 @@ class Excluded(Kind):
     published = False
 
     def reads(self, arrow_type: pa.DataType) -> bool:
-        """Whether the type matters: no."""
         return True
 
     def storage(self, arrow_type: pa.DataType) -> str:
-        """Name the source's type as it is."""
         return str(arrow_type)

@@ -13,12 +13,9 @@ class Identifier(Kind):
     """A running number, made anew for the synthetic rows."""
 
     name = "identifier"
+    read_from = (is_text, pa.types.is_integer, is_real)
     learned = False
     numbered = True
-
-    def reads(self, arrow_type: pa.DataType) -> bool:
-        """Whether values are text or numbers, which running numbers can stand for."""
-        return is_text(arrow_type) or pa.types.is_integer(arrow_type) or is_real(arrow_type)
 
     def storage(self, arrow_type: pa.DataType) -> str:
         """Name a type that is wide enough: there may be more synthetic rows than a narrow integer can count."""

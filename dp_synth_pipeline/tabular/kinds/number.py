@@ -12,7 +12,6 @@ from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import NUMBER, Bound, Column, Kind
 from dp_synth_pipeline.tabular.kinds.numeric import Numeric
 from dp_synth_pipeline.tabular.profiling import grid
-from dp_synth_pipeline.tabular.storage import is_real
 
 
 class Number(Numeric):
@@ -22,10 +21,6 @@ class Number(Numeric):
     expects = "a finite number"
     csv_numbers = True
 
-    def reads(self, arrow_type: pa.DataType) -> bool:
-        """Whether values are numbers."""
-        return pa.types.is_integer(arrow_type) or is_real(arrow_type)
-
     def bound(self, value: Any, what: str) -> Bound:
         """Return a declared bound, which is a finite number."""
         if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
@@ -33,7 +28,6 @@ class Number(Numeric):
         raise self.wrong_bound(value, what)
 
     def same_cells(self, other: Kind) -> bool:
-        """Whether the other is a number too: a few rows of a CSV may hold no fraction."""
         return isinstance(other, Number)
 
     def suggested_bounds(self, low: float, high: float) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.kinds.base import Column, Kind
+from dp_synth_pipeline.tabular.profiling.precision import RESOLUTIONS, count_resolutions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +46,9 @@ class Numeric(Kind):
         return values
 
     def key(self, column: Column, name: str) -> str:
-        """Write the SQL by which exact counts tell values apart."""
         return name if exact.is_whole(column) or exact.is_long(column) else f"CAST({name} AS DOUBLE)"
 
     def released_point(self, column: Column, value: Any) -> Any:
-        """Return the whole point of the number line at which a value of a snapshot lies."""
         return int(self.point(value))
 
     def to_arrow(self, x: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:
@@ -80,5 +79,20 @@ class Numeric(Kind):
         return f"{x:,.0f}" if x == int(x) or abs(x) >= 1000 else f"{x:.4g}"
 
     def shown(self, point: float) -> str:
-        """Write a number as a person would declare it."""
         return f"{float(point):.10g}"
+
+
+class Timed(Numeric):
+    """A kind in microseconds, whose resolution is found in the rows."""
+
+    def step(self, decimals: int | None, resolution: int | None = None) -> float:
+        return float(resolution or 1)
+
+    def measures_precision(self, column: Column) -> bool:
+        return True
+
+    def precision_counts(self, x: np.ndarray, column: Column) -> np.ndarray:
+        return count_resolutions(x)
+
+    def precision(self, needed: int) -> tuple[int | None, int | None]:
+        return None, RESOLUTIONS[needed]

@@ -85,9 +85,7 @@ class Weight(Number):
 
     name = "weight"
     fractional = True
-
-    def reads(self, arrow_type: pa.DataType) -> bool:
-        return pa.types.is_string(arrow_type)
+    read_from = (pa.types.is_string,)
 
     def _points(self, values: pa.Array) -> pa.Array:
         return pa.array([None if v is None else float(v.removesuffix(" kg")) for v in values.to_pylist()], pa.float64())

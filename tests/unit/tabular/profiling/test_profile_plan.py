@@ -60,7 +60,7 @@ def test_rows_are_measured_when_they_are_not_units_or_some_are_left_out(declared
 def test_only_names_that_must_be_found_are_looked_for_closer() -> None:
     kinds = {"c": pa.string(), "declared": pa.string(), "flag": pa.bool_(), "x": pa.float64(), "grade": pa.int64()}
     declared = {"declared": {"categories": ["a"]}, "grade": {"kind": "ordinal"}}
-    assert [c.name for c in build(kinds, declared).learned if profile_plan.unnamed(c)] == ["c", "grade"]
+    assert [c.name for c in build(kinds, declared).learned if profile_plan.finds_categories(c)] == ["c", "grade"]
     assert profile_plan.most_refined(build(kinds, declared)) == 2
     assert profile_plan.most_refined(build({f"c{i}": pa.string() for i in range(9)})) == profile_plan.MOST_REFINED
 

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.reporting import data_docs
-from dp_synth_pipeline.tabular import rules
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema, build
 from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.run import validate
@@ -59,9 +59,9 @@ def released(schema: TableSchema, rows: int) -> TableProfile:
     return TableProfile(rows, rows, "row", tuple(columns))
 
 
-def made(declared: list[rules.Rule], rows: int, columns: int) -> pa.Table:
+def made(declared: list[constraints.Rule], rows: int, columns: int) -> pa.Table:
     """Return rows that keep the rules."""
-    return pa.concat_tables(rules.enforced(lambda n: draw(n, columns), rows, declared))
+    return pa.concat_tables(constraints.enforced(lambda n: draw(n, columns), rows, declared))
 
 
 def timed(what: str, work: Callable[[], T]) -> T:
@@ -81,7 +81,7 @@ def main() -> None:
     asked = options.parse_args()
     first = draw(asked.rows, asked.columns)
     schema = build({f.name: f.type for f in first.schema})
-    profile, declared = released(schema, asked.rows), [rules.parse(r) for r in RULES]
+    profile, declared = released(schema, asked.rows), [constraints.parse(r) for r in RULES]
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "index.html"
         timed("drawing", lambda: draw(asked.rows, asked.columns))

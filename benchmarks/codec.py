@@ -26,10 +26,12 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
-from dp_synth_pipeline.tabular import measure, nulls, profile_plan, source
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling import measure, profile_plan
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.validation.binning import code
 from dp_synth_pipeline.validation.fidelity import compare
 
@@ -46,7 +48,7 @@ class Trip:
         facts = {"source": str(path), "account": "benchmark", "delta": DELTA, "nulls": policy, **cost}
         settings = ReleaseSettings(**facts)
         folder.mkdir(exist_ok=True)
-        self.snapshot = source.snapshot(
+        self.snapshot = ingestion.snapshot(
             source.parse(str(path)), folder / f"{policy}.parquet", declared=declared, nulls=policy
         )
         self.schema: TableSchema = self.snapshot.schema
@@ -191,7 +193,7 @@ def policies(rows: int, runs: int, cost: Facts) -> None:
                 alone = between(frame(table), frame(back), trip.schema)
                 figures.append((whole.distance1, whole.distance2, *alone, back.num_rows / rows))
             *distances, kept = np.mean(figures, axis=0)
-            histograms = profile_plan.weight(trip.schema, trip.plan.unit, trip.plan.closer)
+            histograms = profile_plan.weight(trip.schema, trip.plan.unit, trip.plan.refined)
             costs = (f"{histograms:g}", f"{trip.plan.scale:.1f}", f"{kept:.0%}")
             lines.append((f"`{policy}`", *costs, *(f"{d:.3f}" for d in distances)))
     print(f"{rows:,} rows, {table.num_columns} columns, 4 of them with nulls, {told(cost)} for every policy.\n")

@@ -17,8 +17,9 @@ from pathlib import Path
 import duckdb
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import measure, source
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.sources import ingestion, source
 
 COLUMNS = """(random() * 80)::INT AS age, ['a', 'b', 'c', 'd'][1 + (random() * 3.99)::INT % 4] AS kind,
     round(exp(random() * 6), 2) AS amount, DATE '2020-01-01' + (random() * 1000)::INT AS day, random() < 0.3 AS flag"""
@@ -27,7 +28,7 @@ COLUMNS = """(random() * 80)::INT AS age, ['a', 'b', 'c', 'd'][1 + (random() * 3
 def ingest(csv: Path, folder: Path, unit: PrivacyUnit) -> None:
     """Snapshot and profile one CSV, and print what it took."""
     began = time.perf_counter()
-    taken = source.snapshot(source.parse(str(csv)), folder / "snapshot.parquet", unit=unit)
+    taken = ingestion.snapshot(source.parse(str(csv)), folder / "snapshot.parquet", unit=unit)
     read = time.perf_counter() - began
     plan = ProfilePlan(0.05, 25.0 * unit.max_rows, 1e-8, unit)
     measure.measure(taken.path, taken.schema, plan, measure.measure_population(taken.units, plan))

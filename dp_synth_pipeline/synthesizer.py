@@ -44,7 +44,7 @@ from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
-from dp_synth_pipeline.tabular.rules.parse import parse
+from dp_synth_pipeline.tabular.constraints.parse import parse
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.ledger import export as exports
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from dp_synth_pipeline.reporting import statements
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 
 def show(book: Ledger, account: str | None, console: Console) -> None:

@@ -16,7 +16,7 @@ from dp_synth_pipeline.cli.options import existing_ledger
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import governance, in_process, lineage
 from dp_synth_pipeline.orchestration.resources import StoreResource
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 app = typer.Typer(help="One page on all accounts, tables and sources; and what depends on what.", no_args_is_help=True)
 

@@ -15,7 +15,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.synthesis import profile_cache
 from dp_synth_pipeline.synthesis.blocks import FOLDER, folded_label
-from dp_synth_pipeline.tabular.profile import ColumnProfile
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 
 app = typer.Typer(
     help="Look at the profile that a table's refreshes reuse at no charge, or have it measured anew.",

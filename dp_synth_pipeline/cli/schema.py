@@ -18,10 +18,11 @@ from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import schema_inference
 from dp_synth_pipeline.synthesis.settings import table_name
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular import source as sources
 from dp_synth_pipeline.tabular.schema import kind_of
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.sources import ingestion
+from dp_synth_pipeline.tabular.sources import source as sources
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
+from dp_synth_pipeline.tabular.targets import sink
 
 app = typer.Typer(help="See a table's columns, or discover privately what to declare about them.", no_args_is_help=True)
 
@@ -35,7 +36,7 @@ def show(source: Source) -> None:
     Example: dp-synth schema show people.parquet
     """
     with withheld("schema show"):
-        types = sources.storage_types(sources.parse(source))
+        types = ingestion.storage_types(sources.parse(source))
     table = Table("column", "stored as", "kind", title=escape(source.split("@")[-1]), title_justify="left")
     for name, stored in types.items():
         try:

@@ -22,9 +22,9 @@ from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis.schema_inference import load_columns
 from dp_synth_pipeline.synthesis.settings import table_name
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular import source as sources
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.sources import source as sources
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
+from dp_synth_pipeline.tabular.targets import sink
 
 
 class GuaranteeOptions(Options):

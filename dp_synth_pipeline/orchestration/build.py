@@ -36,7 +36,7 @@ from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResou
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, schedules
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis.store import ledger_url
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 LINKS = (ingested, profile, completed, marginals, generator, synthetic, published, quality_report, release_card)
 

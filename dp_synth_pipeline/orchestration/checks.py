@@ -14,7 +14,7 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.blocks import part
 from dp_synth_pipeline.synthesis.run_state import RunState
-from dp_synth_pipeline.tabular import rules
+from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import CheckResult, grouped
 from dp_synth_pipeline.validation.user_suite import read_suite
@@ -60,7 +60,7 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
 def asked(settings: TableSettings, known: list[str] | None) -> CheckPlan:
     """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
     wanted = settings.validation
-    rules.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
+    constraints.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
     own = read_suite(wanted.suite) if wanted.suite is not None else []
     return CheckPlan(known, wanted.parsed_rules, own, wanted.severity)
 

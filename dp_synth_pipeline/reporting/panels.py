@@ -50,7 +50,7 @@ def panel(column: Column, real: pd.Series, synthetic: pd.Series, distance: float
     if column.kind.numeric:
         labels, p, q = _steps(axis(real, column.kind), axis(synthetic, column.kind), column.kind)
     else:
-        order = column.categories if column.kind is Kind.ORDINAL else None
+        order = column.categories if column.kind.ordered else None
         labels, p, q = _values(text(real, column.kind), text(synthetic, column.kind), order)
     if real.isna().any() or synthetic.isna().any():
         labels = [*labels, MISSING]
@@ -58,7 +58,7 @@ def panel(column: Column, real: pd.Series, synthetic: pd.Series, distance: float
     p, q = p / max(len(real), 1), q / max(len(synthetic), 1)
     return Panel(
         name=column.name,
-        kind=column.kind.value,
+        kind=column.kind.name,
         distance=round(distance, 5),
         horizontal=not column.kind.numeric,
         labels=labels,
@@ -148,10 +148,7 @@ def _even(low: float, high: float, kind: Kind) -> np.ndarray:
     rough = (high - low) / BARS
     power = 10.0 ** np.floor(np.log10(rough))
     width = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough)
-    if kind in (Kind.INTEGER, Kind.DATE):
-        width = max(1.0, np.ceil(width))
-    if kind is Kind.DATETIME or (kind is Kind.DURATION and rough >= 60):
-        width = np.ceil(rough / 86_400) * 86_400 if rough >= 86_400 else np.ceil(rough / 60) * 60
+    width = kind.bar_width(rough, width)
     return np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
 
 

@@ -11,7 +11,7 @@ from dp_synth_pipeline.synthesis import holdout, retention
 from dp_synth_pipeline.synthesis.protection import Record, Unprotected
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation import figures, frames
 from dp_synth_pipeline.validation.evidence import Evidence
 

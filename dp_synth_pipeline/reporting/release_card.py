@@ -19,7 +19,8 @@ from dp_synth_pipeline.synthesis.protection import Unprotected
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
-from dp_synth_pipeline.tabular import exact, sink
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.targets import sink
 
 KEPT = "cards"
 """Where the card of every release stays, beside the newest one."""

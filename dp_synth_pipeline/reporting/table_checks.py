@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.run_state import RunState
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import CheckResult
 from dp_synth_pipeline.validation.expectations import suite_json

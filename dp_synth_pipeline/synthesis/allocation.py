@@ -30,8 +30,8 @@ from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
 from dp_synth_pipeline.privacy.events import Event, Gaussian
 from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
-from dp_synth_pipeline.tabular import profile_plan
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import profile_plan
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
@@ -117,7 +117,7 @@ def plan_profile(
         return math.inf if known is None else (noise(closer) / PROFILE_NOISE / known) ** 2
 
     beside = profile_plan.weight(schema, unit) / HISTOGRAMS_A_LOOK
-    looks = range(profile_plan.most_closer(schema), -1, -1)
+    looks = range(profile_plan.most_refined(schema), -1, -1)
     closer = next(n for n in looks if n == 0 or wanted(n) <= (most if n > beside else MOST_BEYOND * most))
     scale = noise(closer) / math.sqrt(min(max(wanted(closer), least), most))
     return ProfilePlan(count, scale, request.own_delta / moves, unit, settings.population, closer)

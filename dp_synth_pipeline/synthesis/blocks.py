@@ -17,8 +17,8 @@ from typing import Any
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.synthesis.settings import PLACE, PartitionSettings, ReleaseSettings, folded
-from dp_synth_pipeline.tabular import sink
 from dp_synth_pipeline.tabular.sql import literal, quoted
+from dp_synth_pipeline.tabular.targets import sink
 
 FOLDER = "partition="
 """How a partition's folder begins, in its table's."""

@@ -19,8 +19,9 @@ from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_ran, load_ran
-from dp_synth_pipeline.tabular import nulls, source
-from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.sources import ingestion, source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,7 +176,7 @@ def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:
     if uri is None:
         raise InvalidInput("start: public needs a table that you declare public: training: {public: FILE}.")
     with TemporaryDirectory() as folder:
-        snapshot = source.snapshot(  # the unit's column is left out as there, so that the same rows are known again
+        snapshot = ingestion.snapshot(  # the unit's column is left out as there, so that the same rows are known again
             source.parse(uri, settings.columns),
             Path(folder) / "public.parquet",
             declared=settings.columns,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis.retention import private
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel

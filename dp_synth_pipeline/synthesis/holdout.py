@@ -16,10 +16,11 @@ from dp_synth_pipeline.synthesis.blocks import part
 from dp_synth_pipeline.synthesis.retention import private
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
-from dp_synth_pipeline.tabular import nulls, source
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.schema import Kind, TableSchema, build
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.schema import TableSchema, build
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.validation import evidence
 from dp_synth_pipeline.validation.evidence import Evidence
 
@@ -40,7 +41,7 @@ def check(settings: ReleaseSettings, schema: TableSchema) -> None:
     if uri is None:
         return
     with _told():
-        storage = source.storage_types(source.parse(uri, settings.columns))
+        storage = ingestion.storage_types(source.parse(uri, settings.columns))
         how = {"nulls": settings.nulls, "other": settings.other, "unit_column": settings.privacy_unit.column}
         found = build(storage, settings.columns, complete=settings.columns_complete, **how)
     _check_columns(found, schema)
@@ -80,11 +81,11 @@ def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) 
         )
 
 
-def _snapshot(settings: ReleaseSettings, uri: str, refresh: RunState, folder: Path) -> source.Snapshot:
+def _snapshot(settings: ReleaseSettings, uri: str, refresh: RunState, folder: Path) -> ingestion.Snapshot:
     """Copy the holdout as `ingested` copies the source: the same filter and partitions, the same bound on rows a unit."""
     where = part(settings.model_copy(update={"source": uri, "target": None}), refresh.partitions).where
     with _told():
-        return source.snapshot(
+        return ingestion.snapshot(
             source.parse(uri, settings.columns, where),
             folder / "holdout.parquet",
             declared=settings.columns,
@@ -113,13 +114,8 @@ def _check_columns(found: TableSchema, wanted: TableSchema) -> None:
                 f"validation: holdout: it needs the source's columns, and {column.name!r} is missing; name rows of the "
                 f"same population."
             )
-        if not _alike(kinds[column.name], column.kind):
+        if not kinds[column.name].same_cells(column.kind):
             raise InvalidInput(
                 f"validation: holdout: {column.name!r} is of kind {column.kind} in the source, and of kind "
                 f"{kinds[column.name]} here; store it alike, or declare its kind under columns."
             )
-
-
-def _alike(one: Kind, other: Kind) -> bool:
-    numbers = (Kind.INTEGER, Kind.DECIMAL)  # a few rows of a CSV may hold no fraction
-    return one is other or (one in numbers and other in numbers)

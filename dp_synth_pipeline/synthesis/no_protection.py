@@ -28,10 +28,10 @@ from dp_synth_pipeline.synthesis.blocks import Part
 from dp_synth_pipeline.synthesis.protection import LedgerProtection, Protection, Record, Unprotected
 from dp_synth_pipeline.synthesis.settings import SUFFIX, ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
+from dp_synth_pipeline.tabular.targets import sink
 
 FOLDER = "unprotected"
 """Where a table's records lie, one JSON file a release, beside what was released."""

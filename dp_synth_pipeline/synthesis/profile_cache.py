@@ -21,8 +21,8 @@ from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.synthesis.blocks import part
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.targets import sink
 
 PROFILE, FACTS = "profile.json", "profile.facts.json"
 """The cached profile, and where it comes from, in a table's releasable folder."""

@@ -12,7 +12,7 @@ from dp_synth_pipeline.synthesis.progress import Progress
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.sampling import sealed
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, table_name
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 
 class Publication(Stage):

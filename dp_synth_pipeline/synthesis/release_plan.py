@@ -16,7 +16,7 @@ from dp_synth_pipeline.privacy.events import (
     Threshold,
     from_dict,
 )
-from dp_synth_pipeline.tabular import profile_plan
+from dp_synth_pipeline.tabular.profiling import profile_plan
 
 ROW_COUNT, PROFILE, MARGINALS, TRAINING, LOSS_QUERIES, ACCURACY = (
     "row count",

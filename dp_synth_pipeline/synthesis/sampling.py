@@ -12,10 +12,11 @@ import pyarrow as pa
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import load_schema
-from dp_synth_pipeline.tabular import rules, sink
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.rules import Rule
+from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.constraints import Rule
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.targets import sink
 
 FILE = "synthetic.parquet"
 """In a table's releasable folder."""
@@ -60,7 +61,7 @@ class Drawer:
         self._profile = TableProfile.from_json(profile.read_text(encoding="utf-8"))
         self._codec = TableCodec(load_schema(facts["schema"]), self._profile)
         self._declared = declared
-        rules.check(declared, self._codec.schema)
+        constraints.check(declared, self._codec.schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -78,12 +79,12 @@ class Drawer:
         if not self._declared:
             return self._decoded(rows)
         codec = self._codec
-        kept = rules.enforced(
+        kept = constraints.enforced(
             lambda many: pa.Table.from_batches(self._decoded(many), self.schema),
             rows,
             self._declared,
-            limits=rules.limits(codec.schema, self._profile),
-            digits=rules.digits(codec.schema, self._profile),
+            limits=constraints.limits(codec.schema, self._profile),
+            digits=constraints.digits(codec.schema, self._profile),
         )
         return codec.renumber(kept)
 

@@ -26,11 +26,11 @@ from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.settings import SUFFIX, ReleaseSettings
 from dp_synth_pipeline.synthesis.stages import Ingestion
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan, weight
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan, weight
+from dp_synth_pipeline.tabular.profiling.suggest import suggest
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.tabular.suggest import suggest
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _profile(release: Release) -> TableProfile:
 def whole_profile(plan: ProfilePlan, release: LedgerRelease, schema: TableSchema, delta: float) -> ProfilePlan:
     """Return the profile with the least noise at which it and its row count cost at most what was reserved."""
     moves = 1 if release.relation == ADD_REMOVE else 2
-    one = plan.unit.max_rows * math.sqrt(moves * weight(schema, plan.unit, plan.closer))
+    one = plan.unit.max_rows * math.sqrt(moves * weight(schema, plan.unit, plan.refined))
     budget = allocation.RemainingBudget.of(release, plan.count_events(), delta)
     noise = budget.least_noise(lambda multiple: replace(plan, scale=multiple * one).histogram_events(schema))
     return replace(plan, scale=noise * one)

@@ -18,11 +18,11 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.spec import MAX_EPOCHS, Purpose
 from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_release
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular.place import same_place
-from dp_synth_pipeline.tabular.rules.parse import Rule, parse
-from dp_synth_pipeline.tabular.warehouse import predicate
-from dp_synth_pipeline.tabular.warehouse.address import shown
+from dp_synth_pipeline.tabular.constraints.parse import Rule, parse
+from dp_synth_pipeline.tabular.sources.warehouse import predicate
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
+from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.tabular.targets.place import same_place
 
 DEFAULT_DELTA = 1e-5
 """The delta of an account opened without one."""

@@ -20,8 +20,10 @@ from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
-from dp_synth_pipeline.tabular import nulls, rules, source
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.validation.figures import check_declared
 
 
@@ -168,7 +170,7 @@ class Measuring(Stage):
         }
 
 
-def read_source(release: Release) -> source.Snapshot:
+def read_source(release: Release) -> ingestion.Snapshot:
     """Copy a release's rows into its restricted folder, where nobody else can read them.
 
     Raises:
@@ -176,7 +178,7 @@ def read_source(release: Release) -> source.Snapshot:
     """
     settings = release.settings
     with retention.private():
-        snapshot = source.snapshot(
+        snapshot = ingestion.snapshot(
             source.parse(settings.source, settings.columns, release.part.where),
             release.restricted / "snapshot.parquet",
             declared=settings.columns,
@@ -186,7 +188,7 @@ def read_source(release: Release) -> source.Snapshot:
             complete=settings.columns_complete,
             delta=None if settings.delta == "auto" else settings.delta,
         )
-    rules.check(settings.validation.parsed_rules, snapshot.schema)
+    constraints.check(settings.validation.parsed_rules, snapshot.schema)
     check_declared(snapshot.schema, settings.validation.predict, settings.validation.sensitive)
     holdout.check(settings, snapshot.schema)
     return snapshot

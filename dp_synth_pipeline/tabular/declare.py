@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,18 +13,13 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import exact, spelling
-from dp_synth_pipeline.tabular.facts import Column, TableSchema
-from dp_synth_pipeline.tabular.kinds import (
-    Kind,
-    NullPolicy,
-    OtherPolicy,
-    duration,
-    format_storage,
-    is_text,
-    kind_of,
-    readable,
-)
+from dp_synth_pipeline.tabular import formats
+from dp_synth_pipeline.tabular.durations import duration
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.facts import TableSchema
+from dp_synth_pipeline.tabular.kinds.base import Column, Kind, kind_of, lookup, readable
+from dp_synth_pipeline.tabular.policies import NullPolicy, OtherPolicy
+from dp_synth_pipeline.tabular.storage import is_text
 
 Facts = Mapping[str, Any]
 
@@ -49,7 +43,7 @@ def build(
         declared: column name to declared facts: `kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`,
             `zone`, `other`, `other_label`, `format`.
         nulls: the table's null policy, for columns that declare none.
-        other: what becomes of unnamed values, for text columns that do not declare it.
+        other: what becomes of suppressed categories, for text columns that do not declare it.
         unit_column: the privacy unit's column, an identifier unless declared otherwise.
         complete: whether `declared` must name every column.
         formats: column name to the format that a CSV writes it in; a declared one wins.
@@ -63,10 +57,8 @@ def build(
     columns = []
     for name, arrow_type in storage.items():
         facts = dict(declared.get(name) or {})
-        if name == unit_column:
-            facts.setdefault("kind", Kind.IDENTIFIER)
-        elif INDEX.fullmatch(name):
-            facts.setdefault("kind", Kind.EXCLUDED)
+        if name == unit_column or INDEX.fullmatch(name):
+            facts.setdefault("kind", "identifier" if name == unit_column else "excluded")
         if facts.get("format") is None:
             facts["format"] = (formats or {}).get(name)
         columns.append(_column(name, arrow_type, facts, nulls, other))
@@ -94,10 +86,10 @@ def _check_names(storage: Facts, declared: Facts, unit_column: str | None, compl
         raise InvalidInput(f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(storage)}.")
     if unit_column is not None and unit_column not in storage:
         raise InvalidInput(f"unit column {unit_column!r} is not in the source, which has: {', '.join(storage)}.")
-    left = sorted(set(storage) - set(declared))
-    if complete and left:
+    undeclared = sorted(set(storage) - set(declared))
+    if complete and undeclared:
         raise InvalidInput(
-            f"the source has a column {left[0]!r} that is not declared, though columns_complete is true."
+            f"the source has a column {undeclared[0]!r} that is not declared, though columns_complete is true."
         )
 
 
@@ -105,7 +97,7 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
     wrong = sorted(set(facts) - _DECLARABLE)
     if wrong:
         raise InvalidInput(f"column {name!r}: unknown fact {wrong[0]!r}; known: {', '.join(sorted(_DECLARABLE))}.")
-    kind = _member(Kind, facts.pop("kind", None) or kind_of(name, arrow_type), f"column {name!r}: kind")
+    kind = _kind(name, arrow_type, facts.pop("kind", None))
     policy = _member(NullPolicy, facts.pop("nulls", None) or nulls, f"column {name!r}: nulls")
     if policy is NullPolicy.CONSTANT and facts.get("constant") is None and kind.learned:
         raise InvalidInput(f"column {name!r}: nulls: constant needs a value, as in 'constant: unknown'.")
@@ -114,50 +106,38 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
             f"column {name!r} has storage type {arrow_type}, which is not read as {kind}; cast it in the source, or "
             f"declare another kind, such as category or excluded."
         )
-    if facts.get("categories") is not None:
-        if kind.learned and not kind.named:
-            raise InvalidInput(
-                f"column {name!r}: kind {kind} takes no categories; write kind: category or kind: ordinal."
-            )
-        facts["categories"] = tuple(str(v).lower() if v is True or v is False else str(v) for v in facts["categories"])
-    elif kind is Kind.ORDINAL and not pa.types.is_integer(arrow_type):
-        raise InvalidInput(f"column {name!r}: ordinal text needs its order, as in 'categories: [low, middle, high]'.")
+    facts["categories"] = _categories(name, kind, facts.get("categories"))
+    kind.check_declared(name, arrow_type, facts)
     if pa.types.is_time(arrow_type):
         _check_clocks(name, facts)
     for end in ("lower", "upper"):
-        facts[end] = _bound(kind, facts.get(end), f"column {name!r}: {end}")
+        value = facts.get(end)
+        facts[end] = None if value is None else kind.bound(value, f"column {name!r}: {end}")
     exact.check(name, arrow_type, kind, facts)
-    if kind is Kind.CONSTANT and "constant" not in facts:
-        raise InvalidInput(f"column {name!r}: kind: constant needs its value, as in 'constant: 2024', or 'null'.")
-    if facts.get("constant") is not None and (kind.learned or kind is Kind.CONSTANT):
+    if facts.get("constant") is not None and (kind.learned or kind.fixed):
         _check_constant(facts["constant"], arrow_type, name)
     facts["other"] = _other(name, arrow_type, kind, facts, other)
     facts["format"] = _format(name, arrow_type, facts["format"])
-    return Column(name, kind, format_storage(_zoned(arrow_type, facts.get("zone"), name), kind), policy, **facts)
+    return Column(name, kind, kind.storage(_zoned(arrow_type, facts.get("zone"), name)), policy, **facts)
 
 
-def _bound(kind: Kind, value: Any, what: str) -> Any:
-    """Return a declared bound as a point of the kind's number line; dates and durations may be written as text."""
-    if value is None:
+def _kind(name: str, arrow_type: pa.DataType, declared: Any) -> Kind:
+    """Return the declared kind, else the one that recognises the storage type."""
+    if not declared:
+        return kind_of(name, arrow_type)
+    try:
+        return lookup(declared)
+    except InvalidInput as error:
+        raise InvalidInput(f"column {name!r}: kind: {error}") from None
+
+
+def _categories(name: str, kind: Kind, declared: Iterable[Any] | None) -> tuple[str, ...] | None:
+    """Return declared categories as text; truth values as YAML writes them."""
+    if declared is None:
         return None
-    wanted = {Kind.DATE: date, Kind.DATETIME: datetime}.get(kind)
-    if wanted is not None:
-        try:
-            parsed = wanted.fromisoformat(value) if isinstance(value, str) else value
-        except ValueError:
-            parsed = None
-        if isinstance(parsed, date):
-            whole_day = kind is Kind.DATETIME and not isinstance(parsed, datetime)  # YAML's, of a day without quotes
-            return datetime.combine(parsed, time()) if whole_day else parsed
-    elif kind is Kind.DURATION:
-        try:
-            return duration(value)
-        except ValueError:
-            raise InvalidInput(f"{what}: expected a duration, as in '2 days 03:00:00', got {value!r}.") from None
-    elif kind.numeric and isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        return value
-    expected = "a date, as in 2024-01-31" if wanted is not None else "a finite number" if kind.numeric else "no bound"
-    raise InvalidInput(f"{what}: a column of kind {kind} takes {expected}, got {value!r}.")
+    if kind.learned and not kind.categorical:
+        raise InvalidInput(f"column {name!r}: kind {kind} takes no categories; write kind: category or kind: ordinal.")
+    return tuple(str(v).lower() if v is True or v is False else str(v) for v in declared)
 
 
 def _check_clocks(name: str, facts: dict[str, Any]) -> None:
@@ -189,10 +169,10 @@ def _check_constant(value: Any, arrow_type: pa.DataType, name: str) -> None:
 
 
 def _other(name: str, arrow_type: pa.DataType, kind: Kind, facts: dict[str, Any], table: str) -> OtherPolicy:
-    """Return what becomes of unnamed values; the table's policy holds where a label can be written."""
+    """Return what becomes of suppressed categories; the table's policy holds where a label can be written."""
     if not isinstance(facts.get("other_label", "other"), str):
         raise InvalidInput(f"column {name!r}: other_label must be text, got {facts['other_label']!r}.")
-    writable = kind.named and is_text(arrow_type)
+    writable = kind.categorical and is_text(arrow_type)
     default = _member(OtherPolicy, table, "other")
     if "other" not in facts:
         return default if writable else OtherPolicy.DROP
@@ -208,20 +188,20 @@ def _other(name: str, arrow_type: pa.DataType, kind: Kind, facts: dict[str, Any]
 def _format(name: str, arrow_type: pa.DataType, value: Any) -> str | None:
     if value is None:
         return None
-    format = spelling.check(name, value)
+    format = formats.check(name, value)
     dated = pa.types.is_timestamp(arrow_type) or pa.types.is_date(arrow_type)
     if not dated and not pa.types.is_time(arrow_type):
         raise InvalidInput(
             f"column {name!r}: format needs dates, datetimes or times of day; storage type {arrow_type} is none. Remove it."
         )
-    if dated != spelling.of_day(format):
+    if dated != formats.of_day(format):
         have, want = (
             ("times of day", "a day, as in %d.%m.%Y") if dated else ("days", "a time of day alone, as in %H:%M")
         )
         raise InvalidInput(
             f"column {name!r}: format: {format!r} is one of {have}; storage type {arrow_type} takes {want}."
         )
-    if getattr(arrow_type, "tz", None) is not None and not spelling.in_utc(format):
+    if getattr(arrow_type, "tz", None) is not None and not formats.in_utc(format):
         raise InvalidInput(
             f"column {name!r}: format: datetimes with a zone are written in UTC, so it should end in Z or +00:00, got "
             f"{format!r}."

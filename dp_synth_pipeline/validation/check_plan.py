@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.rules import Rule, digits
+from dp_synth_pipeline.tabular.constraints import Rule, digits
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.checks import GROUPS, Check, CheckName, check_names
 from dp_synth_pipeline.validation.rules import rule_checks, rule_names

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.rules import Sum, holds, parse
+from dp_synth_pipeline.tabular.constraints import Sum, holds, parse
 from dp_synth_pipeline.validation.expectations import STORAGE_EXPECTATION
 from dp_synth_pipeline.validation.rules import RULE_EXPECTATION
 

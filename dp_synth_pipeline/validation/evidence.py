@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.tabular.codec import BATCH, TableCodec
-from dp_synth_pipeline.tabular.columns.axis import AxisCodec
-from dp_synth_pipeline.tabular.schema import Kind
-from dp_synth_pipeline.tabular.source import UNIT
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.codec import BATCH, TableCodec
+from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 from dp_synth_pipeline.validation.attacks import Attack, attribute, membership
 from dp_synth_pipeline.validation.closeness import Closeness, closeness
 
@@ -89,7 +88,7 @@ def gather(
     learnt, others, drawn = (codes(path, codec, most) for path in (training, holdout, synthetic))
     if min(map(len, (learnt, others, drawn))) < FEWEST:
         return Evidence(TOO_FEW, unit=unit)
-    ordered = np.array([c.kind.numeric or c.kind is Kind.ORDINAL for c in codec.schema.learned])
+    ordered = np.array([c.kind.ordered for c in codec.schema.learned])
     names = [c.name for c in codec.schema.learned]
     hidden = [names.index(n) for n in sensitive] if len(names) > 1 else []
     attacks = [membership(learnt, others, drawn, ordered, most=most)]

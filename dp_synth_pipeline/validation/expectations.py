@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular import exact
-from dp_synth_pipeline.tabular.kinds import duration
-from dp_synth_pipeline.tabular.nulls import scalar
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSchema
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.kinds.base import Kind
+from dp_synth_pipeline.tabular.kinds.constant import scalar
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.validation.checks import DOMAIN, NULLS, TYPE, Check, stems_of
 
 NULL_RATE_SLACK = 0.02
@@ -31,10 +30,6 @@ SAMPLING_DEVIATIONS = 4.0
 
 STORAGE_EXPECTATION = "expect_column_storage_to_be"
 """Our own expectation, in `run`: the exact Arrow type of a column."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
-LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 def suite_for(schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
@@ -90,7 +85,7 @@ def _type(column: Column, name: str) -> Check:
 
 
 def _domain(column: Column, facts: ColumnProfile | None, name: str) -> Check:
-    if column.kind is Kind.CONSTANT:
+    if column.kind.fixed:
         return _constant(column, name)
     if facts is None:
         recipe = ("expect_column_values_to_be_unique", {"column": column.name})
@@ -128,8 +123,8 @@ def _constant(column: Column, name: str) -> Check:
 
 def _allowed(column: Column, facts: ColumnProfile) -> list[Any]:
     """Return the values a column may hold, in its storage type where JSON has that type, else as text."""
-    if column.kind is Kind.BOOLEAN:
-        return [True, False]
+    if column.kind.names is not None:
+        return list(column.kind.released(column.kind.names))
     values = [str(v) for v in (column.categories if column.categories is not None else facts.values)]
     if column.nulls is NullPolicy.CONSTANT and str(column.constant) not in values:
         values.append(str(column.constant))
@@ -146,7 +141,9 @@ def _allowed(column: Column, facts: ColumnProfile) -> list[Any]:
 
 def _range(column: Column, facts: ColumnProfile, name: str) -> Check:
     low, high = _ends(column, facts)
-    text = f"Every value of {column.name} lies between {_plain(low, column)} and {_plain(high, column)}."
+    text = (
+        f"Every value of {column.name} lies between {column.kind.check_label(low)} and {column.kind.check_label(high)}."
+    )
     if low is None and high is None:
         recipe = ("expect_column_values_to_be_null", {"column": column.name})
         text = f"{column.name} is empty: the profile has no value of it."
@@ -165,8 +162,8 @@ def _ends(column: Column, facts: ColumnProfile) -> tuple[Any, Any]:
         high = max((x for x in (high, constant) if x is not None), default=None)
     unit = _unit(column, facts)
     return (
-        None if low is None else _value(_below(low, unit, column), column),
-        None if high is None else _value(-_below(-high, unit, column), column),
+        None if low is None else column.kind.json_end(_below(low, unit, column), column),
+        None if high is None else column.kind.json_end(-_below(-high, unit, column), column),
     )
 
 
@@ -176,64 +173,25 @@ def _below(end: float, unit: float, column: Column) -> float:
         return float(np.nextafter(end - unit / 2, -np.inf))
     if unit < 1:
         return end - unit / 2
-    if column.kind is not Kind.DATETIME and abs(end) > 2**53:  # Great Expectations makes doubles of such ends
+    if not column.kind.ends_as_text and abs(end) > 2**53:  # Great Expectations makes doubles of such ends
         return int(np.nextafter(float(end), -np.inf))
     return math.floor(end) // int(unit) * int(unit)
 
 
 def _axis(value: Any, kind: Kind) -> int | float | None:
-    """Place a number, date, datetime or duration on the profile's number line: days or microseconds since 1970."""
-    if kind is Kind.DURATION and isinstance(value, (str, timedelta)):
-        return duration(value) // timedelta(microseconds=1)
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    if isinstance(value, date) and kind is Kind.DATETIME:
-        moment = value if isinstance(value, datetime) else datetime.combine(value, time())
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (aware - EPOCH) // timedelta(microseconds=1)
-    if isinstance(value, date):
-        return value.toordinal() - EPOCH.toordinal()
-    return value if value is None or isinstance(value, int) else float(value)
+    """Place a declared or released end on the profile's number line."""
+    point = kind.point(value)
+    return point if point is None or isinstance(point, int) else float(point)
 
 
 def _unit(column: Column, facts: ColumnProfile) -> float:
     """Return the step that storing a value may round it by, on the profile's number line."""
-    storage = column.arrow_type
-    if column.kind is Kind.DATETIME:
-        return {"s": 1e6, "ms": 1e3}.get(getattr(storage, "unit", "us"), 1.0)
-    if column.kind in (Kind.INTEGER, Kind.DATE, Kind.DURATION):
-        return 1.0
-    if facts.decimals is not None:
-        return 10.0**-facts.decimals
-    if pa.types.is_decimal(storage):
-        return 10.0**-storage.scale
     largest = max(abs(facts.lower or 0.0), abs(facts.upper or 0.0))
-    return min(0.5, 1e-6 * largest) if storage.bit_width < 64 else 0.0
-
-
-def _value(x: float, column: Column) -> Any:
-    """Bring a point of the number line to JSON: a number, ISO text for a date or datetime, microseconds for a duration."""
-    if column.kind is Kind.DURATION:
-        return _inside(x, pa.int64())
-    if column.kind is Kind.DATE:
-        return date.fromordinal(int(min(max(x + EPOCH.toordinal(), 1), date.max.toordinal()))).isoformat()
-    if column.kind is Kind.DATETIME:
-        zoned = getattr(column.arrow_type, "tz", None) is not None
-        moment = EPOCH + timedelta(microseconds=min(max(x, FIRST_MICROSECOND), LAST_MICROSECOND))
-        return (moment if zoned else moment.replace(tzinfo=None)).isoformat()
-    return _inside(x, column.arrow_type) if column.kind is Kind.INTEGER else x
-
-
-def _inside(x: float, storage: pa.DataType) -> int:
-    """Return a whole number, at the end of its type if it lies beyond: the type holds no larger one to compare with."""
-    low, high = exact.ends(storage) if pa.types.is_integer(storage) else (-math.inf, math.inf)
-    return int(min(max(round(x), low), high))
+    return column.kind.storage_step(column, facts.decimals, largest)
 
 
 def _nulls(column: Column, facts: ColumnProfile | None, rows: int, name: str) -> Check:
-    empty = (
-        column.constant is None if column.kind is Kind.CONSTANT else facts is not None and _stays_empty(column, facts)
-    )
+    empty = column.constant is None if column.kind.fixed else facts is not None and _stays_empty(column, facts)
     if empty:
         recipe = ("expect_column_values_to_be_null", {"column": column.name})
         return Check(name, column.name, "null_rate", True, f"{column.name} holds nulls alone.", *recipe)
@@ -268,9 +226,3 @@ def _hidden(column: Column, facts: ColumnProfile, name: str) -> Check:
 def _stays_empty(column: Column, facts: ColumnProfile) -> bool:
     """Whether nothing but nulls was found, and there is nothing to fill them with."""
     return facts.null_rate == 1 and column.nulls.measured and not facts.values and not facts.bins
-
-
-def _plain(end: Any, column: Column) -> str:
-    if column.kind is Kind.DURATION and end is not None:
-        return str(pd.Timedelta(end, "us"))
-    return f"{end:,.6g}" if isinstance(end, float) else f"{end:,}" if isinstance(end, int) else str(end)

@@ -222,7 +222,7 @@ def _column(cells: Cells, again: np.ndarray) -> ColumnFidelity:
     widest = int(np.argmax(np.abs(p - q)))
     return ColumnFidelity(
         name=cells.name,
-        kind=cells.kind.value,
+        kind=cells.kind.name,
         distance=_distance(p, q),
         baseline=_distance(p, fresh),
         null_rate_real=float(p[-1]),

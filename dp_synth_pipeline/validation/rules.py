@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.kinds import is_length
-from dp_synth_pipeline.tabular.rules import Comparison, Dependency, Literal, Rule, Sum
-from dp_synth_pipeline.tabular.rules.hold import literal
+from dp_synth_pipeline.tabular.constraints import Comparison, Dependency, Literal, Rule, Sum
+from dp_synth_pipeline.tabular.constraints.hold import literal
 from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.storage import is_length
 from dp_synth_pipeline.validation.checks import Check, CheckName, ascii_name
 
 RULE_EXPECTATION = "expect_multicolumn_values_to_keep_rule"

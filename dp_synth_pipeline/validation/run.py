@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.kinds import is_length
+from dp_synth_pipeline.tabular.storage import is_length
 from dp_synth_pipeline.validation.checks import Check, CheckResult
 from dp_synth_pipeline.validation.custom import expectation_class
 from dp_synth_pipeline.validation.expectations import STORAGE_EXPECTATION
@@ -82,7 +82,7 @@ def _comparable(arrow: pa.Table) -> pa.Table:
 
 def _recast(arrow: pa.Table, name: str, storage: str) -> pa.Table:
     """Bring a DataFrame's column to the expected type if nothing is lost and it stays of one family."""
-    from dp_synth_pipeline.tabular.schema import parse_storage
+    from dp_synth_pipeline.tabular.storage import parse_storage
 
     index, wanted = arrow.schema.get_field_index(name), parse_storage(storage)
     column = arrow.column(index)

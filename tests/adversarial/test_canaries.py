@@ -171,12 +171,12 @@ def test_discovering_the_schema_of_such_a_source_tells_no_value_either(home, nam
 
 
 PLACES = [
-    ("dp_synth_pipeline.tabular.source", "_digest"),
-    ("dp_synth_pipeline.tabular.measure", "measure"),
-    ("dp_synth_pipeline.tabular.nulls", "complete"),
-    ("dp_synth_pipeline.tabular.codec.TableCodec", "encode"),
+    ("dp_synth_pipeline.tabular.sources.source", "_digest"),
+    ("dp_synth_pipeline.tabular.profiling.measure", "measure"),
+    ("dp_synth_pipeline.tabular.encoding.nulls", "complete"),
+    ("dp_synth_pipeline.tabular.encoding.codec.TableCodec", "encode"),
     ("dp_synth_pipeline.model.dpsgd.training", "train"),
-    ("dp_synth_pipeline.tabular.codec.TableCodec", "decode"),
+    ("dp_synth_pipeline.tabular.encoding.codec.TableCodec", "decode"),
     ("dp_synth_pipeline.validation.run", "validate"),
     ("dp_synth_pipeline.validation.fidelity", "compare"),
     ("dp_synth_pipeline.reporting.card", "render_card"),

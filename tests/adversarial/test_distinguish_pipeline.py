@@ -37,11 +37,12 @@ from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular import measure, nulls
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
-from dp_synth_pipeline.tabular.source import Snapshot
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import Remembering, take
 

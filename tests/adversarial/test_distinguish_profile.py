@@ -19,11 +19,11 @@ import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import nulls
-from dp_synth_pipeline.tabular.counting import Counts
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
-from dp_synth_pipeline.tabular.source import Snapshot
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.profiling.counting import Counts
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import no_noise, profile, profiles, take
 
@@ -34,7 +34,7 @@ RUNS = 400
 Patch = pytest.MonkeyPatch
 Look = Callable[[Snapshot, TableProfile], list[float]]
 PLAN = ProfilePlan(None, 2.0, 1e-4, population=POPULATION)
-CLOSER = ProfilePlan(None, 5.0, 1e-4, population=POPULATION, closer=1)
+CLOSER = ProfilePlan(None, 5.0, 1e-4, population=POPULATION, refined=1)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from tests.adversarial.distinguish import ALPHA, lower
 from tests.unit.tabular.snapshots import profiles, take
 
@@ -41,7 +41,7 @@ class Case:
         held: rows of *other* units, one each, that hold the same value: not enough to be a candidate without it.
         columns: 2 if numbers may give it away too.
         scale: noise of a cell, in rows.
-        closer: 1 if the column is counted once more with less noise.
+        refined: 1 if the column is counted once more with less noise.
     """
 
     lone: int
@@ -51,7 +51,7 @@ class Case:
     columns: int = 1
     scale: float = 2.0
     unit: PrivacyUnit = ROW
-    closer: int = 0
+    refined: int = 0
 
     def table(self) -> pa.Table:
         key = np.arange(self.lone * self.keys).repeat(self.rows + self.held)
@@ -85,14 +85,14 @@ CASES = {
     "a category and a number": replace(BRIM, columns=2),
     "all rows of a unit alike": ALIKE,
     "all rows of a unit different": replace(BRIM, keys=ROWS, unit=UNIT),
-    "a closer look": replace(BRIM, closer=1),
-    "a closer look at all rows of a unit": replace(ALIKE, scale=4.0, closer=1),
+    "a closer look": replace(BRIM, refined=1),
+    "a closer look at all rows of a unit": replace(ALIKE, scale=4.0, refined=1),
 }
 
 
 def check(case: Case, folder: Path, times: int = PROFILES) -> int:
     """Return in how many trials lone units show; fail if the rate is proved to be above delta, beyond doubt."""
-    plan = ProfilePlan(None, case.scale, DELTA, case.unit, population=case.lone + OTHERS, closer=case.closer)
+    plan = ProfilePlan(None, case.scale, DELTA, case.unit, population=case.lone + OTHERS, refined=case.refined)
     hits = sum(case.shown(p) for p in profiles(take(case.table(), folder, unit=case.unit), plan, times))
     assert lower(hits, case.lone * times, ALPHA) <= DELTA, f"{hits} of {case.lone * times} lone units were named"
     return hits

@@ -19,10 +19,10 @@ from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Gaussian
-from dp_synth_pipeline.tabular import source
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
-from dp_synth_pipeline.tabular.source import UNIT, Snapshot
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.sources import ingestion
+from dp_synth_pipeline.tabular.sources.ingestion import UNIT, Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import profiles, take
 
@@ -86,8 +86,8 @@ def test_the_profile_tells_no_more_of_a_person_with_a_thousand_rows_than_its_eve
 
 
 def test_a_profile_is_caught_that_does_not_bound_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = source.bound_rows
-    monkeypatch.setattr(source, "bound_rows", lambda *args, max_rows, **rest: honest(*args, max_rows=10**6, **rest))
+    honest = ingestion.bound_rows
+    monkeypatch.setattr(ingestion, "bound_rows", lambda *args, max_rows, **rest: honest(*args, max_rows=10**6, **rest))
     with pytest.raises(Distinguished):
         attack(tmp_path)
 

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.synthesis import profile_cache
-from dp_synth_pipeline.tabular import source
-from dp_synth_pipeline.tabular.kinds import Kind, format_storage, kind_of
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.kinds import Kind, kind_of
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from tests.adversarial.killing import Runner
 from tests.adversarial.odd_tables import NUMBER, TEXT, Case, cases
 
@@ -78,11 +78,11 @@ def refused(told: str, book: Ledger) -> None:
 def released(case: Case, address: str, out: Path, folder: Path) -> None:
     """The types are the source's, every value is one that the type can hold, and named values are the source's own."""
     made = pq.read_table(out)
-    storage = source.storage_types(source.parse(address))
+    storage = ingestion.storage_types(source.parse(address))
     kept = {n: t for n, t in storage.items() if n in made.column_names}
     assert set(storage) - set(kept) <= {"__index_level_0__"}
     for name, arrow_type in kept.items():
-        assert str(made.schema.field(name).type) == format_storage(arrow_type, kind_of(name, arrow_type)), name
+        assert str(made.schema.field(name).type) == kind_of(name, arrow_type).storage(arrow_type), name
         made.column(name).validate(full=True)
     if case.spelling == "csv":
         return

@@ -15,10 +15,10 @@ import pytest
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Event
-from dp_synth_pipeline.tabular import measure, profile_plan
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure, profile_plan
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
-from dp_synth_pipeline.tabular.source import Snapshot
+from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.unit.tabular.snapshots import profile, take
 
 ROWS = 240
@@ -102,9 +102,11 @@ def check(till: Till, snapshot: Snapshot, plan: ProfilePlan) -> None:
     events = plan.histogram_events(snapshot.schema)
     assert till.paid <= price(events) * (1 + 1e-12)
     assert {s for _, s, _ in till.calls} <= {plan.unit.max_rows}
-    assert {s for s, _, _ in till.calls} <= {plan.scale * by for by in (1, profile_plan.STEER, profile_plan.CLOSER)}
+    assert {s for s, _, _ in till.calls} <= {
+        plan.scale * by for by in (1, profile_plan.RANGE_FINDING, profile_plan.REFINEMENT)
+    }
     assert price(events) == pytest.approx(
-        profile_plan.weight(snapshot.schema, plan.unit, plan.closer) * (plan.unit.max_rows / plan.scale) ** 2
+        profile_plan.weight(snapshot.schema, plan.unit, plan.refined) * (plan.unit.max_rows / plan.scale) ** 2
     )
     assert found.events == plan.count_events() + events
 
@@ -146,9 +148,9 @@ def test_no_table_releases_more_than_its_events_say(
     declared = {name: facts for name, (_, facts) in VARIANTS.items()} | {"who": {"kind": "identifier"}}
     snapshot = take(table, tmp_path, declared, unit=unit)
     till = Till(monkeypatch)
-    check(till, snapshot, ProfilePlan(1.0, 2.0, 1e-7, unit, closer=closer))
+    check(till, snapshot, ProfilePlan(1.0, 2.0, 1e-7, unit, refined=closer))
     assert len(till.calls) > 60
-    assert sum(n for scale, _, n in till.calls if scale == profile_plan.CLOSER * 2.0) == closer
+    assert sum(n for scale, _, n in till.calls if scale == profile_plan.REFINEMENT * 2.0) == closer
 
 
 def test_a_profile_that_released_a_histogram_twice_would_be_caught(
@@ -173,7 +175,7 @@ def test_one_row_more_changes_neither_plan_nor_events_nor_the_keys_of_what_is_re
     tables = [pa.table({name: column(kind, "few") for name, (kind, _) in VARIANTS.items()})]
     tables.append(pa.concat_tables([tables[0], tables[0].slice(5, 1)]))
     declared = {name: facts for name, (_, facts) in VARIANTS.items()}
-    plan = ProfilePlan(0.02, 40.0, 1e-7, closer=2)
+    plan = ProfilePlan(0.02, 40.0, 1e-7, refined=2)
     released = []
     for i, table in enumerate(tables):
         snapshot = take(table, tmp_path / str(i), declared)

@@ -12,9 +12,9 @@ from scipy.stats import beta, binom
 
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from tests.unit.tabular.snapshots import no_noise, profile, profiles, quiet, take
 
 ROWS = 300

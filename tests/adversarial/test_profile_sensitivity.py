@@ -19,11 +19,11 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.counting import Counts
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.counting import Counts
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, Kind
-from dp_synth_pipeline.tabular.source import Snapshot
+from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.adversarial.test_profile_cost import VARIANTS, column
 from tests.unit.tabular.snapshots import take
 
@@ -149,7 +149,7 @@ def test_one_unit_moves_every_histogram_by_at_most_its_rows(
         alike = table(None, False).slice(8 if extra == "alike" else 7, 1).drop_columns("who")
         more = pa.concat_tables([alike] * max_rows).append_column("who", more["who"])
     declared = {name: facts for name, (_, facts) in COLUMNS.items()} | {"who": {"kind": "identifier"}}
-    plan = ProfilePlan(None, scale, 1e-4, unit, population=ROWS, closer=1)
+    plan = ProfilePlan(None, scale, 1e-4, unit, population=ROWS, refined=1)
     here = take(table(None, max_rows > 1), tmp_path / "here", declared, unit=unit)
     there = take(table(more, max_rows > 1), tmp_path / "there", declared, unit=unit)
     first = transcribe(here, plan, monkeypatch, [])

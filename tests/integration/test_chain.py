@@ -152,7 +152,7 @@ def test_drawing_again_from_released_weights_is_free(done):
 
 def test_a_failing_blocking_check_keeps_the_old_table(done, monkeypatch):
     bench, _ = done
-    from dp_synth_pipeline.tabular import codec
+    from dp_synth_pipeline.tabular.encoding import codec
 
     honest = codec.TableCodec.decode
 
@@ -203,7 +203,7 @@ def test_a_pipeline_never_opens_an_account(bench):
 
 
 def test_an_unexpected_error_is_reported_without_its_message(bench, monkeypatch):
-    from dp_synth_pipeline.tabular import measure
+    from dp_synth_pipeline.tabular.profiling import measure
 
     def broken(*args, **kwargs):
         raise RuntimeError("SECRET-CELL")
@@ -247,7 +247,7 @@ def test_two_runs_of_one_table_do_not_mix_their_handles(bench):
 def test_a_failed_refresh_does_not_spoil_drawing_from_the_generator_before_it(done, monkeypatch):
     bench, _ = done
     before = (bench.store / "releasable/people/generator/profile.json").read_bytes()
-    from dp_synth_pipeline.tabular import nulls
+    from dp_synth_pipeline.tabular.encoding import nulls
 
     def broken(*args, **kwargs):
         raise RuntimeError("half-way")
@@ -273,13 +273,13 @@ def test_a_failed_refresh_does_not_spoil_drawing_from_the_generator_before_it(do
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("SECRET")])
 def test_an_ingestion_that_breaks_for_any_reason_charges_nothing(bench, monkeypatch, error):
-    from dp_synth_pipeline.tabular import source
+    from dp_synth_pipeline.tabular.sources import ingestion
 
     def broken(*args, **kwargs):
         raise error
 
     bench.ledger.open_account("persons", epsilon=10.0, delta=1e-4, unit="person", max_rows=2, why="test")
-    monkeypatch.setattr(source, "bound_rows", broken)
+    monkeypatch.setattr(ingestion, "bound_rows", broken)
     result = bench.refresh(account="persons", unit={"column": "person", "max_rows": 2}, columns={})
     told = failure(result).user_failure_data
     assert told.metadata["exit_code"].value == (2 if isinstance(error, OSError) else 1)

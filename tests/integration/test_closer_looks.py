@@ -8,8 +8,8 @@ import pytest
 
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
 from dp_synth_pipeline.synthesis import profile_cache
-from dp_synth_pipeline.tabular import profile_plan
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling import profile_plan
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from tests.integration.conftest import failure, people
 
 ROWS, TOWNS = 30_000, 600
@@ -26,7 +26,7 @@ def looks(bench, release) -> list[int]:
     """How many histograms a release counted with a closer look's noise."""
     events = [e for entry in bench.ledger.entries(release_id=release.id) for e in entry.events]
     counted = [e for e in events if isinstance(e, DiscreteGaussian)]
-    return [e.count for e in counted if e.scale == profile_plan.CLOSER * counted[0].scale]
+    return [e.count for e in counted if e.scale == profile_plan.REFINEMENT * counted[0].scale]
 
 
 def kept(bench) -> TableProfile:

@@ -18,7 +18,7 @@ from dp_synth_pipeline.model.dpsgd import descent
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.resources import LedgerResource
-from dp_synth_pipeline.tabular import measure
+from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.validation import run
 from tests.integration.conftest import interrupt, people
 

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import sink, source
-from dp_synth_pipeline.tabular.warehouse import postgres
+from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.sources.warehouse import postgres
+from dp_synth_pipeline.tabular.targets import sink
 from tests.integration.conftest import failure, steps
 
 pytest.importorskip("adbc_driver_postgresql")
@@ -93,8 +94,8 @@ def visits(place: Place) -> Place:
     return place
 
 
-def snapshot(uri: str, folder: Path, where: str | None = None, **options) -> tuple[source.Snapshot, pa.Table]:
-    taken = source.snapshot(
+def snapshot(uri: str, folder: Path, where: str | None = None, **options) -> tuple[ingestion.Snapshot, pa.Table]:
+    taken = ingestion.snapshot(
         source.parse(uri, KINDS, where), folder / "r" / "s.parquet", **{"declared": KINDS, **options}
     )
     return taken, pq.read_table(taken.path)
@@ -148,7 +149,7 @@ def test_the_filter_is_applied_by_the_server_in_its_own_language(visits, tmp_pat
 def test_years_and_months_of_an_interval_are_days_by_thirty(place, tmp_path):
     place.run("CREATE TABLE $.t (a int, d interval)")
     place.run("INSERT INTO $.t VALUES (1, '1 year 2 months 3 days 00:00:01.5'), (2, '-1 month')")
-    taken = source.snapshot(source.parse(place.uri("t")), tmp_path / "r" / "s.parquet")
+    taken = ingestion.snapshot(source.parse(place.uri("t")), tmp_path / "r" / "s.parquet")
     days = 86_400_000_000
     assert sorted(pq.read_table(taken.path)["d"].to_pylist()) == [-30 * days, 423 * days + 1_500_000]
 
@@ -204,8 +205,8 @@ def test_a_table_is_replaced_and_its_grants_stay(place, old):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from dp_synth_pipeline.tabular import sink
-from dp_synth_pipeline.tabular.warehouse.postgres import Postgres
+from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.tabular.sources.warehouse.postgres import Postgres
 at = sys.argv[3]
 swap = Postgres._swap
 def killed(self, cursor):
@@ -271,7 +272,7 @@ def test_what_cannot_be_replaced_is_refused_before_anything_is_spent(place, old)
         with pytest.raises(InvalidInput, match="belongs to somebody else"):
             sink.check_writable(theirs)
         with pytest.raises(InvalidInput, match=r"permission denied.*Nothing was charged"):
-            source.snapshot(source.parse(theirs), old.parent / "r" / "s.parquet")
+            ingestion.snapshot(source.parse(theirs), old.parent / "r" / "s.parquet")
     finally:
         place.run(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
     assert place.run("SELECT * FROM $.t") == [(1,)]
@@ -296,7 +297,7 @@ def test_refusals_say_what_to_do_and_quote_neither_a_password_nor_a_value(place,
     place.run("CREATE TABLE $.t AS SELECT i AS x, 'private-value' AS secret FROM generate_series(1, 9) i")
     uri = place.uri("t", SERVER.replace("postgres@", f"postgres:{PASSWORD}@")).replace(*change)
     with pytest.raises(InvalidInput, match=reason) as refused:
-        source.snapshot(source.parse(uri, where=where), tmp_path / "r" / "s.parquet")
+        ingestion.snapshot(source.parse(uri, where=where), tmp_path / "r" / "s.parquet")
     assert PASSWORD not in str(refused.value)
     assert "private-value" not in str(refused.value)
     assert not list((tmp_path / "r").glob("*"))
@@ -305,7 +306,7 @@ def test_refusals_say_what_to_do_and_quote_neither_a_password_nor_a_value(place,
 def test_a_numeric_that_is_not_a_number_is_refused_without_being_quoted(place, tmp_path):
     place.run("CREATE TABLE $.t AS SELECT 'NaN'::numeric(5, 2) AS x, 1 AS y FROM generate_series(1, 9)")
     with pytest.raises(InvalidInput, match="does not fit its column's type"):
-        source.snapshot(source.parse(place.uri("t")), tmp_path / "r" / "s.parquet")
+        ingestion.snapshot(source.parse(place.uri("t")), tmp_path / "r" / "s.parquet")
 
 
 def test_a_filter_cannot_write(place, tmp_path):
@@ -314,7 +315,7 @@ def test_a_filter_cannot_write(place, tmp_path):
     body = f"SELECT nextval(''{place.schema}.s'') + i"
     place.run(f"CREATE FUNCTION $.f(i int) RETURNS bigint LANGUAGE sql AS '{body}'")
     with pytest.raises(InvalidInput, match=r"the driver refused .* check `filter`"):
-        source.snapshot(source.parse(place.uri("t"), where=f"x < {place.schema}.f(x)"), tmp_path / "r" / "s.parquet")
+        ingestion.snapshot(source.parse(place.uri("t"), where=f"x < {place.schema}.f(x)"), tmp_path / "r" / "s.parquet")
     with pytest.raises(InvalidInput, match="'nextval' is no function of the row"):
         source.parse(place.uri("t"), where=f"x < nextval('{place.schema}.s')")
     assert place.run("SELECT is_called FROM $.s") == [(False,)]
@@ -323,7 +324,7 @@ def test_a_filter_cannot_write(place, tmp_path):
 def test_an_error_in_the_middle_of_the_stream_quotes_no_value(place, tmp_path):
     place.run("CREATE TABLE $.t AS SELECT i AS x, 'private-' || i AS y FROM generate_series(1, 9000) i")
     with pytest.raises(InvalidInput, match="the driver refused") as refused:
-        source.snapshot(
+        ingestion.snapshot(
             source.parse(place.uri("t"), where="CASE WHEN x > 8000 THEN y ELSE '1' END::int > 0"),
             tmp_path / "r" / "s.parquet",
         )

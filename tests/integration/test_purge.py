@@ -26,10 +26,10 @@ def mask(request):
 
 
 def test_what_is_restricted_is_its_owners_only_whatever_the_umask(bench, mask, monkeypatch):
-    from dp_synth_pipeline.tabular import source
+    from dp_synth_pipeline.tabular.sources import ingestion
 
     spilled = []
-    honest = source._connection
+    honest = ingestion._connection
 
     def watched(folder):
         with honest(folder) as con:
@@ -43,7 +43,7 @@ def test_what_is_restricted_is_its_owners_only_whatever_the_umask(bench, mask, m
 
     from contextlib import contextmanager
 
-    monkeypatch.setattr(source, "_connection", contextmanager(watched))
+    monkeypatch.setattr(ingestion, "_connection", contextmanager(watched))
     result = bench.refresh(unit={"column": "person", "max_rows": 2}, columns={}, account=persons(bench), epsilon=1.0)
     assert result.success or "checks" in steps(result, "STEP_FAILURE"), failure(result)
     inside = list((bench.store / "restricted").rglob("*"))
@@ -79,12 +79,12 @@ def test_by_default_the_snapshot_stays_until_the_next_refresh(bench):
 
 
 def test_a_source_that_could_not_be_read_leaves_nothing_behind(bench, monkeypatch):
-    from dp_synth_pipeline.tabular import source
+    from dp_synth_pipeline.tabular.sources import ingestion
 
     def broken(*args, **kwargs):
         raise RuntimeError("half-way")
 
-    monkeypatch.setattr(source, "_bounded", broken)
+    monkeypatch.setattr(ingestion, "_bounded", broken)
     assert not bench.refresh(retention_days=7).success
     assert not [f for f in (bench.store / "restricted").rglob("*") if f.is_file()]
 

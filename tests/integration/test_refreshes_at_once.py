@@ -113,7 +113,7 @@ def test_a_release_whose_card_was_not_written_goes_on_from_there(table, monkeypa
 
 
 def test_the_advice_says_what_is_left_before_a_person_ends_a_release_for_it(table, monkeypatch):
-    from dp_synth_pipeline.tabular import measure
+    from dp_synth_pipeline.tabular.profiling import measure
 
     with monkeypatch.context() as patched:
         interrupt(patched, measure, "measure")

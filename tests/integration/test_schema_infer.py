@@ -12,7 +12,8 @@ import yaml
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.synthesis import schema_inference
-from dp_synth_pipeline.tabular import declare, source
+from dp_synth_pipeline.tabular import declare
+from dp_synth_pipeline.tabular.sources import ingestion, source
 from tests.integration.conftest import people
 
 ROWS = 3000
@@ -71,7 +72,7 @@ def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_the
     assert float(told[1]) == pytest.approx(60, abs=12)  # noise of about two points
     assert "one value only" in text
     declared = TableSettings(table="t", source="people.parquet", account="people", epsilon=1, columns=columns).columns
-    types = source.storage_types(source.parse(str(run.folder / "people.parquet")))
+    types = ingestion.storage_types(source.parse(str(run.folder / "people.parquet")))
     schema = declare.build(types, declared, complete=True)
     assert schema["seen"].upper.year == 2025
     assert schema_inference.load_columns(run.folder / "schema.yaml") == columns
@@ -116,7 +117,7 @@ def test_a_source_that_cannot_be_used_costs_nothing(run):
 
 
 def test_a_schema_that_breaks_half_way_is_charged_for_what_started_and_says_no_value(run, monkeypatch):
-    from dp_synth_pipeline.tabular import measure
+    from dp_synth_pipeline.tabular.profiling import measure
 
     def broken(*args, **kwargs):
         raise RuntimeError("SECRET-CELL")

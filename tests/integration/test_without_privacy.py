@@ -16,7 +16,7 @@ from dp_synth_pipeline.synthesis.protection import LedgerProtection
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from tests.integration.conftest import ROWS, failure, lent, people, steps
 from tests.integration.test_chain import LINKS
 from tests.integration.test_command_line import GOOD, write

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_synth_pipeline.tabular import grid
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.columns.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
 EXACT = 2**53
@@ -126,8 +125,8 @@ def test_a_column_goes_to_codes_and_back(kind: pa.DataType | pa.Field, data: st.
 def check_cells(column: AxisCodec, values: pa.Array, codes: np.ndarray, back: pa.Array) -> None:
     """A heavy value comes back as it is, a double to 12 digits; others lie within the ends of their group's cells."""
     kind, heavy = column.column.kind, len(column.heavy)
-    x, null = grid.to_axis(values, kind)
-    y, _ = grid.to_axis(back, kind)
+    x, null = kind.to_axis(values)
+    y, _ = kind.to_axis(back)
     own = (codes < heavy) & ~null & np.isin(x, column.heavy)
     single = pa.types.is_float32(back.type)
     assert y[own] == pytest.approx(x[own], rel=0 if single else 1e-12, abs=0), "single precision is exact"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_synth_pipeline.tabular.rules import enforced, holds, parse
+from dp_synth_pipeline.tabular.constraints import enforced, holds, parse
 
 SMALL = st.integers(-20, 20)
 MOMENTS = st.datetimes(datetime(2000, 1, 1), datetime(2029, 12, 31))

@@ -20,7 +20,7 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.one_run import bound
 from dp_synth_pipeline.synthesis.blocks import FOLDER, folded_label
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 DELTA = 1e-6
 """Where the claim is put to the test. A larger one would prove less."""

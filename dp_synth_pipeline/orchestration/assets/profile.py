@@ -8,7 +8,7 @@ from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import stages
-from dp_synth_pipeline.tabular.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 
 def profile(settings: TableSettings) -> dg.AssetsDefinition:

@@ -16,7 +16,7 @@ from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import ACCURACY
-from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.validation import dp_metrics
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 

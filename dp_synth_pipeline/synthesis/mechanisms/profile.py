@@ -9,9 +9,9 @@ from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import PROFILE
-from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 
 
 class Profile(Mechanism[ProfilePlan, TableProfile]):

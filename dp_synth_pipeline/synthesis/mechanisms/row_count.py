@@ -8,8 +8,8 @@ from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import ROW_COUNT
-from dp_synth_pipeline.tabular import measure
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 
 
 class RowCount(Mechanism[ProfilePlan, int]):

@@ -26,7 +26,7 @@ from dp_synth_pipeline.synthesis.protection import OPEN
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import LOSS_QUERIES, TRAINING
 from dp_synth_pipeline.synthesis.retention import private
-from dp_synth_pipeline.tabular.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel

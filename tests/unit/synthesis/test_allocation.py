@@ -12,8 +12,8 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
 from dp_synth_pipeline.synthesis import allocation
-from dp_synth_pipeline.tabular import profile_plan
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import profile_plan
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema, build
 
 DELTA = 1e-5
@@ -58,10 +58,10 @@ def test_closer_looks_cost_the_other_histograms_nothing_or_little(
 
 
 def test_where_noise_is_low_three_columns_are_looked_at_and_where_it_is_high_none() -> None:
-    assert plan(schema(6, 9), 2.51, 44_000).closer == 2
-    assert plan(schema(6, 9), 0.5, 44_000).closer == 0
-    assert plan(schema(2, 4), 2.51, 1_000_000).closer == profile_plan.MOST_CLOSER
-    assert plan(schema(2, 4), 0.2, 300).closer == 0
+    assert plan(schema(6, 9), 2.51, 44_000).refined == 2
+    assert plan(schema(6, 9), 0.5, 44_000).refined == 0
+    assert plan(schema(2, 4), 2.51, 1_000_000).refined == profile_plan.MOST_REFINED
+    assert plan(schema(2, 4), 0.2, 300).refined == 0
 
 
 def test_a_share_of_ones_own_is_kept_to() -> None:

@@ -10,7 +10,7 @@ from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.preflight import asked_of, asking, chosen, preflight, runs
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import blocks, profile_cache
-from dp_synth_pipeline.tabular.warehouse import predicate as rules
+from dp_synth_pipeline.tabular.sources.warehouse import predicate as rules
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
 CITIES = {"column": "city", "values": ["Rome", "New York", "O'Fallon"]}

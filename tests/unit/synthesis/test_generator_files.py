@@ -9,7 +9,7 @@ from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.privacy.audit import NAMES, Audit, Finding
 from dp_synth_pipeline.synthesis import generator_files
-from dp_synth_pipeline.tabular import sink
+from dp_synth_pipeline.tabular.targets import sink
 
 SPEC = GeneratorSpec(hidden=4)
 

@@ -16,7 +16,7 @@ from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, 
 from dp_synth_pipeline.synthesis import profile_cache
 from dp_synth_pipeline.synthesis.run_state import dump_schema, load_schema
 from dp_synth_pipeline.tabular.kinds import Kind
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 COUNT, HISTOGRAMS = DiscreteLaplace(25.0, 1), (DiscreteGaussian(30.0, 1, 3), Threshold(1e-9))

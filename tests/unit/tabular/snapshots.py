@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian
-from dp_synth_pipeline.tabular import measure, source
-from dp_synth_pipeline.tabular.counting import Counts
-from dp_synth_pipeline.tabular.profile import TableProfile
-from dp_synth_pipeline.tabular.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.counting import Counts
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column
+from dp_synth_pipeline.tabular.sources import ingestion, source
 
 Declared = Mapping[str, Mapping[str, Any] | None]
 
@@ -30,16 +31,16 @@ def take(
     *,
     nulls: str = "keep",
     unit: PrivacyUnit = PrivacyUnit(),
-) -> source.Snapshot:
+) -> ingestion.Snapshot:
     """Snapshot an Arrow table, by way of a Parquet file."""
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, folder / "source.parquet")
     found = source.parse(str(folder / "source.parquet"), declared)
     path = folder / "restricted" / "snapshot.parquet"
-    return source.snapshot(found, path, declared=declared, nulls=nulls, unit=unit)
+    return ingestion.snapshot(found, path, declared=declared, nulls=nulls, unit=unit)
 
 
-def profile(snapshot: source.Snapshot, plan: ProfilePlan) -> TableProfile:
+def profile(snapshot: ingestion.Snapshot, plan: ProfilePlan) -> TableProfile:
     """Measure a snapshot as the profile link does."""
     population = measure.measure_population(snapshot.units, plan)
     return measure.measure(snapshot.path, snapshot.schema, plan, population)
@@ -63,7 +64,7 @@ class Remembering(Counts):
         return self._known["sql", query]
 
 
-def profiles(snapshot: source.Snapshot, plan: ProfilePlan, times: int) -> list[TableProfile]:
+def profiles(snapshot: ingestion.Snapshot, plan: ProfilePlan, times: int) -> list[TableProfile]:
     """Measure a snapshot several times, with fresh noise each time."""
     counts, true = Remembering(snapshot.path), measure.Counts
     measure.Counts = lambda path: counts  # type: ignore[assignment,misc]

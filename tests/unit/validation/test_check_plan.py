@@ -10,7 +10,7 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import data_docs
-from dp_synth_pipeline.tabular.rules import parse
+from dp_synth_pipeline.tabular.constraints import parse
 from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import Check, CheckResult, grouped
 from dp_synth_pipeline.validation.expectations import suite_json

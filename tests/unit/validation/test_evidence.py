@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_synth_pipeline.tabular.codec import TableCodec
-from dp_synth_pipeline.tabular.columns.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds import Kind
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import build
-from dp_synth_pipeline.tabular.source import UNIT
+from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 from dp_synth_pipeline.validation import evidence
 from dp_synth_pipeline.validation.evidence import gather
 

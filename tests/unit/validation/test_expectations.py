@@ -9,8 +9,8 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from dp_synth_pipeline.tabular import exact
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, Kind, TableSchema, build
 from dp_synth_pipeline.validation.checks import check_names
 from dp_synth_pipeline.validation.expectations import suite_for, suite_json
@@ -173,6 +173,6 @@ def test_durations_are_bounded_in_microseconds_and_told_in_words() -> None:
 def test_a_named_value_that_no_double_holds_lies_within_the_ends(storage: str, kind: Kind, value: object) -> None:
     column = Column("x", kind, storage)
     facts = ColumnProfile("x", kind, (value,), (1.0,))
-    table = pa.table({"x": exact.named(column, (value,))})
+    table = pa.table({"x": exact.released(column, (value,))})
     checks = suite_for(TableSchema((column,)), TableProfile(9, 9, "row", (facts,)), 1)
     assert all(r.passed for r in validate(table, checks))

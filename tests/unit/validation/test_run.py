@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Kind, build
 from dp_synth_pipeline.validation.checks import Check, CheckResult
 from dp_synth_pipeline.validation.expectations import suite_for

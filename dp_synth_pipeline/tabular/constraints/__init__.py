@@ -1,0 +1,34 @@
+"""Rules across columns: read, checked and enforced, on synthetic rows alone.
+
+A rule is declared by a person, so it is public. What enforcement does beyond the rule's own words it learns from rows that
+a released generator drew, so it is post-processing and free; real rows are never asked.
+
+    start <= end              also <, >=, >, ==; and with a literal: age >= 18, seen < 2030-01-01, wait <= '2 days'
+    total = price + fee - off sums and differences
+    country -> currency       one currency for each country; zip, street -> city
+
+A row with a null in a rule's columns is not judged by it. Names of other than letters, digits and _ are written in double
+quotes.
+"""
+
+from __future__ import annotations
+
+from dp_synth_pipeline.tabular.constraints.enforce import enforced
+from dp_synth_pipeline.tabular.constraints.fit import check, check_names, digits, limits
+from dp_synth_pipeline.tabular.constraints.hold import holds
+from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Literal, Rule, Sum, parse
+
+__all__ = [
+    "Comparison",
+    "Dependency",
+    "Literal",
+    "Rule",
+    "Sum",
+    "check",
+    "check_names",
+    "digits",
+    "enforced",
+    "holds",
+    "limits",
+    "parse",
+]

@@ -1,0 +1,1 @@
+"""Tables to integers and back, from released facts alone; and what becomes of nulls on the way."""

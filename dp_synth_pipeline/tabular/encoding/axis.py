@@ -1,0 +1,186 @@
+"""Numbers, dates and lengths of time: heavy values keep a code, the rest merges to nearly equal mass, decoding is fine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.encoding.copula import even_quantiles
+from dp_synth_pipeline.tabular.kinds.base import Column
+from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
+
+MAX_CODES = 40
+"""Codes per column, heavy values and groups together."""
+
+HEAVY = 0.015
+"""A value at least this likely keeps a code of its own."""
+
+
+class AxisCodec:
+    """Codes: heavy values (ascending), then groups of neighbouring cells (ascending), then null if needed.
+
+    A group's members are the released cells inside it: narrow bins, and values too light for a code. Decoding draws a
+    member by its released weight, then a value uniformly within the bin, so spikes, skew and rounding come back.
+    """
+
+    def __init__(self, column: Column, profile: ColumnProfile, *, keep_nulls: bool) -> None:
+        self.column, self.decimals = column, column.kind.decimals(profile.decimals)
+        self.step = column.kind.step(profile.decimals, profile.resolution)
+        self.exact = exact.released(column, profile.values)
+        points = np.array(profile.points, dtype=float)
+        values, same = np.unique(grid.written(points, self.decimals), return_inverse=True)
+        weights = np.bincount(same, profile.weights, minlength=len(values))
+        origin = _origin(values, points, np.array(profile.weights), same)
+        spelled = np.where(origin < 0, values, np.append(points, 0.0)[origin])
+        heavy = np.flatnonzero(weights >= HEAVY)
+        heavy = heavy[np.argsort(-weights[heavy])][: MAX_CODES - 8]
+        heavy.sort()
+        self.heavy, self.spelled, self.heavy_origin = values[heavy], spelled[heavy], origin[heavy]
+        light = np.setdiff1d(np.arange(len(values)), heavy)
+        # Members: (low, high, weight); a light value is a member of zero width.
+        bins, bin_weights = self._between(profile, values)
+        low = np.concatenate([spelled[light], bins[:, 0]])
+        high = np.concatenate([spelled[light], bins[:, 1]])
+        mass = np.concatenate([weights[light], bin_weights])
+        origins = np.append(origin[light], np.full(len(bins), -1))
+        order = np.lexsort((high, low))
+        self.low, self.high, self.mass, self.origin = low[order], high[order], mass[order], origins[order]
+        self._group(MAX_CODES - len(self.heavy))
+        n = len(self.heavy) + len(self.starts)
+        if n == 0:  # nothing was released about this column: one code that decodes to null
+            self.cardinality, self.null, self.marginal = 1, 0, np.ones(1)
+            return
+        self.null = n if keep_nulls and profile.null_rate > 0 else None
+        self.cardinality = n + (self.null is not None)
+        nulls = [] if self.null is None else [profile.null_rate]
+        marginal = np.concatenate(
+            [weights[heavy], np.add.reduceat(self.mass, self.starts) if len(self.starts) else [], nulls]
+        )
+        self.marginal = marginal / marginal.sum()
+
+    @property
+    def centres(self) -> np.ndarray:
+        """Where on the number line each code lies, (cardinality,); NaN for null."""
+        ends = np.append(self.starts[1:], len(self.mass))
+        spans = zip(self.starts, ends, strict=False)
+        groups = [np.average(self.low[a:b] / 2 + self.high[a:b] / 2, weights=self.mass[a:b] + 1e-12) for a, b in spans]
+        return np.concatenate([self.heavy, groups, [] if self.null is None else [np.nan]])
+
+    def _between(self, profile: ColumnProfile, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cut the bins at the released values, which they do not count, so that every value lies in one member only.
+
+        A piece takes a share of its bin's mass by its width. A piece without a value that can be written holds noise, or
+        values finer than the column's precision; it goes, unless it is all there is.
+        """
+        released, pieces, masses = np.sort(values), [], []
+        for (low, high), mass in zip(profile.bins, profile.bin_weights, strict=True):
+            inside = released[np.searchsorted(released, low) : np.searchsorted(released, high)]
+            after = np.maximum(inside + self.step, np.nextafter(inside, np.inf))
+            ends = np.column_stack([np.append(low, after), np.append(inside, high)])
+            ends = ends[(ends[:, 0] < ends[:, 1]) & self._holds(ends[:, 0], ends[:, 1])]
+            width = ends[:, 1] - ends[:, 0]
+            if len(ends):
+                pieces.append(ends)
+                masses.append(mass * width / width.sum())
+        if not pieces:
+            kept = slice(None) if not len(values) else slice(0)
+            return np.array(profile.bins).reshape(-1, 2)[kept], np.array(profile.bin_weights)[kept]
+        return np.concatenate(pieces), np.concatenate(masses)
+
+    def _holds(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Whether a multiple of the column's step lies in each [low, high)."""
+        if self.step == 0:
+            return np.ones(len(low), dtype=bool)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return grid.is_coarse(low, high, self.step) | (self._multiple(low) < self._multiple(high))
+
+    def _multiple(self, x: np.ndarray) -> np.ndarray:
+        """Return which multiple of the step comes first from x on; a few last digits below one count as it."""
+        q = x / self.step
+        return np.ceil(q - 8 * np.spacing(np.abs(q)))
+
+    def _group(self, groups: int) -> None:
+        total = self.mass.sum()
+        if len(self.mass) == 0 or total <= 0:
+            self.starts, self.edges = np.zeros(0, np.int64), np.zeros(0)
+            return
+        centre = (np.cumsum(self.mass) - self.mass / 2) / total
+        group = np.minimum((centre * groups).astype(np.int64), groups - 1)
+        self.starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        self.edges = self.low[self.starts[1:]] - self.step / 4  # multiples of a step are off by a last digit
+
+    def encode(self, values: pa.Array) -> np.ndarray:
+        """Return codes, int64 (rows,); values beyond the released cells take the nearest group."""
+        x, null = self.column.kind.to_axis(values)
+        x = grid.written(x, self.decimals)
+        if self.cardinality == 1 and self.null == 0:
+            return np.zeros(len(x), np.int64)
+        if len(self.starts):
+            codes = len(self.heavy) + np.searchsorted(self.edges, x, side="right")
+        else:
+            codes = np.searchsorted(self.heavy[:-1] / 2 + self.heavy[1:] / 2, x)
+        if len(self.heavy):
+            place = np.clip(np.searchsorted(self.heavy, x), 0, len(self.heavy) - 1)
+            codes = np.where(self.heavy[place] == x, place, codes)
+        codes[null] = 0 if self.null is None else self.null
+        return codes.astype(np.int64)
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None) -> pa.Array:
+        """Return values of the column's storage type, drawn within their cells by released weights.
+
+        Args:
+            quantiles: where in its cell each row lies, float (rows,) in [0, 1), see `copula`; None to spread rows evenly.
+        """
+        quantiles = even_quantiles(codes, rng) if quantiles is None else quantiles
+        x = np.zeros(len(codes))
+        own = codes < len(self.heavy)
+        x[own] = self.spelled[codes[own]]
+        ends = np.append(self.starts[1:], len(self.mass))
+        cumulative = np.append(0.0, np.cumsum(self.mass))
+        grouped = ~own & (codes < len(self.heavy) + len(self.starts))
+        g = codes[grouped] - len(self.heavy)
+        first, last = cumulative[self.starts[g]], cumulative[ends[g]]
+        target = first + quantiles[grouped] * (last - first)
+        member = np.clip(np.searchsorted(cumulative, target, side="right") - 1, self.starts[g], ends[g] - 1)
+        rest = (target - cumulative[member]) / np.maximum(self.mass[member], 1e-300)
+        x[grouped] = self._within(self.low[member], self.high[member], np.clip(rest, 0, np.nextafter(1.0, 0.0)))
+        origin = np.full(len(codes), -1)
+        origin[own], origin[grouped] = self.heavy_origin[codes[own]], self.origin[member]
+        null = codes == (-1 if self.null is None else self.null)
+        return self._exactly(self.column.kind.to_arrow(x, null, self.column), origin)
+
+    def _exactly(self, values: pa.Array, origin: np.ndarray) -> pa.Array:
+        """Put released values, by their number in the profile, in place of what doubles made of them."""
+        if self.exact is None or not (origin >= 0).any():
+            return values
+        return pc.if_else(pa.array(origin >= 0), self.exact.take(pa.array(np.maximum(origin, 0))), values)  # type: ignore[attr-defined]
+
+    def _within(self, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Return the value at share `u` of those in [low, high), on the column's own step; a named one as it is spelled."""
+        step = self.step
+        between = np.where(high > low, low + u * (high - low), low)
+        if step == 0:
+            return between
+        named = low == high
+        coarse, holds = grid.is_coarse(low, high, step), self._holds(low, high)
+        low, high = np.where(coarse, 0, low), np.where(coarse, 0, high)
+        first = self._multiple(low)
+        count = np.maximum(self._multiple(high) - first, 1)
+        drawn = np.where((high > low) & holds, (first + np.floor(u * count)) * step, low)
+        return np.where(named, between, grid.written(np.where(coarse, between, drawn), self.decimals))
+
+
+def _origin(values: np.ndarray, points: np.ndarray, weights: np.ndarray, same: np.ndarray) -> np.ndarray:
+    """Return which released value each is, by its likeliest spelling: 10.357019999999999 in the source is not 10.35702 here.
+
+    Returns:
+        number among the `points`; -1 where each of them is another number.
+    """
+    origin = np.full(len(values), -1)
+    rising = np.argsort(weights, kind="stable")
+    close = rising[np.isclose(points[rising], values[same[rising]], rtol=1e-12, atol=0)]
+    origin[same[close]] = close
+    return origin

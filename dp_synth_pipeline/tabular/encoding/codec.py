@@ -1,0 +1,111 @@
+"""`TableCodec`: a table to int codes `(rows, columns)` and back, built from released facts only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
+from dp_synth_pipeline.tabular.encoding.copula import quantiles
+from dp_synth_pipeline.tabular.kinds.base import Codec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
+from dp_synth_pipeline.tabular.sources.ingestion import UNIT
+
+BATCH = 1 << 17
+"""Rows encoded or decoded at a time."""
+
+
+class TableCodec:
+    """Turns rows into codes and released codes into rows.
+
+    Attributes:
+        cardinalities: number of codes of each learned column, in table order.
+        forbidden: by learned column, the codes that generation must not draw, and those that may stand for them.
+    """
+
+    def __init__(self, schema: TableSchema, profile: TableProfile) -> None:
+        self.schema = schema
+        self.columns = [_codec(c, profile) for c in schema.learned]
+        self.cardinalities = tuple(c.cardinality for c in self.columns)
+        self.forbidden = {
+            i: (c.forbidden, c.released)
+            for i, c in enumerate(self.columns)
+            if isinstance(c, CategoricalCodec) and c.forbidden
+        }
+
+    def encode(self, table: pa.Table | pa.RecordBatch) -> np.ndarray:
+        """Return codes, int16 `(rows, learned columns)`."""
+        codes = np.empty((table.num_rows, len(self.columns)), dtype=np.int16)
+        for i, (column, codec) in enumerate(zip(self.schema.learned, self.columns, strict=True)):
+            values = table.column(column.name)
+            codes[:, i] = codec.encode(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
+        return codes
+
+    def encode_file(self, parquet: Path, out: Path) -> tuple[np.ndarray, np.ndarray | None]:
+        """Encode a completed snapshot into a memory-mapped matrix; return it and, if units are not rows, unit numbers.
+
+        Returns:
+            codes int16 (rows, columns), and unit numbers int64 (rows,) ascending, or None when each row is a unit.
+        """
+        file = pq.ParquetFile(parquet)
+        rows, has_unit = file.metadata.num_rows, UNIT in file.schema_arrow.names
+        codes = np.lib.format.open_memmap(out, "w+", np.int16, (rows, len(self.columns)))
+        units = np.empty(rows, dtype=np.int64) if has_unit else None
+        start = 0
+        for batch in file.iter_batches(BATCH):
+            stop = start + batch.num_rows
+            codes[start:stop] = self.encode(batch)
+            if units is not None:
+                units[start:stop] = np.asarray(batch.column(UNIT))
+            start = stop
+        codes.flush()
+        return codes, units
+
+    def marginals(self) -> list[np.ndarray]:
+        """Return each column's released probabilities by code: where training may start for free."""
+        return [c.marginal for c in self.columns]
+
+    def decode(self, codes: np.ndarray, *, first_row: int = 0) -> pa.RecordBatch:
+        """Return `(rows, published columns)` of synthetic values; identifiers number the rows from `first_row` + 1."""
+        rng = np.random.default_rng()
+        lines = {i: c for i, c in enumerate(self.columns) if isinstance(c, AxisCodec) and c.cardinality > 1}
+        drawn = quantiles(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng)
+        placed = {column: drawn.get(k) for k, column in enumerate(lines)}
+        values = {
+            c.name: codec.decode(codes[:, i], rng, placed.get(i))
+            for i, (c, codec) in enumerate(zip(self.schema.learned, self.columns, strict=True))
+        }
+        arrays = [
+            values[c.name] if c.name in values else c.kind.generated(c, first_row, len(codes))
+            for c in self.schema.published
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow_schema())
+
+    def decode_stream(self, batches: Iterator[np.ndarray]) -> Iterator[pa.RecordBatch]:
+        """Decode generated codes batch by batch, numbering rows through."""
+        row = 0
+        for codes in batches:
+            yield self.decode(codes, first_row=row)
+            row += len(codes)
+
+    def renumber(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+        """Yield decoded rows, some of which may have been left out or copied, with identifiers numbered through."""
+        row = 0
+        for table in tables:
+            for i, c in enumerate(self.schema.published):
+                if c.kind.numbered:
+                    table = table.set_column(i, c.name, c.kind.generated(c, row, table.num_rows))
+            yield from table.to_batches()
+            row += table.num_rows
+
+
+def _codec(column: Column, profile: TableProfile) -> Codec:
+    facts = nulls.filled(column, profile[column.name])
+    return column.kind.codec(column, facts, keep_nulls=column.nulls is NullPolicy.KEEP)

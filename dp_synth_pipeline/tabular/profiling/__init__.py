@@ -1,0 +1,1 @@
+"""The private pass: what it measures and what that costs, its histograms, and the profile that it releases."""

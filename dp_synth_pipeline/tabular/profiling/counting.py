@@ -1,0 +1,95 @@
+"""Exact counts of a restricted snapshot, out of core. Nothing here may leave without noise; only `measure` calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.tabular.kinds.base import Column
+from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.sql import literal, quoted
+
+BATCH = 1 << 18
+
+
+class Counts:
+    """Counts over one snapshot; every method looks at each row once, and the file's footer is read once for all of them.
+
+    Of a wide table, reading the footer and naming every column anew for each count takes more time than the counts do.
+    """
+
+    def __init__(self, snapshot: Path) -> None:
+        self.snapshot = snapshot
+        self.source = f"read_parquet({literal(snapshot)}, hive_partitioning = false)"  # folders' names add no column
+
+    @cached_property
+    def _con(self) -> duckdb.DuckDBPyConnection:
+        con = duckdb.connect()
+        con.execute("SET threads = 2")
+        con.execute("SET memory_limit = '768MB'")
+        con.execute("SET parquet_metadata_cache = true")
+        return con
+
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self.snapshot)
+
+    def rows(self, without_nulls_in: list[str]) -> tuple[int, int]:
+        """Count the rows without a null in the named columns, and the others."""
+        kept = " AND ".join(f"{quoted(n)} IS NOT NULL" for n in without_nulls_in) or "true"
+        complete, everything = self._sql(f"SELECT count(*) FILTER (WHERE {kept}), count(*) FROM {self.source}")[0]
+        return complete, everything - complete
+
+    def nulls(self, column: Column) -> int:
+        """Count the nulls of a column."""
+        return self._sql(f"SELECT count(*) FROM {self.source} WHERE {quoted(column.name)} IS NULL")[0][0]
+
+    def values(self, column: Column, floor: int) -> list[tuple[Any, int]]:
+        """Count the values of a column that occur at least `floor` times, ascending; numbers as `exact` tells them apart."""
+        name = quoted(column.name)
+        key = column.kind.key(column, name)
+        return self._sql(
+            f"SELECT {key} AS k, count(*) AS n FROM {self.source} WHERE {name} IS NOT NULL "
+            f"GROUP BY 1 HAVING count(*) >= {floor} ORDER BY 1"
+        )
+
+    def line(self, column: Column, edges: np.ndarray, released: np.ndarray, decimals: int | None = None) -> np.ndarray:
+        """Count the cells of a grid, the nulls and the `released` values of a column: each row once, in one pass.
+
+        Args:
+            released: ascending values of the number line; the grid's cells leave them out.
+            decimals: digits after the point that the others are written with; None for full precision.
+
+        Returns:
+            int64 (cells + 1 + released values,): cells, nulls, released values.
+        """
+        size = max(len(edges) - 1, 0)
+        total = np.zeros(size + 1 + len(released), dtype=np.int64)
+        for x, nulls in self._axis(column):
+            total[size] += nulls
+            place = np.searchsorted(released, x)
+            own = place < len(released)
+            own[own] = released[place[own]] == x[own]
+            total[size + 1 :] += np.bincount(place[own], minlength=len(released))
+            total[:size] += grid.count_cells(grid.written(x[~own], decimals), edges)
+        return total
+
+    def precision(self, column: Column) -> np.ndarray:
+        """Count values by the precision they need: decimals by digits after the point, others by resolution."""
+        empty = column.kind.precision_counts(np.zeros(0), column)
+        return sum((column.kind.precision_counts(x, column) for x, _ in self._axis(column)), start=empty)
+
+    def _axis(self, column: Column) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield the values of a column on its number line, and how many nulls stood between them."""
+        for batch in self._file.iter_batches(BATCH, columns=[column.name]):
+            x, null = column.kind.to_axis(batch.column(0))
+            yield x[~null], int(null.sum())
+
+    def _sql(self, query: str) -> list[tuple]:
+        return self._con.execute(query).fetchall()

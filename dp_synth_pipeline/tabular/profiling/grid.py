@@ -1,0 +1,188 @@
+"""Grids of cells on a number line: one that no data chose, and its refinement by noisy counts.
+
+Every learned number lives on one axis of float64: integers and decimals as they are, dates as day numbers, datetimes as
+microseconds since 1970-01-01 UTC, durations and times of day as microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+DAY = 86_400_000_000
+"""Microseconds in a day."""
+
+SURE = 4.5
+"""Standard deviations of noise above which a cell is believed to hold somebody."""
+
+
+MOST_ROOM = 1e300
+"""Points of a cell, at most, so that cells at the end of double precision can be compared."""
+
+
+def axis_value(value: float | date | datetime | timedelta) -> int | float:
+    """Place one declared number, date, datetime or duration on its axis; a whole one exactly."""
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return (value - date(1970, 1, 1)).days
+    return value
+
+
+def is_coarse(low: Any, high: Any, width: float) -> Any:
+    """Whether doubles at these ends of a cell lie further apart than `width`, so that its multiples mean nothing."""
+    return np.maximum(np.abs(low), np.abs(high)) >= 2.0**52 * width
+
+
+def written(x: np.ndarray, decimals: int | None) -> np.ndarray:
+    """Return numbers as they are written with so many digits after the point, so that sums of cents are those cents."""
+    if decimals is None:
+        return x
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(is_coarse(x, x, 10.0**-decimals), x, np.round(x, decimals))
+
+
+def count_cells(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Count values per half-open cell; values beyond the ends count in the end cells. Each value counts once."""
+    if len(edges) < 2:
+        return np.zeros(0, dtype=np.int64)
+    cell = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
+    return np.bincount(cell, minlength=len(edges) - 1).astype(np.int64)
+
+
+def support(noisy: np.ndarray, scale: float) -> tuple[int, int] | None:
+    """Return the first and last cell (inclusive) that noise of `scale` does not explain; None if noise explains all.
+
+    Cells too light to be sure of alone are looked at in windows of 2, 4, 8 and 16. Post-processing, so free.
+    """
+    sure = noisy > SURE * scale
+    for size in (2, 4, 8, 16):
+        for first in range(0, len(noisy), size):
+            window = slice(first, first + size)
+            open_cells = ~sure[window]
+            if noisy[window][open_cells].sum() > SURE * scale * math.sqrt(max(open_cells.sum(), 1)):
+                sure[window] = True
+    cells = np.flatnonzero(sure)
+    return (int(cells[0]), int(cells[-1])) if len(cells) else None
+
+
+def without_tails(edges: np.ndarray, mass: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cut the cells at both ends that together hold no more than noise of `scale` explains, so that the ends are not loose.
+
+    What they hold is shared out among the others. Post-processing, so free.
+    """
+    least = SURE * scale
+    if mass.sum() <= 2 * least:
+        return edges, mass
+    first = int(np.searchsorted(np.cumsum(mass), least, side="right"))
+    last = len(mass) - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), least, side="right"))
+    kept = mass[first : last + 1]
+    return edges[first : last + 2], kept * (mass.sum() / kept.sum())
+
+
+def outward(low: float, high: float) -> tuple[float, float]:
+    """Round an interval outward to two digits of its length.
+
+    Example:
+        >>> outward(17, 90.5), outward(-3.172, 99_412.7)
+        ((17.0, 91.0), (-1000.0, 100000.0))
+    """
+    length = high - low or abs(high) or 1.0
+    exponent = math.floor(math.log10(length)) - 1
+    step = 10.0**exponent
+    digits = max(0, -exponent)
+    return round(math.floor(low / step) * step, digits), round(math.ceil(high / step) * step, digits)
+
+
+def calendar(first: date, last: date, *, to_midnight: bool) -> dict[str, str]:
+    """Round an interval of days outward to whole years, or to whole months within two years.
+
+    Args:
+        to_midnight: the upper end is the midnight that ends the last day, not that day.
+    """
+    if (last - first).days > 730:
+        start, end = date(first.year, 1, 1), date(last.year, 12, 31)
+    else:
+        start = first.replace(day=1)
+        end = date(last.year + last.month // 12, last.month % 12 + 1, 1) - timedelta(days=1)
+    return {"lower": start.isoformat(), "upper": (end + timedelta(days=int(to_midnight))).isoformat()}
+
+
+def free(edges: np.ndarray, width: float, released: np.ndarray) -> np.ndarray:
+    """Return how much of the line each cell [low, high) covers without the `released` points, float64 (n,).
+
+    Where values are multiples of `width`, that is how many of those there are: 0 if each of them has a name.
+    """
+    low, high = edges[:-1], edges[1:]
+    if width == 0:
+        return high - low
+    with np.errstate(over="ignore", invalid="ignore"):
+        on_grid = np.unique(released[np.abs(released / width - np.round(released / width)) < 1e-6])
+        points = np.diff(np.ceil(np.round(edges / width, 6)))
+        wide = np.minimum((high - low) / width, MOST_ROOM)
+    taken = np.histogram(on_grid, edges)[0] if len(edges) > 1 else 0
+    return np.where(is_coarse(low, high, width), wide, np.maximum(points - taken, 0))
+
+
+def refine(edges: np.ndarray, noisy: np.ndarray, *, scale: float, width: float, cells: int) -> np.ndarray:
+    """Cut cells in proportion to their noisy mass into about `cells` pieces, none lighter than next round's noise.
+
+    Args:
+        edges: (n + 1,) ascending.
+        noisy: (n,) noisy counts.
+        scale: noise of the round that will count the pieces, in rows.
+        width: least distance between values; cuts fall on its multiples. 0 for a continuum.
+    """
+    mass = np.clip(noisy, 0, None).astype(float)
+    target = max(mass.sum() / cells, 3 * scale)
+    pieces = []
+    for low, high, m in zip(edges[:-1], edges[1:], mass, strict=True):
+        own = 0.0 if is_coarse(low, high, width) else width
+        most = (high - low) / own if own else cells
+        parts = int(max(1, min(round(m / target), most, cells)))
+        cuts = low + (high - low) * (np.arange(parts) / parts)
+        pieces.append(np.append(low, _multiples(np.ceil(cuts[1:] / own), own)) if own else cuts)
+    return np.unique(np.append(np.concatenate(pieces), edges[-1]))
+
+
+def _multiples(number: np.ndarray, width: float) -> np.ndarray:
+    """Return multiples of a width as they are written: 3 tenths are 0.3, where 3 * 0.1 is the next number above it."""
+    return number * width if width >= 1 else number / round(1 / width)
+
+
+def reconcile(
+    parent_edges: np.ndarray,
+    parents: np.ndarray,
+    parent_scale: float,
+    edges: np.ndarray,
+    cells: np.ndarray,
+    scale: float,
+) -> np.ndarray:
+    """Return cell counts moved so that each parent's sum is the best blend of its own count and its cells'.
+
+    Weighted by inverse variance, the correction shared equally (Hay et al. 2010, "Boosting the Accuracy of Differentially
+    Private Histograms Through Consistency"). Post-processing, so free.
+    """
+    parent = np.clip(np.searchsorted(parent_edges, edges[:-1], side="right") - 1, 0, len(parents) - 1)
+    number = np.bincount(parent, minlength=len(parents))
+    sums = np.bincount(parent, weights=cells, minlength=len(parents))
+    trust = number * scale**2 / (number * scale**2 + parent_scale**2)
+    correction = trust * (parents - sums) / np.maximum(number, 1)
+    return cells + correction[parent]
+
+
+def to_probabilities(noisy: np.ndarray, total: float) -> np.ndarray:
+    """Return the nearest non-negative vector with sum 1 to `noisy / total` (Euclidean projection on the simplex)."""
+    if len(noisy) == 0:
+        return np.zeros(0)
+    v = noisy / max(total, 1.0)
+    ordered = np.sort(v)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(v) + 1)
+    shift = excess[np.flatnonzero(ordered > excess)[-1]]
+    return np.clip(v - shift, 0, None)

@@ -1,0 +1,274 @@
+"""One private pass over a snapshot: a noisy row count, then noisy fine histograms of every column.
+
+Everything that leaves this module is noised by `privacy.mechanisms`, or declared. The number of histograms and their
+noise are fixed before the first of them, from public facts and the noisy row count.
+
+One unit moves each histogram by at most `max_rows` (L2), so m histograms cost m Gaussian mechanisms. Which cells a
+histogram has, and which columns are refined, may depend on earlier noisy counts; how many histograms there are
+and their noise do not, so the cost is that of a fixed plan (`profile_plan`).
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.profiling.counting import Counts
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import (
+    RANGE_FINDING,
+    REFINEMENT,
+    ProfilePlan,
+    counts_rows,
+    finds_categories,
+)
+from dp_synth_pipeline.tabular.profiling.smoothing import smooth
+from dp_synth_pipeline.tabular.profiling.special_values import SpecialValues
+from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
+
+LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
+"""About how many cells range-finding rounds, at least and at most, and the last round spread over a column's support."""
+
+AROUND = 2
+"""Cells of the public grid on either side of those that surely hold somebody that are refined with them: what lies
+beyond counts in the end cells, and would make them too heavy."""
+
+
+def _bounds(column: Column) -> tuple[int | float, int | float]:
+    """Return the ends that were declared, or that the storage type has; whole ones exactly."""
+    least, most = column.kind.ends(column.arrow_type)
+    low = least if column.lower is None else max(least, grid.axis_value(column.lower))
+    return low, most if column.upper is None else min(most, grid.axis_value(column.upper))
+
+
+def measure_population(units: int, plan: ProfilePlan) -> int:
+    """Return the declared population, or the noisy count of units; at least 1."""
+    if plan.count_epsilon is None:
+        return max(1, plan.population or 1)
+    noisy, _ = mechanisms.noisy_count(units, epsilon=plan.count_epsilon)
+    return max(1, noisy)
+
+
+def measure(path: Path, schema: TableSchema, plan: ProfilePlan, population: int) -> TableProfile:
+    """Profile the snapshot at `path` with the noise that `plan` fixed.
+
+    Args:
+        path: a Parquet snapshot whose rows per unit are bounded already.
+        population: the noisy or declared number of units, from `measure_population`.
+    """
+    pass_ = _Pass(Counts(path), schema, plan, population)
+    rows = pass_.rows() if counts_rows(schema, plan.unit) else population
+    columns = {c.name: pass_.numeric(c) if c.kind.numeric else pass_.category(c) for c in schema.learned}
+    for column in _most_hidden(schema, columns)[: plan.refined]:
+        columns[column.name] = pass_.category(column, REFINEMENT)
+    events = plan.count_events() + plan.histogram_events(schema)
+    return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events)
+
+
+def _most_hidden(schema: TableSchema, profiles: dict[str, ColumnProfile]) -> list[Column]:
+    """Return the columns whose categories were looked for: those that lost most first, then those with most of them."""
+    return sorted(
+        (c for c in schema.learned if finds_categories(c)),
+        key=lambda c: (profiles[c.name].other, len(profiles[c.name].values)),
+        reverse=True,
+    )
+
+
+class _Pass:
+    def __init__(self, counts: Counts, schema: TableSchema, plan: ProfilePlan, population: int) -> None:
+        self.counts, self.schema, self.plan = counts, schema, plan
+        self.total = float(population)
+        self.total_noise = 0.0 if plan.count_epsilon is None else math.sqrt(2) / plan.count_epsilon
+        self.sensitivity = plan.unit.max_rows
+        # Counts under `floor` are never candidates, so a lone unit can lift a cell only from below it: the threshold
+        # starts at floor - 1 + sensitivity. This keeps near-unique columns cheap and costs a quarter of a deviation of
+        # base histograms, 0.6 of refinement ones.
+        self.floor = max(1, round(plan.scale / 4))
+
+    def threshold(self, factor: float = 1.0) -> float:
+        """Return the noisy count from which a value is released, by a histogram with `factor` times a base one's noise."""
+        keys = max(self.plan.keys(self.schema), 1)
+        scale, delta = factor * self.plan.scale, self.plan.threshold_delta
+        return self.floor - 1 + mechanisms.threshold(scale, delta, keys=keys, sensitivity=self.sensitivity)
+
+    def rows(self) -> int:
+        """Measure how many rows training will see, and how many there are."""
+        noisy = self._noisy(
+            np.array(self.counts.rows([c.name for c in self.schema.learned if c.nulls is NullPolicy.DROP]))
+        )
+        self.total, self.total_noise = float(max(1, noisy.sum())), math.sqrt(2) * self.plan.scale
+        return int(max(1, noisy[0]))
+
+    def category(self, column: Column, factor: float = 1.0) -> ColumnProfile:
+        """Measure a category, ordinal or boolean: released values, the rest as `other`, nulls. One histogram.
+
+        Args:
+            factor: noise of that histogram, in units of a base one's.
+        """
+        scale = factor * self.plan.scale
+        names = column.names
+        counts = dict(self.counts.values(column, self.floor if names is None else 1))
+        keys = list(counts) if names is None else list(names)
+        noisy = self._noisy(np.array([self.counts.nulls(column), *(counts.get(k, 0) for k in keys)]), factor)
+        null_rate, cells = self._rate(noisy[0], scale), noisy[1:]
+        empty = self._all_null(noisy[0], scale)
+        shown = cells >= (self.threshold(factor) if names is None else self._least(column, empty=empty))
+        if names is None or empty or shown.any():
+            keys, cells = [k for k, s in zip(keys, shown, strict=True) if s], cells[shown]
+        if not keys and empty:
+            return ColumnProfile(column.name, column.kind, (), (), null_rate=1.0, declared=column.declared)
+        present = self.total * (1 - null_rate)
+        other = present - cells.sum() if column.kind.categorical else 0.0
+        if other < 3 * math.hypot(scale * math.sqrt(len(cells) + 1), self.total_noise):
+            other = 0.0
+        share = grid.to_probabilities(np.append(cells, other) if other else cells, present) * (1 - null_rate)
+        order = column.kind.order(column, keys, share[: len(keys)])
+        values: list[Any] = [keys[i] for i in order]
+        return ColumnProfile(
+            column.name,
+            column.kind,
+            column.kind.released(values),
+            tuple(float(share[i]) for i in order),
+            other=float(share[-1]) if other else 0.0,
+            null_rate=null_rate,
+            declared=column.declared,
+        )
+
+    def numeric(self, column: Column) -> ColumnProfile:
+        """Measure a number, date or datetime: heavy values, then rounds of ever finer cells for the rest."""
+        decimals, resolution = self._precision(column)
+        special = self._heavy(column, decimals)
+        values = special.values
+        width = column.kind.step(decimals, resolution)
+        edges = self._within(column.kind.public_edges(column.arrow_type), column)
+        coarse = self._cells(column, edges, special, RANGE_FINDING)
+        fine, cells = self._zoom(column, edges, coarse, width, special)
+        (nulls, *heavy), noise = special.counts(self.threshold() + 2 * self.plan.scale)
+        null_rate = self._rate(nulls, noise)
+        seen = bool(values) or bool((cells > 0).any())
+        empty = not seen and self._all_null(nulls, noise)
+        if not seen and not empty:
+            fine, cells = self._unseen(column)
+        held = np.flatnonzero(cells > 0)
+        share = grid.to_probabilities(np.append(heavy, cells[held]), self.total * (1 - null_rate)) * (1 - null_rate)
+        binned = np.zeros(len(cells))
+        binned[held] = share[len(values) :]
+        kept = np.flatnonzero(binned > 1e-12)  # the projection leaves dust where it cut to 0
+        return ColumnProfile(
+            column.name,
+            column.kind,
+            tuple(str(v) if isinstance(v, Decimal) else v for v in values),
+            tuple(float(s) for s in share[: len(values)]),
+            tuple((float(fine[i]), float(fine[i + 1])) for i in kept),
+            tuple(float(binned[i]) for i in kept),
+            other=0.0 if values or len(kept) or empty else 1 - null_rate,
+            null_rate=1.0 if empty else null_rate,
+            decimals=decimals,
+            resolution=resolution,
+            declared=column.declared,
+        )
+
+    def _heavy(self, column: Column, decimals: int | None) -> SpecialValues:
+        """Release the values within declared bounds whose noisy count passes the threshold. One base histogram."""
+        low, high = _bounds(column)
+        candidates = [(v, n) for v, n in self.counts.values(column, self.floor) if low <= v <= high]
+        exact = np.array([self.counts.nulls(column), *(n for _, n in candidates)])
+        noisy = self._noisy(exact)
+        released = np.flatnonzero(noisy[1:] >= self.threshold())
+        kept = np.append(0, released + 1)
+        return SpecialValues([candidates[i][0] for i in released], decimals, noisy[kept], self.plan.scale)
+
+    def _cells(self, column: Column, edges: np.ndarray, special: SpecialValues, factor: float = 1.0) -> np.ndarray:
+        """Count a grid's cells, and in the same histogram what lies beside them."""
+        noisy = self._noisy(self.counts.line(column, edges, special.points, special.decimals), factor)
+        special.again.append((noisy[len(edges) - 1 :], factor * self.plan.scale))
+        return noisy[: len(edges) - 1]
+
+    def _unseen(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Spread a column whose values noise hides between its declared ends; with an end open, nothing is known of it.
+
+        The cell with the largest noise would be a guess over the whole number line.
+        """
+        low, high = _bounds(column)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return np.zeros(1), np.zeros(0)
+        return self._within(np.zeros(0), column)[[0, -1]], np.array([self.total])
+
+    def _zoom(
+        self, column: Column, edges: np.ndarray, coarse: np.ndarray, width: float, special: SpecialValues
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Refine the support: range-finding histograms, then a base one, as many whatever the data are.
+
+        Range-finding cells are as many as leave six deviations of noise in each, were they even.
+        """
+        support = grid.support(coarse, RANGE_FINDING * self.plan.scale)
+        first, last = (max(support[0] - AROUND, 0), support[1] + AROUND) if support is not None else (0, -1)
+        edges, coarse = edges[first : last + 2], coarse[first : last + 1]
+        noise = RANGE_FINDING * self.plan.scale
+        if last < first:  # released values are all there is, if anything; the histograms are paid for, and count them
+            for factor in (*[RANGE_FINDING] * column.kind.rounds, 1.0):
+                self._cells(column, edges[:1], special, factor)
+            return edges[:1], np.zeros(0)
+        most = int(np.clip(self.total / (6 * noise), LEAST_CELLS, MOST_CELLS))
+        for _ in range(column.kind.rounds):
+            middle = grid.refine(edges, coarse, scale=noise, width=width, cells=most)
+            counted = self._cells(column, middle, special, RANGE_FINDING)
+            edges, coarse = middle, grid.reconcile(edges, coarse, noise, middle, counted, noise)
+        fine = grid.refine(edges, coarse, scale=self.plan.scale, width=width, cells=FINE_CELLS)
+        cells = self._cells(column, fine, special)
+        cells = grid.reconcile(edges, coarse, noise, fine, cells, self.plan.scale)
+        room = grid.free(fine, width, grid.written(special.points, special.decimals))
+        open_cells, mass = room > 0, np.zeros(len(cells))
+        mass[open_cells] = smooth(cells[open_cells], room[open_cells], self.plan.scale)
+        return grid.without_tails(fine, mass, self.plan.scale)
+
+    def _precision(self, column: Column) -> tuple[int | None, int | None]:
+        """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""
+        if not column.kind.measures_precision(column):
+            return column.kind.declared_decimals(column), None
+        noisy = self._noisy(self.counts.precision(column), RANGE_FINDING)
+        finer = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)  # rows that need more than each
+        limit = max(3 * RANGE_FINDING * self.plan.scale * math.sqrt(len(noisy)), 0.005 * self.total)
+        return column.kind.precision(int(np.flatnonzero(finer <= limit)[0]))
+
+    def _within(self, edges: np.ndarray, column: Column) -> np.ndarray:
+        """Cut a grid to the bounds that a person declared."""
+        low, high = _bounds(column)
+        width = column.kind.step(column.decimals)
+        inside = edges[(edges > low) & (edges < high + width)]
+        ends = [[float(v)] if math.isfinite(v) else [] for v in (low, high + width)]
+        cut = np.unique(np.concatenate([ends[0], inside, ends[1]]))
+        return cut if len(cut) > 1 else np.append(cut, np.nextafter(cut, np.inf))  # one point, or beyond the grid
+
+    def _rate(self, noisy_nulls: float, scale: float) -> float:
+        """A null rate that noise does not explain, else 0; at most 0.999 so that something is left to learn.
+
+        Where noise would hide as many nulls as there are rows, so large a count is noise.
+        """
+        if min(noisy_nulls, self.total) < 3 * scale:
+            return 0.0
+        return float(min(noisy_nulls / max(self.total, 1.0), 0.999))
+
+    def _least(self, column: Column, *, empty: bool) -> float:
+        """Return the noisy count from which a publicly known name is kept; below it, noise would explain it."""
+        if empty:
+            return grid.SURE * self.plan.scale
+        return column.kind.least_count * self.plan.scale
+
+    def _all_null(self, noisy_nulls: float, scale: float) -> bool:
+        """Whether noise explains every row that is not a null; what holds no value gets no cell, so one code."""
+        tolerance = 3 * math.hypot(scale, self.total_noise)
+        return self._rate(noisy_nulls, scale) > 0 and self.total - noisy_nulls < tolerance
+
+    def _noisy(self, histogram: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        if len(histogram) == 0:
+            return histogram.astype(np.int64)
+        scale = factor * self.plan.scale
+        (noisy,), _ = mechanisms.noisy_histograms([histogram], scale=scale, sensitivity=self.sensitivity)
+        return noisy

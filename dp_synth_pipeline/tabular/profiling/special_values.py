@@ -1,0 +1,46 @@
+"""What is counted apart from the cells of a number line, nulls and released values, by each of the line's histograms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class SpecialValues:
+    """Nulls and released values of a number line: every histogram of the line counts them too, each in a cell of its own.
+
+    A row lies in one cell of each histogram, as it does without them (`counting.Counts.line`), so that costs nothing.
+
+    Attributes:
+        values: the released values, ascending.
+        decimals: digits after the point that all values are written with; None for full precision.
+        first: (1 + values,) noisy counts of nulls and of each, in the histogram that released them, with noise of `scale`.
+        again: their noisy counts in the later ones, with the deviation of the noise.
+    """
+
+    values: list[Any]
+    decimals: int | None
+    first: np.ndarray
+    scale: float
+    again: list[tuple[np.ndarray, float]] = field(default_factory=list)
+
+    @property
+    def points(self) -> np.ndarray:
+        """The released values on the number line, float64."""
+        return np.array([float(v) for v in self.values], dtype=np.float64)
+
+    def counts(self, sure: float) -> tuple[np.ndarray, float]:
+        """Return means of the noisy counts, weighted by inverse variance, and the deviation of the nulls' noise.
+
+        A value that barely passed its threshold did so by its noise: the count that released it would make it too heavy.
+        It is left out unless the other ones reach `sure`.
+        """
+        trust = np.array([1 / noise**2 for _, noise in self.again])
+        later = np.average([noisy for noisy, _ in self.again], axis=0, weights=trust)
+        total = trust.sum() + 1 / self.scale**2
+        all_of_them = (later * trust.sum() + self.first / self.scale**2) / total
+        released = np.append(False, np.ones(len(later) - 1, bool))
+        return np.where(released & (later < sure), later, all_of_them), total**-0.5

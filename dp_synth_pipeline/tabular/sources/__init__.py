@@ -1,0 +1,1 @@
+"""Where rows come from: files, DuckDB tables and warehouses, read once into an immutable snapshot."""

@@ -1,0 +1,42 @@
+"""The column names that a file itself writes, before DuckDB changes any of them in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.sources.csv.header import Header, is_data, read_header
+from dp_synth_pipeline.tabular.sources.source import Source
+
+__all__ = ["Header", "header_of"]
+
+
+def header_of(source: Source) -> Header:
+    """Read a file's column names, and refuse names that DuckDB would silently change: empty ones and repeated ones."""
+    if source.file is None or source.attach is not None:
+        return Header()
+    header = read_header(source.file) if source.is_csv else _parquet_header(source.file)
+    cells = [n.strip().lower() for n in header.names]
+    if source.is_csv and any(cells) and all(map(is_data, cells)):
+        raise InvalidInput(
+            f"the first line of {source.uri} holds no column names; every cell of it is empty, a number or a date. Add a "
+            f"first line that names the columns, or prefix names that are numbers."
+        )
+    repeated = [n for n, key in zip(header.names, cells, strict=True) if cells.count(key) > 1]
+    if repeated:
+        quotable = not (source.is_csv and any(n and is_data(n) for n in cells))  # else it may be a row of values
+        which = f" {repeated[0]!r}" if quotable else ""
+        raise InvalidInput(f"duplicate column name{which} in {source.uri}; rename one of the two.")
+    if "" in cells:
+        raise InvalidInput(f"a column of {source.uri} has no name; the first line must name every column.")
+    return header
+
+
+def _parquet_header(path: Path) -> Header:
+    try:
+        return Header(tuple(pq.read_schema(path).names))
+    except (OSError, pa.ArrowException):
+        return Header()

@@ -1,0 +1,125 @@
+"""The Arrow types that a source stores, where DuckDB tells less: zones of datetimes, and durations.
+
+DuckDB reads every zone as UTC and a Parquet file's durations as bare integers. Both stand in the Arrow schema of the
+file's footer, which is public like all storage types. Snapshots hold durations as microseconds, in 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.sql import quoted
+from dp_synth_pipeline.tabular.storage import is_length
+
+RAW, ROWS = "source_as_stored", "source"
+"""The source as DuckDB reads it, and the same with durations and zoned datetimes in microseconds."""
+
+WIDE = "source_as_stored_wide"
+"""The source before whole numbers of 128 bits are decimals, if there are any."""
+
+_NARROWED = "TRY_CAST({} AS DECIMAL(38, 0))"
+
+_MICROSECONDS = {"s": "{} * 1000000", "ms": "{} * 1000", "us": "{}", "ns": "{} // 1000"}
+
+
+def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.Table | None) -> dict[str, pa.DataType]:
+    """Create the view `source` over the relation `source_as_stored` and return its columns' storage types.
+
+    Args:
+        files: the Parquet files behind the relation, if any.
+        table: the Arrow table behind it, if any.
+    """
+    _narrow(con)
+    read_as = {f.name: f.type for f in con.sql(f"SELECT * FROM {RAW} LIMIT 0").to_arrow_table().schema}
+    stored_as = {f.name: [f.type] for f in table.schema} if table is not None else _footers(files)
+    types = {name: _merged(name, arrow_type, stored_as.get(name, ())) for name, arrow_type in read_as.items()}
+    micros = {
+        name: _micros(quoted(name), arrow_type, read_as[name])
+        for name, arrow_type in types.items()
+        if is_length(arrow_type)
+    }
+    moments = {n: f"CAST({quoted(n)} AS TIMESTAMPTZ)" for n, arrow_type in types.items() if _is_fine(arrow_type)}
+    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in {**micros, **moments}.items())
+    replaced = f" REPLACE ({values})" if values else ""
+    con.execute(f"CREATE VIEW {ROWS} AS SELECT *{replaced} FROM {RAW}")
+    return types
+
+
+def _narrow(con: duckdb.DuckDBPyConnection) -> None:
+    """Read whole numbers of 128 bits as decimals of 38 digits, since a Parquet file would hold them as doubles."""
+    wide = _wide(con, RAW)
+    if wide:
+        con.execute(f"ALTER VIEW {RAW} RENAME TO {WIDE}")
+        replaced = ", ".join(f"{_NARROWED.format(quoted(n))} AS {quoted(n)}" for n in wide)
+        con.execute(f"CREATE VIEW {RAW} AS SELECT * REPLACE ({replaced}) FROM {WIDE}")
+
+
+def check_whole(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
+    """Refuse whole numbers of 128 bits that have more than 38 digits.
+
+    Args:
+        names: the columns that are learnt.
+
+    Raises:
+        InvalidInput: naming the column; no value of it.
+    """
+    if not con.execute("SELECT 1 FROM duckdb_views() WHERE view_name = ?", [WIDE]).fetchall():
+        return
+    for name in (n for n in _wide(con, WIDE) if n in names):
+        lost = f"{quoted(name)} IS NOT NULL AND {_NARROWED.format(quoted(name))} IS NULL"
+        if con.execute(f"SELECT 1 FROM {WIDE} WHERE {lost} LIMIT 1").fetchall():
+            raise InvalidInput(
+                f"column {name!r} holds whole numbers of more than 38 digits, which no Arrow type holds exactly; cast it in "
+                f"the source, such as to DOUBLE, or leave it out (--exclude {name}, or in YAML: kind: excluded)."
+            )
+
+
+def _wide(con: duckdb.DuckDBPyConnection, view: str) -> list[str]:
+    described = con.execute(f"DESCRIBE SELECT * FROM {view}").fetchall()
+    return [name for name, kind, *_ in described if kind in ("HUGEINT", "UHUGEINT")]
+
+
+def _footers(files: Sequence[Path]) -> Mapping[str, list[pa.DataType]]:
+    types: dict[str, list[pa.DataType]] = {}
+    for file in files:
+        try:
+            schema = pq.read_schema(file)
+        except (OSError, pa.ArrowException):  # DuckDB says what is wrong with it
+            continue
+        for column in schema:
+            types.setdefault(column.name, []).append(column.type)
+    return types
+
+
+def _merged(name: str, read_as: pa.DataType, stored_as: Sequence[pa.DataType]) -> pa.DataType:
+    """Return DuckDB's type with the zone or the unit that the footers agree on."""
+    if pa.types.is_interval(read_as):
+        return pa.duration("us")
+    if pa.types.is_time(read_as):
+        return pa.time64("us")
+    if pa.types.is_timestamp(read_as) and read_as.tz is not None:
+        zones = {t.tz for t in stored_as if pa.types.is_timestamp(t) and t.tz is not None}
+        return pa.timestamp(read_as.unit, zones.pop()) if len(zones) == 1 else read_as
+    if any(pa.types.is_duration(t) for t in stored_as):
+        if len(set(stored_as)) > 1:
+            raise InvalidInput(f"column {name!r} is a duration in one file and another type or unit in another.")
+        return stored_as[0]
+    return read_as
+
+
+def _is_fine(arrow_type: pa.DataType) -> bool:
+    """Whether a datetime is of a type that DuckDB has next to no functions for; codes know microseconds anyhow."""
+    return pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns" and arrow_type.tz is not None
+
+
+def _micros(name: str, arrow_type: pa.DataType, read_as: pa.DataType) -> str:
+    """Write a length of time in microseconds; a month of an SQL interval counts 30 days, as everywhere in DuckDB."""
+    if pa.types.is_integer(read_as):
+        return f"CAST({_MICROSECONDS[arrow_type.unit].format(name)} AS BIGINT)"
+    return f"CAST(epoch_us({name}) AS BIGINT)"

@@ -1,0 +1,1 @@
+"""Where synthetic rows go: files, DuckDB tables and warehouses, replaced atomically."""

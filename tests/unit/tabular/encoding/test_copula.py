@@ -1,0 +1,127 @@
+"""Places within cells: columns that rise together do so within their cells too, and each keeps its own distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import kstest
+
+from dp_synth_pipeline.tabular.encoding import codec as codecs
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding.copula import ENOUGH, even_quantiles, quantiles
+from dp_synth_pipeline.tabular.kinds import Kind
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
+
+ROWS, CELLS = 20_000, 40
+ALPHA = 1e-6
+CENTRES = np.arange(float(CELLS))
+rng = np.random.default_rng()
+
+
+def cells(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cut numbers into cells of equal mass; return the cell and the place in it of each."""
+    rank = np.argsort(np.argsort(x)) * CELLS / len(x)
+    return rank.astype(np.int64), rank % 1
+
+
+def tied(noise: float, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
+    x = rng.normal(size=rows)
+    return x, x + noise * rng.normal(size=rows)
+
+
+def within(a: np.ndarray, b: np.ndarray, where: np.ndarray) -> float:
+    return float(np.corrcoef(a[where], b[where])[0, 1])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_columns_that_rise_or_fall_together_do_so_within_their_cells(sign: int) -> None:
+    x, y = tied(0.05)
+    (one, place), (two, other) = cells(x), cells(sign * y)
+    found = quantiles(np.stack([one, two], 1), [CENTRES, CENTRES], rng)
+    same = (one == two) if sign > 0 else (one == CELLS - 1 - two)
+    truth = within(place, other, same)
+    assert sign * truth > 0.3
+    assert 0.6 * abs(truth) < sign * within(found[0], found[1], same) < 1.2 * abs(truth)
+
+
+def test_places_are_uniform_within_each_cell_so_a_column_keeps_its_own_distribution() -> None:
+    x, y = tied(0.2)
+    one, two = cells(x)[0], cells(y)[0]
+    found = quantiles(np.stack([one, two], 1), [CENTRES, CENTRES], rng)
+    for codes, place in ((one, found[0]), (two, found[1])):
+        assert 0 <= place.min() <= place.max() < 1
+        for cell in (0, 17, CELLS - 1):
+            assert kstest(place[codes == cell], "uniform").pvalue > ALPHA
+
+
+def test_columns_that_are_barely_tied_are_left_alone() -> None:
+    x, y = tied(3.0)
+    assert quantiles(np.stack([cells(x)[0], cells(y)[0]], 1), [CENTRES, CENTRES], rng) == {}
+
+
+def test_a_column_that_explains_nothing_is_left_out_and_two_that_do_are_not() -> None:
+    x, y = tied(0.1)
+    codes = np.stack([cells(x)[0], cells(rng.normal(size=ROWS))[0], cells(y)[0]], 1)
+    assert quantiles(codes, [CENTRES] * 3, rng).keys() == {0, 2}
+
+
+def test_too_few_rows_or_one_column_tie_nothing() -> None:
+    x, y = tied(0.05, 2 * ENOUGH - 1)
+    both = np.stack([cells(x)[0], cells(y)[0]], 1)
+    assert quantiles(both, [CENTRES, CENTRES], rng) == {}
+    assert quantiles(both[:, :1], [CENTRES], rng) == {}
+    assert quantiles(both[:, :0], [], rng) == {}
+
+
+def test_nulls_and_constants_are_no_place_and_harm_none() -> None:
+    x, y = tied(0.05)
+    one, two = cells(x)[0], cells(y)[0]
+    one = np.where(rng.random(ROWS) < 0.3, CELLS, one)
+    codes = np.stack([one, two, np.zeros(ROWS, np.int64)], 1)
+    found = quantiles(codes, [np.append(CENTRES, np.nan), CENTRES, np.array([7.0])], rng)
+    assert found.keys() == {0, 1}
+    assert all(np.isfinite(p).all() for p in found.values())
+    known = one == two
+    assert within(found[0], found[1], known) > 0.2
+
+
+def test_columns_that_are_equal_but_for_their_cells_do_not_break_it() -> None:
+    one = cells(rng.normal(size=ROWS))[0]
+    found = quantiles(np.stack([one, one, one], 1), [CENTRES] * 3, rng)
+    assert within(found[0], found[2], one == one) > 0.6
+
+
+def test_decoded_numbers_agree_within_cells_and_without_it_they_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = rng.random(ROWS)
+    y = np.clip(x + 0.01 * rng.normal(size=ROWS), 0, 1 - 1e-9)
+    bins = tuple((i / CELLS, (i + 1) / CELLS) for i in range(CELLS))
+    columns = tuple(ColumnProfile(n, Kind.DECIMAL, (), (), bins, (1 / CELLS,) * CELLS) for n in "xy")
+    schema = TableSchema(tuple(Column(n, Kind.DECIMAL, "double") for n in "xy"))
+    codec = TableCodec(schema, TableProfile(ROWS, ROWS, "row", columns))
+    codes = codec.encode(pa.table({"x": x, "y": y})).astype(np.int64)
+
+    def gap() -> tuple[float, np.ndarray]:
+        back = codec.decode(codes)
+        one, two = (back.column(i).to_numpy() for i in range(2))
+        return float(np.abs(one - two).mean()), one
+
+    near, drawn = gap()
+    assert kstest(drawn, "uniform").pvalue > ALPHA
+    monkeypatch.setattr(codecs, "quantiles", lambda *what: {})
+    apart, _ = gap()
+    assert near < 0.75 * apart
+
+
+def test_rows_without_ties_lie_evenly_in_their_cells_and_in_no_order() -> None:
+    rng = np.random.default_rng()
+    codes = rng.integers(0, 4, 4_000) * rng.integers(0, 2, 4_000)
+    found = even_quantiles(codes, rng)
+    for code in range(4):
+        held = found[codes == code]
+        assert (np.sort((held * len(held)).astype(int)) == np.arange(len(held))).mean() > 0.99, "but for rounding"
+        assert abs(np.corrcoef(held, np.arange(len(held)))[0, 1]) < 0.2
+    assert found.min() >= 0
+    assert found.max() < 1
+    assert len(even_quantiles(np.zeros(0, np.int64), rng)) == 0

@@ -1,0 +1,121 @@
+"""Named numbers come back as the source holds them, also those that doubles would alter; what is not kept is said."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.events import Threshold
+from dp_synth_pipeline.tabular import schema
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.sources import ingestion, source
+
+ROWS = 4000
+PLAN = ProfilePlan(1.0, 2.0, 1e-6)
+
+
+def returned(values: list[Any], storage: pa.DataType, folder: Path, declared: dict[str, Any] | None = None) -> pa.Array:
+    """Return what becomes of a column after profile, codes and back."""
+    cells = pa.array([values[i % len(values)] for i in range(ROWS)], storage)
+    pq.write_table(pa.table({"x": cells}), folder / "t.parquet")
+    told = {"x": declared} if declared else None
+    found = ingestion.snapshot(
+        source.parse(str(folder / "t.parquet")), folder / "s" / "snapshot.parquet", declared=told
+    )
+    profile = TableProfile.from_json(measure.measure(found.path, found.schema, PLAN, ROWS).to_json())
+    assert Threshold(PLAN.threshold_delta) in profile.events
+    codec = TableCodec(found.schema, profile)
+    return codec.decode(codec.encode(pq.read_table(found.path, columns=["x"]))).column("x")
+
+
+@pytest.mark.parametrize(
+    ("values", "storage"),
+    [
+        ([2**63 - 1, -(2**63), 0, 7], pa.int64()),
+        ([2**53 + 1, 2**53 + 3, 2**62 + 1], pa.int64()),
+        ([2**64 - 1, 0, 2**63 + 5], pa.uint64()),
+        ([127, -128, 3], pa.int8()),
+        ([Decimal("1234567890123456.78"), Decimal("-9999999999999999.99"), Decimal("0.01")], pa.decimal128(18, 2)),
+        ([Decimal(10**38 - 1), Decimal(1), Decimal(-(10**37) - 1)], pa.decimal128(38, 0)),
+        ([date(1, 1, 1), date(1599, 12, 31), date(2024, 2, 29), date(9999, 12, 31)], pa.date32()),
+        ([datetime(1, 1, 1), datetime(2024, 2, 29, 1, 2, 3, 4), datetime.max], pa.timestamp("us")),
+        ([datetime(1678, 1, 1, 0, 0, 0, 1), datetime(2261, 12, 31, 1, 1, 1, 999999)], pa.timestamp("ns")),
+        ([timedelta(days=99_999_999, microseconds=1), timedelta(microseconds=-1)], pa.duration("us")),
+    ],
+    ids=str,
+)
+def test_named_values_come_back_as_they_are(values: list[Any], storage: pa.DataType, tmp_path: Path) -> None:
+    made = returned(values, storage, tmp_path)
+    assert made.type == storage
+    assert set(made.to_pylist()) == set(values)
+
+
+def test_whole_numbers_without_a_name_stay_within_their_type_and_what_was_declared(tmp_path: Path) -> None:
+    some = np.random.default_rng().integers(2**62, 2**63 - 1, ROWS)  # public, and drawn anew: no value matters
+    free = np.array(returned(some.tolist(), pa.int64(), tmp_path))
+    assert free.min() >= 2**61
+    assert (free > 2**62).mean() > 0.8, "values above 2^62 were all brought below it"
+    low, high = 2**62 + 12_345, 2**63 - 98_765
+    bounded = returned(some.tolist(), pa.int64(), tmp_path, {"lower": low, "upper": high}).to_pylist()
+    assert low <= min(bounded)
+    assert max(bounded) <= high
+
+
+def test_decimals_without_a_name_keep_the_digits_that_doubles_have_and_no_tail_of_theirs(tmp_path: Path) -> None:
+    made = returned([Decimal(i) / 10 for i in range(ROWS)], pa.decimal128(38, 20), tmp_path).to_pylist()
+    assert all(v == Decimal(f"{float(v):.15g}") for v in made)
+
+
+@pytest.mark.parametrize(
+    ("storage", "facts", "said"),
+    [
+        (pa.int8(), {"upper": 1000}, "upper: 1000 lies beyond storage type int8"),
+        (pa.uint16(), {"lower": -1}, "lower: -1 lies beyond storage type uint16"),
+        (pa.int64(), {"upper": 2**63}, "lies beyond storage type int64"),
+        (pa.decimal128(5, 2), {"upper": 1000}, "lies beyond storage type decimal128"),
+        (pa.timestamp("ns"), {"upper": "2300-01-01"}, "lies beyond storage type timestamp"),
+        (
+            pa.int8(),
+            {"kind": "category", "categories": ["1", "300"]},
+            "category '300' is not a value of storage type int8",
+        ),
+    ],
+)
+def test_a_declaration_that_the_type_cannot_hold_is_refused(storage: pa.DataType, facts: dict, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said.replace("(", r"\(")):
+        schema.build({"x": storage}, {"x": facts})
+
+
+def test_a_day_that_yaml_reads_as_a_date_bounds_a_column_of_datetimes() -> None:
+    built = schema.build({"x": pa.timestamp("us")}, {"x": {"lower": date(2020, 1, 1)}})
+    assert built["x"].lower == datetime(2020, 1, 1)
+
+
+def test_what_is_not_kept_follows_from_types_and_declarations_alone() -> None:
+    storage = {
+        "n": pa.int64(),
+        "m": pa.int32(),
+        "d": pa.decimal128(38, 2),
+        "e": pa.decimal128(9, 2),
+        "t": pa.timestamp("ns"),
+    }
+    said = " ".join(exact.limits_of(schema.build(storage)))
+    assert "nearest double: n." in said
+    assert "15 digits: d." in said
+    assert "years 1 to 9999" in said.lower()
+    assert "Nanoseconds are cut to microseconds: t." in said
+    assert exact.limits_of(schema.build({"n": pa.int64()}, {"n": {"lower": 0, "upper": 100}})) == []
+    (many,) = exact.limits_of(schema.build({f"n{i}": pa.int64() for i in range(9)}))
+    assert many.endswith("n0, n1, n2, n3, n4 and 4 more.")

@@ -53,8 +53,8 @@ def test_closer_looks_cost_the_other_histograms_nothing_or_little(
     found, without = (plan(schema(numbers, *t), epsilon, rows) for t in ((texts, 0), (0, texts)))
     aim = allocation.PROFILE_NOISE * rows * (1 + 1e-9)
     assert found.scale <= max(aim, 1.28 * without.scale)
-    assert found.closer == 0 or found.scale <= math.sqrt(allocation.MOST_BEYOND) * aim
-    assert without.closer == 0, "declared names need no look"
+    assert found.refined == 0 or found.scale <= math.sqrt(allocation.MOST_BEYOND) * aim
+    assert without.refined == 0, "declared names need no look"
 
 
 def test_where_noise_is_low_three_columns_are_looked_at_and_where_it_is_high_none() -> None:

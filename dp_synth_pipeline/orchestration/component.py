@@ -64,7 +64,7 @@ def _resolvable(annotation: Any) -> Any:
             _TWINS[annotation] = type(annotation.__name__, (base, dg.Resolvable), kept)
         return _TWINS[annotation]
     if get_origin(annotation) in (Union, UnionType):
-        return Union[tuple(map(_resolvable, get_args(annotation)))]  # noqa: UP007: of a list that is known only now
+        return Union[tuple(map(_resolvable, get_args(annotation)))]  # noqa: UP007
     return annotation
 
 

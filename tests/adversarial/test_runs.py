@@ -87,10 +87,11 @@ def test_18_nothing_is_published_that_no_settled_release_paid_for(bench):
     open_release = bench.ledger.reserve(
         "people", key="k", epsilon=1.0, delta=1e-5, own_delta=1e-8, table="people", run_id="r", code_version="c"
     )
+    settings = bench.settings()
+    protection = LedgerProtection(settings, bench.ledger)
+    release = Release(settings, protection, Store(bench.store), RunState(open_release.id))
     with pytest.raises(ReleaseStateError, match="not settled"):
-        settings = bench.settings()
-        protection = LedgerProtection(settings, bench.ledger)
-        require_settled(Release(settings, protection, Store(bench.store), RunState(open_release.id)))
+        require_settled(release)
     assert bench.refresh(epsilon=1.0).success
     handles = bench.store / "restricted/people"
     forged = json.loads((handles / "synthetic.json").read_text()) | {"release": open_release.id}

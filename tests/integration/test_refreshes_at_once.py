@@ -148,7 +148,10 @@ def test_the_advice_says_what_is_left_before_a_person_ends_a_release_for_it(tabl
 
 
 def test_dagsters_tables_are_made_once_however_many_processes_begin_at_once(tmp_path):
-    begin = "from dp_synth_pipeline.orchestration.in_process import instance\nwith instance() as found: print(len(found.get_runs()))"
+    begin = (
+        "from dp_synth_pipeline.orchestration.in_process import instance\n"
+        "with instance() as found: print(len(found.get_runs()))"
+    )
     environment = {**os.environ, "DAGSTER_HOME": str(tmp_path)}
     started = [
         subprocess.Popen(

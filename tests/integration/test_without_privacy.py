@@ -232,9 +232,9 @@ def test_no_release_of_an_account_gets_a_plan_without_noise(bench):
     )
     with pytest.raises(ReleaseStateError, match="an account protects"):
         no_protection.Exact(bench.settings(), release)
+    protection = no_protection.NoProtection(bench.settings(**PUBLIC), bench.ledger, Store(bench.store))
     with pytest.raises(ReleaseStateError, match="not read under privacy: none"):
-        public = bench.settings(**PUBLIC)
-        no_protection.NoProtection(public, bench.ledger, Store(bench.store)).allocation(release.id)
+        protection.allocation(release.id)
 
 
 def test_a_table_under_dp_is_paid_for_by_the_ledger_and_by_nothing_else(bench):

@@ -177,9 +177,9 @@ PLACES = [
     ("dp_synth_pipeline.tabular.encoding.codec.TableCodec", "encode"),
     ("dp_synth_pipeline.model.dpsgd.training", "train"),
     ("dp_synth_pipeline.tabular.encoding.codec.TableCodec", "decode"),
-    ("dp_synth_pipeline.validation.run", "validate"),
+    ("dp_synth_pipeline.reporting.table_checks", "validate"),
     ("dp_synth_pipeline.validation.fidelity", "compare"),
-    ("dp_synth_pipeline.reporting.card", "render_card"),
+    ("dp_synth_pipeline.reporting.release_card", "render_card"),
 ]
 ERRORS = {
     "pandas": lambda: pd.to_datetime(pd.Series([WORD])),

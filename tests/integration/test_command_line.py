@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 
 from dp_synth_pipeline.ledger import journal
-from dp_synth_pipeline.model.autoregressive import generation
 from dp_synth_pipeline.model.dpsgd import descent
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.resources import LedgerResource
+from dp_synth_pipeline.reporting import table_checks
+from dp_synth_pipeline.synthesis import sampling
 from dp_synth_pipeline.tabular.profiling import measure
-from dp_synth_pipeline.validation import run
 from tests.integration.conftest import interrupt, people
 
 ROW = "30,a,0.5"
@@ -418,7 +418,7 @@ def test_a_release_interrupted_while_it_counts_cannot_be_gone_on_with_and_says_s
 
 @pytest.mark.parametrize("stage", ["draw", "checks"])
 def test_a_release_interrupted_after_its_training_is_drawn_and_checked_at_no_charge(shell, monkeypatch, stage):
-    of, name = (generation, "draw") if stage == "draw" else (run, "validate")
+    of, name = (sampling.Drawer, "draw") if stage == "draw" else (table_checks, "validate")
     people(600).drop(columns="person").to_parquet(shell.folder / "t.parquet")
     asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account", "--purpose", "testing")
     with monkeypatch.context() as patched:
@@ -428,8 +428,8 @@ def test_a_release_interrupted_after_its_training_is_drawn_and_checked_at_no_cha
     assert "is paid for, and what it learnt is kept" in done.text
     assert not (shell.folder / "o.parquet").exists()
     spent, checked = shell.ledger().balance("t").cost_spent, []
-    honest = run.validate
-    monkeypatch.setattr(run, "validate", lambda *asked, **named: checked.append(1) or honest(*asked, **named))
+    honest = table_checks.validate
+    monkeypatch.setattr(table_checks, "validate", lambda *asked, **named: checked.append(1) or honest(*asked, **named))
     resumed = shell(*asked, "--resume")
     assert resumed.code == 0, resumed.text
     assert checked == [1], "rows are never published unchecked"

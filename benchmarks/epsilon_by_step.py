@@ -3,7 +3,7 @@
 Prints a Markdown table for each epsilon asked, by default for the shape of the Adult census (43,958 rows, 6 numbers, 9
 categories). It reads no data: what a step spends follows from public facts and the row count alone, and comes from the
 same functions that plan a real release. Epsilons of steps do not add up to that of the release: composition by privacy
-loss distributions costs less than the sum. Renyi divergences at a fixed order do add up, so shares are given in those.
+loss distributions costs less than the sum. Rényi divergences at a fixed order do add up, so shares are given in those.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _name(event: Event, scale: float) -> str:
     if isinstance(event, Threshold):
         return "profile: thresholds"
     by = event.scale / scale if isinstance(event, DiscreteGaussian) else 1.0
-    return f"profile: {'steering' if by > 1 else 'closer' if by < 1 else 'full'} histograms"
+    return f"profile: {'range-finding' if by > 1 else 'refinement' if by < 1 else 'base'} histograms"
 
 
 def noise(event: Event) -> str:
@@ -77,7 +77,7 @@ def table(found: Sequence[Step], epsilon: float, delta: float, order: float) -> 
     events = [e for _, e in found]
     total = accountant.rdp(events, order)
     lines = [
-        f"| step at epsilon {epsilon:g} | noise | epsilon alone (PLD) | Renyi at order {order:g} | share | own delta |",
+        f"| step at epsilon {epsilon:g} | noise | epsilon alone (PLD) | Rényi at order {order:g} | share | own delta |",
         "|---|---|---|---|---|---|",
     ]
     alone = []
@@ -92,8 +92,8 @@ def table(found: Sequence[Step], epsilon: float, delta: float, order: float) -> 
     renyi = min(accountant.rdp(events, a) - filter.limit(0.0, left, a) for a in filter.ORDERS)
     lines += [
         f"| **release, by PLD** | | **{accountant.epsilon(events, delta):.3f}** | {total:.5f} | 100 % | |",
-        f"| release, by Renyi at order {order:g} | | {total - filter.limit(0.0, left, order):.3f} | | | |",
-        f"| release, by Renyi at its best order | | {renyi:.3f} | | | |",
+        f"| release, by Rényi at order {order:g} | | {total - filter.limit(0.0, left, order):.3f} | | | |",
+        f"| release, by Rényi at its best order | | {renyi:.3f} | | | |",
         f"| sum of the epsilons above | | {sum(alone):.3f} | | | |",
     ]
     return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,8 +12,19 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("house", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
+FOLDERS = ("adversarial", "architecture", "golden", "gpu", "integration", "property", "unit")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell runs in the background; programs inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by the folder that it lies in, for `-m unit` and the like."""
+    here = Path(__file__).parent
+    for item in items:
+        folder = item.path.relative_to(here).parts[0]
+        if folder in FOLDERS:
+            item.add_marker(folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

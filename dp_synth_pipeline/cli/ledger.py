@@ -57,7 +57,7 @@ def open_account(
     most = terms.max_rows or (1 if terms.unit == "row" else 4)
     facts: dict[str, Any] = {**terms.model_dump(), "max_rows": most, "blocks": terms.blocks or ()}
     opened = book.open_account(account, **facts, why=why)
-    order = f", Renyi order {opened.order:g}" if opened.order else ""
+    order = f", Rényi order {opened.order:g}" if opened.order else ""
     console().print(
         f"Opened {opened.name}: epsilon {opened.epsilon:g}, delta {opened.delta:g}, unit {opened.unit}, "
         f"{opened.relation}{order}. Nothing is spent yet. Ledger: {book.place}",

@@ -1,6 +1,6 @@
 """What may run by itself: nothing that spends; what is drawn from released weights may follow them.
 
-An eager condition on a link up to the generator would spend epsilon at every update of its source, with nobody asking.
+An eager condition on a stage up to the generator would spend epsilon at every update of its source, with nobody asking.
 So it is refused where the settings are read, where definitions are assembled, and once more where a release is reserved.
 """
 
@@ -24,38 +24,38 @@ if TYPE_CHECKING:
     from dp_synth_pipeline.orchestration.settings import TableSettings
 
 SPENDS = "dp_synth/spends"
-"""Tag of the links up to the generator: materializing one may charge an account."""
+"""Tag of the stages up to the generator: materializing one may charge an account."""
 
 SPENDING = ("ingested", "profile", "completed", "marginals", "generator")
 FREE = ("synthetic", "published", "quality_report", "release_card")
-"""The links of a chain, before and after what was learnt is released."""
+"""The stages of a chain, before and after what was learnt is released."""
 
 WORDS = {"eager": dg.AutomationCondition.eager, "on_missing": dg.AutomationCondition.on_missing}
 
 
 def check(wanted: dict[str, str]) -> dict[str, str]:
-    """Return conditions of links that spend nothing; refuse all else.
+    """Return conditions of stages that spend nothing; refuse all else.
 
     Raises:
-        InvalidInput: naming the link and what to write instead.
+        InvalidInput: naming the stage and what to write instead.
     """
-    for link, word in wanted.items():
-        if link in ("source", *SPENDING):
-            raise InvalidInput(f"automation: {_why(link)}")
-        if link not in FREE:
-            raise InvalidInput(f"automation: expected some of {', '.join(FREE)}, got {link!r}.")
+    for stage, word in wanted.items():
+        if stage in ("source", *SPENDING):
+            raise InvalidInput(f"automation: {_why(stage)}")
+        if stage not in FREE:
+            raise InvalidInput(f"automation: expected some of {', '.join(FREE)}, got {stage!r}.")
         if word not in WORDS and not is_valid_cron_string(word):
-            raise InvalidInput(f"automation: {link} is eager, on_missing or a cron such as '0 3 * * 1', got {word!r}.")
+            raise InvalidInput(f"automation: {stage} is eager, on_missing or a cron such as '0 3 * * 1', got {word!r}.")
     return wanted
 
 
-def condition(settings: TableSettings, link: str) -> dg.AutomationCondition | None:
-    """Return what lets one link run by itself; what analysts read still waits for its blocking checks."""
-    word = settings.automation.get(link)
+def condition(settings: TableSettings, stage: str) -> dg.AutomationCondition | None:
+    """Return what lets one stage run by itself; what analysts read still waits for its blocking checks."""
+    word = settings.automation.get(stage)
     if word is None:
         return None
     found = WORDS[word]() if word in WORDS else dg.AutomationCondition.on_cron(word)
-    return found & dg.AutomationCondition.all_deps_blocking_checks_passed() if link == "published" else found
+    return found & dg.AutomationCondition.all_deps_blocking_checks_passed() if stage == "published" else found
 
 
 def check_watermark(settings: TableSettings) -> None:
@@ -115,14 +115,14 @@ def _specs(defs: dg.Definitions) -> Iterator[dg.AssetSpec]:
             yield from getattr(found, "specs", ())
 
 
-def _why(link: str) -> str:
+def _why(stage: str) -> str:
     return (
-        f"an automation condition on {link} would spend epsilon at every update, with nobody asking. Remove it; a "
+        f"an automation condition on {stage} would spend epsilon at every update, with nobody asking. Remove it; a "
         f"`schedule` or `on_new_data`, which a person starts, refreshes the table, and {', '.join(FREE)} may follow by "
         f"themselves."
     )
 
 
-def spending_tag(link: str) -> dict[str, Any]:
-    """Return the tag of a link that may spend; none for one that is free."""
-    return {SPENDS: "true"} if link in SPENDING else {}
+def spending_tag(stage: str) -> dict[str, Any]:
+    """Return the tag of a stage that may spend; none for one that is free."""
+    return {SPENDS: "true"} if stage in SPENDING else {}

@@ -23,13 +23,13 @@ from dp_synth_pipeline.orchestration.assets.one_run_audit import one_run_audits
 from dp_synth_pipeline.orchestration.assets.profile import profile
 from dp_synth_pipeline.orchestration.assets.published import published
 from dp_synth_pipeline.orchestration.assets.report import quality_report
-from dp_synth_pipeline.orchestration.assets.stage import HANDLES, key
+from dp_synth_pipeline.orchestration.assets.stage import STATES, key
 from dp_synth_pipeline.orchestration.assets.synthetic import synthetic
 from dp_synth_pipeline.orchestration.automation import refuse_eager_spending
 from dp_synth_pipeline.orchestration.checks import checks
 from dp_synth_pipeline.orchestration.dagster_internals import discover_config_file
 from dp_synth_pipeline.orchestration.executors.placing import executor_for, executor_of
-from dp_synth_pipeline.orchestration.io_managers import HandleIOManager
+from dp_synth_pipeline.orchestration.io_managers import StateIOManager
 from dp_synth_pipeline.orchestration.new_data import sensors
 from dp_synth_pipeline.orchestration.preflight import asking
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
@@ -38,7 +38,7 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
-LINKS = (ingested, profile, completed, marginals, generator, synthetic, published, quality_report, release_card)
+STAGES = (ingested, profile, completed, marginals, generator, synthetic, published, quality_report, release_card)
 
 
 def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
@@ -60,17 +60,17 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
         },
     )
     measures = Method(settings.training.spec().method).measures
-    links = [build(settings) for build in LINKS if measures or build is not marginals]
+    assets = [build(settings) for build in STAGES if measures or build is not marginals]
     job = dg.define_asset_job(
         f"{settings.name}_refresh",
-        dg.AssetSelection.assets(*links),
+        dg.AssetSelection.assets(*assets),
         description=f"One refresh of {settings.name}: {_price(settings)}.",
         executor_def=executor_of(settings.compute),
         tags={metadata.GUARANTEE: settings.privacy, **({ACCOUNT: settings.account} if settings.account else {})},
         metadata=asking(settings),
     )
     table = dg.Definitions(
-        assets=[upstream, *links],
+        assets=[upstream, *assets],
         asset_checks=[checks(settings)],
         jobs=[job],
         schedules=schedules(settings, job),
@@ -81,8 +81,8 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
 
 def resources(ledger: str = "", store: str = "") -> dict[str, Any]:
     """Return the resources that every table needs."""
-    shelf = StoreResource(root=store)
-    return {"ledger": LedgerResource(url=ledger), "store": shelf, HANDLES: HandleIOManager(store=shelf)}
+    releases = StoreResource(root=store)
+    return {"ledger": LedgerResource(url=ledger), "store": releases, STATES: StateIOManager(store=releases)}
 
 
 def build_defs(

@@ -16,7 +16,7 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 
 HEAD = "ledger_head"
 CHARGING = ("ingested", "generator")
-"""The links whose materializations carry the chain head."""
+"""The stages whose materializations carry the chain head."""
 
 
 def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: TableSettings) -> None:
@@ -25,7 +25,7 @@ def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: Tab
     Raises:
         LedgerCorrupted: if a head that Dagster remembers is unknown to the ledger, or the ledger does not verify.
     """
-    remembered = [found for link in CHARGING if (found := _remembered(instance, key(settings, link))) is not None]
+    remembered = [found for stage in CHARGING if (found := _remembered(instance, key(settings, stage))) is not None]
     if not remembered:
         return
     _, head = max(remembered)

@@ -19,20 +19,20 @@ from dp_synth_pipeline.synthesis.retention import private
 from dp_synth_pipeline.synthesis.store import HANDLES_FOLDER
 
 KEPT_RUNS = 20
-"""Runs whose own handles are kept beside the latest ones."""
+"""Runs whose own states are kept beside the latest ones."""
 
 
-class HandleIOManager(dg.ConfigurableIOManager):
-    """Keeps each asset's handle, of every recent run and the latest, in files only their owner can read.
+class StateIOManager(dg.ConfigurableIOManager):
+    """Keeps each asset's state, of every recent run and the latest, in files only their owner can read.
 
-    A run reads its own handles, so two runs of one table do not mix; a run that starts in mid-chain reads the latest.
+    A run reads its own states, so two runs of one table do not mix; a run that starts in mid-chain reads the latest.
     Handles may hold exact counts, so they lie with what is restricted.
     """
 
     store: dg.ResourceDependency[StoreResource]
 
     def handle_output(self, context: dg.OutputContext, obj: dict[str, Any]) -> None:
-        """Write the handle atomically, for this run and as the latest."""
+        """Write the state atomically, for this run and as the latest."""
         text = json.dumps(obj, indent=1)
         latest = self._path(context.asset_key, partition=_partition(context))
         for path in (self._path(context.asset_key, context.run_id), latest):
@@ -45,7 +45,7 @@ class HandleIOManager(dg.ConfigurableIOManager):
             shutil.rmtree(old, ignore_errors=True)
 
     def load_input(self, context: dg.InputContext) -> dict[str, Any]:
-        """Read the upstream handle: this run's own if it has one, else the latest."""
+        """Read the upstream state: this run's own if it has one, else the latest."""
         own = self._path(context.asset_key, context.step_context.run_id)
         path = own if own.exists() else self._path(context.asset_key, partition=_partition(context))
         if not path.exists():
@@ -67,7 +67,7 @@ class HandleIOManager(dg.ConfigurableIOManager):
 
 
 def _partition(context: dg.InputContext | dg.OutputContext) -> str:
-    """Return which partitions of its table a run refreshes, so that one's latest handle is never taken for another's."""
+    """Return which partitions of its table a run refreshes, so that one's latest state is never taken for another's."""
     if not context.has_asset_partitions:
         return ""
     tags = context.step_context.dagster_run.tags

@@ -43,7 +43,7 @@ class Lineage:
         return {} if node is None else {k.removeprefix("dp_synth/"): str(v) for k, v in node.facts.items()}
 
     def downstream(self, table: str) -> list[str]:
-        """Return the assets that are made from a table's release, and belong to no link of its own chain."""
+        """Return the assets that are made from a table's release, and belong to no stage of its own chain."""
         made = self._closure(
             {n for n in self._chain(table) if self.nodes[n].visibility == metadata.RELEASABLE}, "children"
         )
@@ -70,7 +70,7 @@ class Lineage:
         return sorted(n.removesuffix("/source") for n in above if SOURCE in self.nodes[n].facts)
 
     def _chain(self, table: str) -> set[str]:
-        """Return the links of one table's own chain; an asset that a person put beside them has no visibility."""
+        """Return the stages of one table's own chain; an asset that a person put beside them has no visibility."""
         if f"{table}/source" not in self.nodes:
             return set()
         return {n for n, node in self.nodes.items() if n.rpartition("/")[0] == table and node.visibility}

@@ -117,6 +117,6 @@ def _is_lost(store: Store, release: Release, mechanism: str) -> bool:
 
 
 def _made_by(store: Store, key: dg.AssetKey) -> str:
-    """Return the release that made an asset's latest handle."""
+    """Return the release that made an asset's latest state."""
     path = store.restricted(key.path[0]) / f"{key.path[-1]}.json"
     return json.loads(path.read_text(encoding="utf-8")).get("release", "") if path.exists() else ""

@@ -71,7 +71,7 @@ def _number(value: Any) -> str:
 def _meter(f: CardFacts) -> float | None:
     """Return the share of the account's epsilon, in percent, that is spent, this release included.
 
-    Shares of single releases are not shown: under a Renyi filter epsilons do not add up.
+    Shares of single releases are not shown: under a Rényi filter epsilons do not add up.
     """
     if not f.account_epsilon or f.account_spent_epsilon is None:
         return None

@@ -25,7 +25,7 @@ from dp_synth_pipeline.tabular.targets import sink
 KEPT = "cards"
 """Where the card of every release stays, beside the newest one."""
 
-RULES = {"filter": "Renyi filter at a fixed order (Rule F)", "plan": "declared plan (Rule P)"}
+RULES = {"filter": "Rényi filter at a fixed order", "plan": "declared plan"}
 
 LET_OUT = "Whether distances and attacks on real rows warned is in the run's event log: a bit each, without noise."
 """What the card says of `validation: evidence_checks`."""

@@ -5,7 +5,7 @@
    by default a part between 5 and 25 %, by a rule that knows the noisy count only.
 3. Noisy marginals take a part of what is left then, by a rule that knows the noisy count only.
 4. Training takes the rest: its noise is the least at which all four together cost at most the epsilon asked by PLD and,
-   on a Rule F account, at most the Renyi divergence reserved.
+   under a Rényi filter, at most the Rényi divergence reserved.
 
 Charged figures (`validation: report_epsilon`) are a pure epsilon, set aside before the profile is planned; they run last.
 
@@ -76,14 +76,14 @@ LEAST_PROFILE, MOST_PROFILE = 0.05, 0.25
 """Part of the squared signal to noise that a profile takes: enough for `PROFILE_NOISE`, within these."""
 
 PROFILE_NOISE = 1 / 2400
-"""Noise of a full histogram's cell, as a part of the units: values held by one unit in 400 then keep their names."""
+"""Noise of a base histogram's cell, as a part of the units: values held by one unit in 400 then keep their names."""
 
-HISTOGRAMS_A_LOOK = 10
-"""Where that noise cannot be kept: full histograms that a closer look must stand beside, so that all of them together raise
+HISTOGRAMS_A_REFINEMENT = 10
+"""Where that noise cannot be kept: base histograms that a refinement must stand beside, so that all of them together raise
 the noise of the rest by 28 % at most; and there are none once it is the root of `MOST_BEYOND` times as high."""
 
 MOST_BEYOND = 2.5
-"""With more noise than that, closer looks win no more than the other columns lose (Adult at epsilon 0.1 to 0.5)."""
+"""With more noise than that, refinements win no more than the other columns lose (Adult at epsilon 0.1 to 0.5)."""
 
 
 def plan_profile(
@@ -109,18 +109,18 @@ def plan_profile(
     share = settings.profile_share
     least, most = (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
 
-    def noise(closer: int) -> float:
-        """Return the noise of a full histogram, were all signal the profile's."""
-        return whole * unit.max_rows * math.sqrt(moves * profile_plan.weight(schema, unit, closer))
+    def noise(refined: int) -> float:
+        """Return the noise of a base histogram, were all signal the profile's."""
+        return whole * unit.max_rows * math.sqrt(moves * profile_plan.weight(schema, unit, refined))
 
-    def wanted(closer: int) -> float:
-        return math.inf if known is None else (noise(closer) / PROFILE_NOISE / known) ** 2
+    def wanted(refined: int) -> float:
+        return math.inf if known is None else (noise(refined) / PROFILE_NOISE / known) ** 2
 
-    beside = profile_plan.weight(schema, unit) / HISTOGRAMS_A_LOOK
-    looks = range(profile_plan.most_refined(schema), -1, -1)
-    closer = next(n for n in looks if n == 0 or wanted(n) <= (most if n > beside else MOST_BEYOND * most))
-    scale = noise(closer) / math.sqrt(min(max(wanted(closer), least), most))
-    return ProfilePlan(count, scale, request.own_delta / moves, unit, settings.population, closer)
+    bases = profile_plan.weight(schema, unit) / HISTOGRAMS_A_REFINEMENT
+    numbers = range(profile_plan.most_refined(schema), -1, -1)
+    refined = next(n for n in numbers if n == 0 or wanted(n) <= (most if n > bases else MOST_BEYOND * most))
+    scale = noise(refined) / math.sqrt(min(max(wanted(refined), least), most))
+    return ProfilePlan(count, scale, request.own_delta / moves, unit, settings.population, refined)
 
 
 def final_delta(settings: ReleaseSettings, request: BudgetRequest, population: int) -> float:
@@ -137,7 +137,7 @@ class RemainingBudget:
     Attributes:
         spent: events that have started.
         budget: the (epsilon, delta) of the whole release.
-        order, rdp_limit: on a Rule F account, the Renyi divergence reserved, and its order.
+        order, rdp_limit: under a Rényi filter, the Rényi divergence reserved, and its order.
     """
 
     spent: tuple[Event, ...]

@@ -51,8 +51,8 @@ def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) 
     """Return what distances and attacks find; it belongs on the restricted page, and nowhere else.
 
     Args:
-        synthetic: the handle of the synthetic table.
-        completed: the handle of the rows that it was learnt from.
+        synthetic: the state of the synthetic table.
+        completed: the state of the rows that it was learnt from.
 
     Raises:
         InvalidInput: if the holdout cannot be used, or has other columns; the message holds no value.
@@ -81,9 +81,9 @@ def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) 
         )
 
 
-def _snapshot(settings: ReleaseSettings, uri: str, refresh: RunState, folder: Path) -> ingestion.Snapshot:
+def _snapshot(settings: ReleaseSettings, uri: str, state: RunState, folder: Path) -> ingestion.Snapshot:
     """Copy the holdout as `ingested` copies the source: the same filter and partitions, the same bound on rows a unit."""
-    where = part(settings.model_copy(update={"source": uri, "target": None}), refresh.partitions).where
+    where = part(settings.model_copy(update={"source": uri, "target": None}), state.partitions).where
     with _told():
         return ingestion.snapshot(
             source.parse(uri, settings.columns, where),

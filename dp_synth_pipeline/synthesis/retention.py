@@ -98,7 +98,7 @@ def purge(
 ) -> list[str]:
     """Delete restricted files of releases that ended, and return their names, relative to the restricted folder.
 
-    Handles stay, since a released generator is drawn from through them, but forget the exact counts in them.
+    States stay, since a released generator is drawn from through them, but forget the exact counts in them.
 
     Args:
         table: only this one's.
@@ -169,11 +169,11 @@ def _expired(folder: Path) -> bool:
 
 
 def _forget_counts(home: Path, releases: set[str] | None) -> None:
-    """Blank the exact count and the content digest in the handles of some releases, or of all."""
+    """Blank the exact count and the content digest in the states of some releases, or of all."""
     for path in (*home.glob("*.json"), *(home / HANDLES_FOLDER).rglob("*.json")):
-        handle = json.loads(path.read_text(encoding="utf-8"))
-        if (releases is None or handle["release"] in releases) and (handle["units"] or handle["digest"]):
+        state = json.loads(path.read_text(encoding="utf-8"))
+        if (releases is None or state["release"] in releases) and (state["units"] or state["digest"]):
             partial = path.with_suffix(".partial")
             with private():
-                partial.write_text(json.dumps(handle | {"units": 0, "digest": ""}, indent=1), encoding="utf-8")
+                partial.write_text(json.dumps(state | {"units": 0, "digest": ""}, indent=1), encoding="utf-8")
             os.replace(partial, path)

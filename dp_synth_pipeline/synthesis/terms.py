@@ -28,7 +28,7 @@ def of_release(settings: ReleaseSettings, state: RunState, release: Record) -> R
             are not those that it was reserved under.
     """
     now, kept = settings.terms(), state.terms
-    if kept is None:  # a handle of an older version: all that is known of its terms is their hash
+    if kept is None:  # a state of an older version: all that is known of its terms is their hash
         if release.state in OPEN and terms_version(now) != release.code_version:
             raise _changed(["a setting"], release)
         return settings

@@ -45,7 +45,7 @@ def _storage() -> Any:
 
 @cache
 def _rule() -> Any:
-    """Return an expectation class for sums and dependencies, judged by `tabular.rules` as generation judges them."""
+    """Return an expectation class for sums and dependencies, judged by `tabular.constraints` as generation judges them."""
     from great_expectations.execution_engine.pandas_execution_engine import PandasExecutionEngine
     from great_expectations.expectations.expectation import MulticolumnMapExpectation
     from great_expectations.expectations.metrics.map_metric_provider.multicolumn_condition_partial import (

@@ -171,7 +171,7 @@ def test_discovering_the_schema_of_such_a_source_tells_no_value_either(home, nam
 
 
 PLACES = [
-    ("dp_synth_pipeline.tabular.sources.source", "_digest"),
+    ("dp_synth_pipeline.tabular.sources.ingestion", "_digest"),
     ("dp_synth_pipeline.tabular.profiling.measure", "measure"),
     ("dp_synth_pipeline.tabular.encoding.nulls", "complete"),
     ("dp_synth_pipeline.tabular.encoding.codec.TableCodec", "encode"),
@@ -212,7 +212,7 @@ def test_a_library_that_fails_anywhere_in_the_chain_quotes_nothing_in_the_event_
 DEFINITIONS = """
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
-from dp_synth_pipeline.tabular import nulls
+from dp_synth_pipeline.tabular.encoding import nulls
 
 def broken(*args, **kwargs):
     print("nothing to see")

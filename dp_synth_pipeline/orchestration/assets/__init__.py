@@ -1,1 +1,1 @@
-"""One link of the chain a file; each builds its asset for one table from `TableSettings`."""
+"""One stage of a release a file; each builds its asset for one table from `TableSettings`."""

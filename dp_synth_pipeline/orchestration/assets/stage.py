@@ -17,7 +17,7 @@ from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import PartitionSettings, PublicSettings
 
-HANDLES = "dp_synth_handles"
+STATES = "dp_synth_handles"
 """Key of the IO manager, so that it can live beside a project's own."""
 
 
@@ -58,7 +58,7 @@ def stage(
             group_name=settings.group or settings.name,
             owners=settings.owners or None,
             code_version=settings.code_version(),
-            io_manager_key=HANDLES,
+            io_manager_key=STATES,
             op_tags=op_tags(settings.compute, name),
             pool=pool_of(settings.compute, name),
             partitions_def=None if cut is None else partitions.definition(cut),

@@ -20,7 +20,7 @@ GPU_POOL = "gpu"
 
 RAY, K8S, CELERY = "dagster-ray/config", "dagster-k8s/config", "dagster-celery/queue"
 
-LINKS = {
+FIELDS = {
     "ingested": "ingestion",
     "profile": "profile",
     "completed": "profile",
@@ -30,7 +30,7 @@ LINKS = {
     "checks": "checks",
     "quality_report": "checks",
 }
-"""Which field of `ComputeSettings` places each link; the others run where the job or the executor says."""
+"""Which field of `ComputeSettings` places each stage; the others run where the job or the executor says."""
 
 
 class Compute(dg.Model, dg.Resolvable):
@@ -97,7 +97,7 @@ class Compute(dg.Model, dg.Resolvable):
         return {"container_config": container, "pod_spec_config": pod}
 
 
-STAGES = tuple(dict.fromkeys(LINKS.values()))
+STAGES = tuple(dict.fromkeys(FIELDS.values()))
 
 
 class ComputeSettings(dg.Model, dg.Resolvable):
@@ -144,20 +144,20 @@ class ComputeSettings(dg.Model, dg.Resolvable):
             )
         return self
 
-    def of(self, link: str) -> Compute | None:
-        """Return what was declared for one link of the chain, if anything was."""
-        return getattr(self, LINKS[link]) if link in LINKS else None
+    def of(self, stage: str) -> Compute | None:
+        """Return what was declared for one stage, if anything was."""
+        return getattr(self, FIELDS[stage]) if stage in FIELDS else None
 
 
-def op_tags(compute: ComputeSettings | None, link: str) -> dict[str, Any] | None:
-    """Return the tags of one link's step; none when nothing was declared for it."""
-    found = compute.of(link) if compute else None
+def op_tags(compute: ComputeSettings | None, stage: str) -> dict[str, Any] | None:
+    """Return the tags of one stage's step; none when nothing was declared for it."""
+    found = compute.of(stage) if compute else None
     return found.tags() if found else None
 
 
-def pool_of(compute: ComputeSettings | None, link: str) -> str | None:
-    """Return the `gpu` pool for a link that asks for GPUs."""
-    found = compute.of(link) if compute else None
+def pool_of(compute: ComputeSettings | None, stage: str) -> str | None:
+    """Return the `gpu` pool for a stage that asks for GPUs."""
+    found = compute.of(stage) if compute else None
     return GPU_POOL if found and found.gpus else None
 
 

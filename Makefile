@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export DAGSTER_HOME := $(CURDIR)/dagster_home
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help demo test retest nightly lint ui install clean
+.PHONY: help demo test check nightly lint ui install clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -28,8 +28,8 @@ demo: $(STAMP)  ## Synthesize two tables end to end; spends, until the ledger re
 test: $(STAMP)  ## Run every test, two processes of one thread each
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-retest: $(STAMP)  ## Run what failed in the last `make test` again, one at a time
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+check: lint  ## Lint, types, and the tests that are fast: under three minutes, before each commit
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "(unit or architecture) and not slow"
 
 nightly: $(STAMP)  ## Run the fuzzers at length: hours
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly

@@ -15,6 +15,7 @@ from rich.table import Table
 from dp_synth_pipeline.cli.options import existing_ledger
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import governance, in_process, lineage
+from dp_synth_pipeline.orchestration.build import load_project
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.tabular.targets import sink
 
@@ -98,7 +99,7 @@ def table(
     """
     told = _facts(ledger, module)
     known = {t["table"]: t for t in told["tables"]}
-    graph = lineage.read(lineage.load(module))
+    graph = lineage.read(load_project(module))
     fed = [known[n] for n in ([name] if name in known else graph.sources_of(name))]
     if as_json:
         typer.echo(json.dumps(fed))
@@ -111,7 +112,7 @@ def table(
 
 def _facts(ledger: str, module: str, days: int = 365) -> dict[str, Any]:
     book, store = existing_ledger(ledger), StoreResource().get()
-    definitions = lineage.load(module)
+    definitions = load_project(module)
     if not os.environ.get("DAGSTER_HOME"):
         return governance.facts(book, store, definitions, None, days)
     with in_process.instance() as instance:

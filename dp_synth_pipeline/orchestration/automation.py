@@ -7,8 +7,7 @@ So it is refused where the settings are read, where definitions are assembled, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
@@ -19,9 +18,6 @@ from dp_synth_pipeline.orchestration.dagster_internals import (
     UnresolvedAssetJobDefinition,
     is_valid_cron_string,
 )
-
-if TYPE_CHECKING:
-    from dp_synth_pipeline.orchestration.settings import TableSettings
 
 SPENDS = "dp_synth/spends"
 """Tag of the stages up to the generator: materializing one may charge an account."""
@@ -49,29 +45,17 @@ def check(wanted: dict[str, str]) -> dict[str, str]:
     return wanted
 
 
-def condition(settings: TableSettings, stage: str) -> dg.AutomationCondition | None:
-    """Return what lets one stage run by itself; what analysts read still waits for its blocking checks."""
-    word = settings.automation.get(stage)
+def condition(words: Mapping[str, str], stage: str) -> dg.AutomationCondition | None:
+    """Return what lets one stage run by itself; what analysts read still waits for its blocking checks.
+
+    Args:
+        words: as `check` returned them.
+    """
+    word = words.get(stage)
     if word is None:
         return None
     found = WORDS[word]() if word in WORDS else dg.AutomationCondition.on_cron(word)
     return found & dg.AutomationCondition.all_deps_blocking_checks_passed() if stage == "published" else found
-
-
-def check_watermark(settings: TableSettings) -> None:
-    """Refuse a sensor that has no file to look at.
-
-    Raises:
-        InvalidInput: for a source in a warehouse without a `watermark`.
-    """
-    wanted = settings.on_new_data
-    if wanted is None or wanted.watermark is not None:
-        return
-    if "://" in settings.source or not Path(settings.source).suffix or any(c in settings.source for c in "*?["):
-        raise InvalidInput(
-            "on_new_data: this source is not one file, and its rows are not looked at for news: that would be a look "
-            "nobody paid for. Name a file that whoever loads it writes last: watermark: /lake/visits/_SUCCESS."
-        )
 
 
 def refuse_eager_spending(defs: dg.Definitions) -> dg.Definitions:

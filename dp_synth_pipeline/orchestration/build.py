@@ -5,12 +5,14 @@ Belongs here: assembly. Does not belong here: any decision about privacy, tables
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.orchestration import lineage, metadata
 from dp_synth_pipeline.orchestration.alerts import Notify, build_alerts
@@ -124,6 +126,25 @@ def current_project(ledger: str = "") -> dg.Definitions:
     if str(Path.cwd()) not in sys.path:  # as `dagster` and `dg` do
         sys.path.insert(0, str(Path.cwd()))
     return completed_definitions(dg.load_from_defs_folder(path_within_project=Path.cwd()), ledger)
+
+
+def load_project(module: str) -> dg.Definitions:
+    """Return the definitions of a module, named as for `dagster dev -m`; this package's own project without a name.
+
+    Raises:
+        InvalidInput: if the module cannot be imported, or does not hold exactly one `Definitions`.
+    """
+    if not module:
+        return project_definitions()
+    try:
+        found = [v for v in vars(importlib.import_module(module)).values() if isinstance(v, dg.Definitions)]
+    except ImportError:
+        raise InvalidInput(f"module {module!r} cannot be imported; name it as for `dagster dev -m`.") from None
+    if len(found) != 1:
+        raise InvalidInput(
+            f"module {module!r} holds {len(found)} dagster.Definitions, expected one; name another module."
+        )
+    return found[0]
 
 
 def _price(settings: TableSettings) -> str:

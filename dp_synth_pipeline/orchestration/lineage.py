@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -88,27 +87,6 @@ class Lineage:
 def read(definitions: dg.Definitions | None) -> Lineage:
     """Return the lineage of some definitions."""
     return Lineage({} if definitions is None else dict(_nodes(definitions)))
-
-
-def load(module: str) -> dg.Definitions:
-    """Return the definitions of a module, named as for `dagster dev -m`; this package's own project without a name.
-
-    Raises:
-        InvalidInput: if the module cannot be imported, or does not hold exactly one `Definitions`.
-    """
-    if not module:
-        from dp_synth_pipeline.orchestration.build import project_definitions
-
-        return project_definitions()
-    try:
-        found = [v for v in vars(importlib.import_module(module)).values() if isinstance(v, dg.Definitions)]
-    except ImportError:
-        raise InvalidInput(f"module {module!r} cannot be imported; name it as for `dagster dev -m`.") from None
-    if len(found) != 1:
-        raise InvalidInput(
-            f"module {module!r} holds {len(found)} dagster.Definitions, expected one; name another module."
-        )
-    return found[0]
 
 
 def _nodes(definitions: dg.Definitions) -> Iterator[tuple[str, Node]]:

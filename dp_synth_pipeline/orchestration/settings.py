@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
@@ -74,10 +75,18 @@ class TableSettings(ReleaseSettings):
 
     @model_validator(mode="after")
     def _watched(self) -> TableSettings:
-        triggers.check_watermark(self)
-        if self.partitions is not None and self.on_new_data is not None:
+        """Refuse a sensor that has no file to look at, or that would refresh all partitions at once."""
+        if self.on_new_data is None:
+            return self
+        if self.partitions is not None:
             raise InvalidInput(
                 "on_new_data: a partition is refreshed when its window is over; write a `schedule` instead."
+            )
+        one_file = "://" not in self.source and Path(self.source).suffix and not any(c in self.source for c in "*?[")
+        if self.on_new_data.watermark is None and not one_file:
+            raise InvalidInput(
+                "on_new_data: this source is not one file, and its rows are not looked at for news: that would be a look "
+                "nobody paid for. Name a file that whoever loads it writes last: watermark: /lake/visits/_SUCCESS."
             )
         return self
 

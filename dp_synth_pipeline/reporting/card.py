@@ -16,7 +16,6 @@ from pydantic import TypeAdapter, ValidationError
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, level
 from dp_synth_pipeline.reporting import wording
-from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
 from dp_synth_pipeline.synthesis.protection import no_guarantee
 
 __all__ = [
@@ -24,8 +23,6 @@ __all__ = [
     "ReleaseCard",
     "content",
     "from_json",
-    "render_card",
-    "render_markdown",
     "to_json",
 ]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dp_synth_pipeline.privacy import audit
 from dp_synth_pipeline.privacy.budget import level
 from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard
 from dp_synth_pipeline.reporting.templates import render
-
-if TYPE_CHECKING:
-    from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard
 
 MEASURED = dict(zip(audit.NAMES, ("Noise multiplier", "Sampling rate", "Largest norm, in clip norms"), strict=True))
 """What each finding of an audit measured, in a few words."""

@@ -11,7 +11,8 @@ from typing import Any
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.ledger import Entry
 from dp_synth_pipeline.ledger import Release as LedgerRelease
-from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard, render_card, render_markdown, to_json
+from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard, to_json
+from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
 from dp_synth_pipeline.synthesis import generator_files, no_protection, profile_cache
 from dp_synth_pipeline.synthesis.blocks import limits
 from dp_synth_pipeline.synthesis.generator import FOLDER

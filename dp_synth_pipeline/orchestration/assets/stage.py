@@ -63,7 +63,7 @@ def stage(
             pool=pool_of(settings.compute, name),
             partitions_def=None if cut is None else partitions.definition(cut),
             **_backfill(cut),
-            automation_condition=automation.condition(settings, name),
+            automation_condition=automation.condition(settings.automation, name),
             freshness_policy=_freshness(settings) if name == "published" else None,
         )
 

@@ -7,7 +7,7 @@ import dagster as dg
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.orchestration import lineage
+from dp_synth_pipeline.orchestration import build, lineage
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
 
@@ -71,9 +71,9 @@ def test_a_project_is_loaded_by_its_module(definitions, monkeypatch) -> None:
     module = types.ModuleType("some_project")
     module.defs = definitions  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "some_project", module)
-    assert lineage.load("some_project") is definitions
+    assert build.load_project("some_project") is definitions
     module.others = dg.Definitions()  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput, match=r"2 dagster\.Definitions"):
-        lineage.load("some_project")
+        build.load_project("some_project")
     with pytest.raises(InvalidInput, match="cannot be imported"):
-        lineage.load("no_such_project")
+        build.load_project("no_such_project")

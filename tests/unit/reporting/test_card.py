@@ -16,9 +16,9 @@ from dp_synth_pipeline.reporting.card import (
     CardFacts,
     ReleaseCard,
     from_json,
-    render_card,
     to_json,
 )
+from dp_synth_pipeline.reporting.card_pages import render_card
 
 EVENTS = (
     DiscreteLaplace(40.0),

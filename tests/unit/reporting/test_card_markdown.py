@@ -13,10 +13,9 @@ from dp_synth_pipeline.reporting.card import (
     ReleaseCard,
     content,
     from_json,
-    render_card,
-    render_markdown,
     to_json,
 )
+from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
 from dp_synth_pipeline.reporting.templates import code, markdown
 from tests.unit.reporting.test_card import CARD, FACTS
 

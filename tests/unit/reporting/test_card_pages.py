@@ -9,7 +9,7 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.audit import Audit, Observed
-from dp_synth_pipeline.reporting import card, card_pages
+from dp_synth_pipeline.reporting import card_pages
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
 from tests.unit.reporting.test_card import CARD, FACTS
 
@@ -63,8 +63,3 @@ def test_a_finding_that_lacks_its_interval_is_refused() -> None:
     broken = [{k: v for k, v in audited().facts.audit[0].items() if k != "low"}]
     with pytest.raises(InvalidInput, match=r"finding .* low is missing"):
         ReleaseCard(dataclasses.replace(FACTS, audit=broken))
-
-
-def test_the_pages_are_the_cards_own() -> None:
-    assert card.render_card is card_pages.render_card
-    assert card.render_markdown is card_pages.render_markdown

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
             ["--batch", "16", "--hidden", "2", "--rounds", "1", "--steps", "1"],
             ["| without DP", "| DP, one pass"],
         ),
-        ("scale", ["--point", "400", "3", "4", "--epochs", "1", "--limit", "4096"], ['"drawn": ', '"train_s": ']),
+        ("scale", ["--point", "400", "3", "4", "--epochs", "1", "--limit", "4096"], ['"drawn": ', '"generator_s": ']),
     ],
     ids=["step", "scale"],
 )

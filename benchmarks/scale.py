@@ -35,7 +35,7 @@ CARDINALITIES = (2, 10, 50, 200, 1000, 5000)
 WIDTH, LENGTH, SIZE = 20, 50_000, 20
 """Columns, rows and cardinality of a point that varies another."""
 
-STEPS = ("snapshot", "count", "profile", "codec", "marginals", "begin", "calibrate", "train", "rake", "draw")
+STEPS = ("ingested", "profile", "completed", "marginals", "generator", "synthetic")
 
 
 def generate(path: Path, rows: int, columns: int, cardinality: int) -> None:

@@ -123,10 +123,11 @@ class Synthesizer:
                 with retention.private():
                     (folder / STATE).write_text(json.dumps(release.state.to_dict()), encoding="utf-8")
         except BaseException as error:
-            if release.record.state in OPEN:
+            if (state := release.record.state) in OPEN:
+                end = "void" if state == "reserved" else "settle"
                 error.add_note(
                     f"Release {release.id} is still open: what started in it stays charged, the rest reserved. Go on with "
-                    f"fit(..., resume={release.id!r}); or end it: dp-synth ledger settle {release.id} --why REASON."
+                    f"fit(..., resume={release.id!r}); or end it: dp-synth ledger {end} {release.id} --why REASON."
                 )
             raise
         kept = _packed(release)
@@ -164,7 +165,8 @@ class SyntheticModel:
         """Return `rows` synthetic rows as an Arrow table, in the source's exact types."""
         import pyarrow as pa
 
-        declared = [parse(text) for text in json.loads((self.folder / RULES).read_text(encoding="utf-8"))]
+        kept = self.folder / RULES  # a pipeline's own rows keep the rules of its YAML
+        declared = [parse(text) for text in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else []
         generator = self.folder / GENERATOR
         drawer = Drawer(generator, generator / "profile.json", declared)
         return pa.Table.from_batches(drawer.draw(rows), drawer.schema)
@@ -194,20 +196,26 @@ class SyntheticModel:
 
 
 def load(path: str | Path) -> SyntheticModel:
-    """Read a model that `SyntheticModel.save` wrote.
+    """Read a model that `SyntheticModel.save` wrote, or that a pipeline released: `store/releasable/TABLE`.
 
     Raises:
-        InvalidInput: if there is no such file, or it is no saved model.
+        InvalidInput: if there is neither.
     """
     folder = Path(mkdtemp(prefix="dps-"))
     try:
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(folder)
+        if Path(path).is_dir():
+            shutil.copytree(Path(path) / GENERATOR, folder / GENERATOR)
+            shutil.copy(Path(path) / CARD, folder)
+        else:
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(folder)
         model = SyntheticModel(folder)
         model.card()
     except (OSError, KeyError, zipfile.BadZipFile):
         shutil.rmtree(folder, ignore_errors=True)
-        raise InvalidInput(f"{path} is no saved model; name a file that `save` wrote.") from None
+        raise InvalidInput(
+            f"{path} is no saved model; name a file that `save` wrote, or the folder of a table under store/releasable."
+        ) from None
     return model
 
 

@@ -88,9 +88,17 @@ def test_a_saved_model_draws_and_says_the_same_without_ledger_or_store(ledger, s
     assert not stat.S_IMODE(path.stat().st_mode) & 0o111
 
 
+def test_what_a_pipeline_released_is_drawn_from_in_python(bench):
+    assert bench.refresh().success
+    model = dps.load(bench.store / "releasable" / "people")
+    assert len(model.sample(20)) == 20
+    (release,) = bench.ledger.releases("people")
+    assert model.epsilon == release.final_epsilon
+
+
 def test_what_is_no_saved_model_is_refused(tmp_path):
     (tmp_path / "x.dps").write_bytes(b"PK no")
-    for name in ("x.dps", "absent.dps"):
+    for name in ("x.dps", "absent.dps", "."):
         with pytest.raises(InvalidInput, match="no saved model"):
             dps.load(tmp_path / name)
 

@@ -27,9 +27,9 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
     suite of a person's own.
     """
     key = dg.AssetKey([settings.name, "synthetic"])
-    known = _published_names(settings)
-    wanted = asked(settings, known)
-    names = wanted.names()
+    column_names = _published_names(settings)
+    check_plan = asked(settings, column_names)
+    names = check_plan.names()
 
     @dg.multi_asset_check(
         name=f"{settings.name}__checks",
@@ -48,21 +48,21 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
             state = RunState.from_dict(synthetic)
             DagsterProgress(context).report(f"{settings.name}: checks", 0, 1)
             folder = store.get().releasable(part(settings, state.partitions).folder)
-            results = table_checks.write(state, wanted, folder)
+            results = table_checks.write(state, check_plan, folder)
         page = folder / data_docs.PAGE
-        for result in results if known is not None else grouped(results):
+        for result in results if column_names is not None else grouped(results):
             if dg.AssetCheckKey(key, result.name) in context.selected_asset_check_keys:
                 yield _evaluation(key, result, page)
 
     return _checks
 
 
-def asked(settings: TableSettings, known: list[str] | None) -> CheckPlan:
+def asked(settings: TableSettings, column_names: list[str] | None) -> CheckPlan:
     """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
-    wanted = settings.validation
-    constraints.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
-    own = read_suite(wanted.suite) if wanted.suite is not None else []
-    return CheckPlan(known, wanted.parsed_rules, own, wanted.severity)
+    validation = settings.validation
+    constraints.check_names(validation.parsed_rules, settings.columns, complete=settings.columns_complete)
+    user_suite = read_suite(validation.suite) if validation.suite is not None else []
+    return CheckPlan(column_names, validation.parsed_rules, user_suite, validation.severity)
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:

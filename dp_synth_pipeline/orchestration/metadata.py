@@ -43,9 +43,9 @@ def column_schema(schema: TableSchema) -> dg.TableSchema:
 
 def column_lineage(schema: TableSchema, upstream: dg.AssetKey) -> dg.TableColumnLineage:
     """Each learned column comes from its namesake upstream; identifiers come from nothing."""
-    learned = {c.name for c in schema.learned}
+    learned_names = {c.name for c in schema.learned}
     return dg.TableColumnLineage(
-        {c.name: [dg.TableColumnDep(upstream, c.name)] if c.name in learned else [] for c in schema.published}
+        {c.name: [dg.TableColumnDep(upstream, c.name)] if c.name in learned_names else [] for c in schema.published}
     )
 
 
@@ -59,8 +59,8 @@ def burn_down(account: Mapping[str, Any]) -> dict[str, dg.MetadataValue]:
     if chart is None:
         return {}
     picture = base64.b64encode(drawing(chart, f"ε {account['epsilon']:g}").encode()).decode()
-    told = f"Left of account {account['name']}: {account['cost_left'] / account['cost_limit']:.1%} of its limit"
-    return {"burn_down": dg.MetadataValue.md(f"![{markdown(told)}](data:image/svg+xml;base64,{picture})")}
+    caption = f"Left of account {account['name']}: {account['cost_left'] / account['cost_limit']:.1%} of its limit"
+    return {"burn_down": dg.MetadataValue.md(f"![{markdown(caption)}](data:image/svg+xml;base64,{picture})")}
 
 
 def cost(release: Release | Unprotected, entries: Sequence[Entry] = ()) -> dict[str, Any]:

@@ -62,6 +62,6 @@ def main() -> None:
         with withheld("The command"):
             app()
     except DpSynthError as error:
-        told = Text.assemble((type(error).__name__, "bold red"), f": {error}")
-        console(stderr=True).print(told, soft_wrap=True)
+        message = Text.assemble((type(error).__name__, "bold red"), f": {error}")
+        console(stderr=True).print(message, soft_wrap=True)
         sys.exit(error.exit_code)

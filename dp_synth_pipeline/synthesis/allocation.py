@@ -103,23 +103,25 @@ def plan_profile(
     """
     moves = 1 if relation == ADD_REMOVE else 2
     count = None if settings.population is not None else COUNT_SHARE * request.epsilon / moves
-    rest = request.epsilon - moves * (count or 0.0) - (settings.validation.report_epsilon or 0.0)
-    whole = calibration.gaussian_noise(rest, request.delta - request.own_delta)
-    unit, known = settings.privacy_unit, population or settings.population
+    remaining_epsilon = request.epsilon - moves * (count or 0.0) - (settings.validation.report_epsilon or 0.0)
+    whole = calibration.gaussian_noise(remaining_epsilon, request.delta - request.own_delta)
+    unit, unit_count = settings.privacy_unit, population or settings.population
     share = settings.profile_share
-    least, most = (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
+    least_share, most_share = (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
 
     def noise(refined: int) -> float:
         """Return the noise of a base histogram, were all signal the profile's."""
         return whole * unit.max_rows * math.sqrt(moves * profile_plan.weight(schema, unit, refined))
 
-    def wanted(refined: int) -> float:
-        return math.inf if known is None else (noise(refined) / PROFILE_NOISE / known) ** 2
+    def needed_share(refined: int) -> float:
+        return math.inf if unit_count is None else (noise(refined) / PROFILE_NOISE / unit_count) ** 2
 
     bases = profile_plan.weight(schema, unit) / HISTOGRAMS_A_REFINEMENT
     numbers = range(profile_plan.most_refined(schema), -1, -1)
-    refined = next(n for n in numbers if n == 0 or wanted(n) <= (most if n > bases else MOST_BEYOND * most))
-    scale = noise(refined) / math.sqrt(min(max(wanted(refined), least), most))
+    refined = next(
+        n for n in numbers if n == 0 or needed_share(n) <= (most_share if n > bases else MOST_BEYOND * most_share)
+    )
+    scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
     return ProfilePlan(count, scale, request.own_delta / moves, unit, settings.population, refined)
 
 

@@ -212,12 +212,12 @@ class LedgerProtection(Protection):
 
     def _last_events(self) -> list[Event]:
         """Return what this table's last settled release ran, so that a refusal can say which steps and noise would fit."""
-        settled = [
+        settled_releases = [
             r
             for r in self.ledger.releases(self.settings.account)
             if r.table == self.settings.name and r.state == "settled"
         ]
-        return events_of(self.entries(settled[-1].id)) if settled else []
+        return events_of(self.entries(settled_releases[-1].id)) if settled_releases else []
 
 
 def events_of(entries: Iterable[Entry]) -> list[Event]:

@@ -57,7 +57,7 @@ class Accuracy(Mechanism[ChargedPlan, dict[str, float]]):
         """Return the released metrics by name."""
         if self._generator is None:
             raise ReleaseStateError("there is no generator to measure yet; train first.")
-        drawn = self._generator.sample(min(self._rows, DRAWS), forbidden=self._codec.forbidden)
+        synthetic_codes = self._generator.sample(min(self._rows, DRAWS), forbidden=self._codec.forbidden)
         codes, _ = release.codes(self._codec)
-        metrics = dp_metrics.measure(codes, drawn, self._codec.cardinalities, plan, rows=self._rows)
+        metrics = dp_metrics.measure(codes, synthetic_codes, self._codec.cardinalities, plan, rows=self._rows)
         return {f"accuracy_{name}": round(value, 6) for name, value in asdict(metrics).items() if value is not None}

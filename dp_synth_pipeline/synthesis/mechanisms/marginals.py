@@ -39,5 +39,5 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
 
         codec = self._codec
         codes, _ = release.codes(codec)
-        measured = measuring.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows)
-        return measured if release.protection.guaranteed else sampled(measured)
+        measurements = measuring.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows)
+        return measurements if release.protection.guaranteed else sampled(measurements)

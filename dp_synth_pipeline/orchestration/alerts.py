@@ -1,7 +1,7 @@
-"""Alerts: sensors, off until a person starts them, that say when something of an account, a check or the ledger is wrong.
+"""Alerts are sensors that say when something is wrong with an account, a check or the ledger. A person starts them.
 
-Each tells once when its condition becomes true, and again only after it was false in between. None holds a private value:
-names, shares of a budget and our own texts only.
+Each alerts once when its condition becomes true, and again only after it was false in between. No alert holds a private
+value, only names, shares of a budget and our own texts.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The audit of what ran, as asset checks of the generator: three that keep its rows from being drawn and published."""
+"""Shows the audit of what ran as three asset checks of the generator. If one fails, no rows are drawn or published."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What may run by itself: nothing that spends; what is drawn from released weights may follow them.
+"""Says what may run by itself. Nothing that spends may; what is drawn from released weights may follow them.
 
 An eager condition on a stage up to the generator would spend epsilon at every update of its source, with nobody asking.
 So it is refused where the settings are read, where definitions are assembled, and once more where a release is reserved.

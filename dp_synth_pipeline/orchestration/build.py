@@ -1,6 +1,6 @@
-"""The one place where assets, checks, jobs and resources of a table meet.
+"""Assembles the assets, checks, jobs and resources of a table.
 
-Belongs here: assembly. Does not belong here: any decision about privacy, tables or networks.
+Decisions about privacy, tables or networks do not belong here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asset checks: a Great Expectations suite on the synthetic table, each expectation its own check, blocking or warning."""
+"""Runs a Great Expectations suite on the synthetic table. Each expectation is an asset check, blocking or warning."""
 
 import json
 from pathlib import Path
@@ -23,8 +23,8 @@ from dp_synth_pipeline.validation.user_suite import read_suite
 def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
     """Build the checks of one table, before anything is read.
 
-    Their names follow from its declared column names, or are grouped without them; from its declared rules; and from the
-    suite of a person's own.
+    Their names follow from its declared column names (or are grouped without them), its declared rules and the user's own
+    suite.
     """
     key = dg.AssetKey([settings.name, "synthetic"])
     column_names = _published_names(settings)
@@ -66,7 +66,7 @@ def asked(settings: TableSettings, column_names: list[str] | None) -> CheckPlan:
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:
-    """The synthetic table's columns, if a person listed them all."""
+    """Return the synthetic table's columns, if a person listed them all."""
     if not settings.columns_complete:
         return None
     return [n for n, facts in settings.columns.items() if (facts or {}).get("kind") != "excluded"]

@@ -1,4 +1,4 @@
-"""`SyntheticTable`: one YAML file, one table, the whole graph."""
+"""`SyntheticTable` builds the whole graph of one table from one YAML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices a ledger that was deleted, restored or replaced: its chain head is kept in Dagster's event log at each charge.
+"""Notices a ledger that was deleted, restored or replaced. At each charge, its chain head is kept in Dagster's event log.
 
 The ledger's own verification catches edited entries. It cannot know of entries that are gone, so each materialization
 that charges writes the head of the chain beside its other metadata, and the next one asks the ledger whether it still

@@ -1,6 +1,6 @@
-"""What a person may let out of the restricted report: whether distances and attacks on real rows warned, as asset checks.
+"""Shows as asset checks whether distances and attacks on real rows warned, where a person lets that out of the report.
 
-Each outcome is an exact function of real rows: about one bit, which no epsilon covers. So there are none of these checks
+Each outcome is an exact function of real rows: about one bit, which no epsilon covers. So none of these checks exists
 until `validation: evidence_checks` asks for them, and the release card says so then.
 """
 

@@ -1,4 +1,4 @@
-"""One place where errors become failed steps: clear, never retried when that would charge again, never quoting a value."""
+"""Turns errors into failed steps that are clear, quote no value, and are never retried where that would charge again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the schedules will ask of an account, tick by tick, and which of those refreshes the ledger would admit.
+"""Forecasts what schedules will ask of an account, tick by tick, and which of those refreshes the ledger would admit.
 
-A refresh of a partition is charged to the block that it reads, on top of what all rows were charged; any other refresh is
-charged to all rows. So each is asked about in the order in which it is due. Assumed, and said in what is printed: every
-schedule is on, a refresh costs all that it may, and nothing else is charged meanwhile.
+A refresh of a partition is charged to the block that it reads, on top of what all rows were charged. Any other refresh is
+charged to all rows. So each is asked about in the order in which it is due. A forecast assumes, and says so where it is
+printed, that every schedule is on, a refresh costs all that it may, and nothing else is charged meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a governance review asks, as JSON-ready facts: accounts, released tables, their sources, what depends on what.
+"""Collects for a governance review, JSON-ready, accounts, released tables, their sources and what depends on what.
 
 It holds declared facts, charges, names of people and runs, and what was released. No row of a source is read for it.
 """

@@ -1,4 +1,4 @@
-"""What depends on what: a project's asset graph, asked from a released table down and from any table up."""
+"""Follows a project's asset graph downstream from a released table and upstream from any table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether whoever runs a refresh is still alive, and that no two refresh one table at once.
+"""Tells whether the process of a run is still alive, and keeps two runs from refreshing one table at once.
 
 A run of the command line holds a lock of the operating system for as long as its process lives, however it ends. A run that
 Dagster launched is as alive as Dagster says: its daemon looks after those (`run_monitoring` in dagster.yaml).

@@ -1,4 +1,4 @@
-"""What is wrong with a table's YAML, by line: what was found, what was expected."""
+"""Explains line by line what is wrong with a table's YAML: what was found and what was expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sensor that asks for a refresh when a file was written anew; it opens no file and keeps no private value.
+"""This sensor asks for a refresh when a file was rewritten. It opens no file and keeps no private value.
 
 It looks at one thing: when a file was last modified. Whoever runs the loading job knows that already, and it says that the
 job ran, not what it wrote. A file's size, a row count or a newest timestamp are functions of the rows: to act on them, or

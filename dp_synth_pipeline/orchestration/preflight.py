@@ -1,4 +1,4 @@
-"""Whether a backfill fits, asked as a whole before its first run reserves anything."""
+"""Asks whether a backfill fits as a whole, before its first run reserves anything."""
 
 from __future__ import annotations
 

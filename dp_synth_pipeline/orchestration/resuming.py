@@ -1,4 +1,4 @@
-"""`--resume`: goes on with the release that an interrupted run left open, from what that run had finished."""
+"""Implements `--resume`: it goes on with the release that an interrupted run left open, from what that run had finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a table is refreshed, and what that will cost: schedules, and their next dates for a forecast."""
+"""Builds the schedules that refresh a table, and lists their next dates for a forecast."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a person writes about one table in a project: its release, and when, where and for whom it is refreshed."""
+"""Defines what a person writes about one table: its release, and when, where and for whom it is refreshed."""
 
 from __future__ import annotations
 

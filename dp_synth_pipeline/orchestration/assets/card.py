@@ -1,4 +1,4 @@
-"""`release_card`: one page per published table that says what it is, what it cost and what was assumed."""
+"""`release_card` says on one page per published table what it is, what it cost and what was assumed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`generator`: DP-SGD with the least noise at which the whole release fits what was reserved, then the settlement."""
+"""`generator` trains by DP-SGD with the least noise at which the whole release fits its reservation, then settles it."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""`ingested`: reserve the whole release, then, and only then, open the source and copy it into a restricted snapshot."""
+"""`ingested` reserves the whole release; only then does it open the source and copy it into a restricted snapshot."""
 
 import dagster as dg
 

@@ -1,6 +1,6 @@
-"""`one_run_audit`: does the implementation keep what it promises? A training on a made-up table, attacked; off by default.
+"""`one_run_audit` attacks a training on a made-up table to test what the implementation promises. It is off by default.
 
-Belongs here: the asset, its check, its job and its schedule. It reads no real row and charges nothing; it is in no refresh.
+The asset, its check, its job and its schedule belong here. It reads no real row, charges nothing and is in no refresh.
 """
 
 import json
@@ -23,7 +23,7 @@ from dp_synth_pipeline.synthesis.blocks import FOLDER, folded_label
 from dp_synth_pipeline.tabular.targets import sink
 
 DELTA = 1e-6
-"""Where the claim is put to the test. A larger one would prove less."""
+"""The delta at which the claim is tested. A larger one would prove less."""
 
 CONFIDENCE = 0.9999
 """An honest implementation fails one audit in ten thousand, at most: once in two hundred years of weeks."""

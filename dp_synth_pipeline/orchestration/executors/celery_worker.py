@@ -1,8 +1,8 @@
 """The Celery app whose workers take every step once: `dagster-celery worker start -A <this module> -q gpu -y celery.yaml`.
 
 A queue may deliver a task again while it still runs (with Redis, after `visibility_timeout`). Each delivery puts itself
-on the run's log before it loads any code; only the first of an attempt goes on. The ledger would refuse the second in
-any case; here it does not even fail the run.
+on the run's log before it loads any code, and only the first of an attempt goes on. The ledger would refuse the second
+in any case. Here it does not even fail the run.
 """
 
 import multiprocessing

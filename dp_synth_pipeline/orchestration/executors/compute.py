@@ -1,4 +1,4 @@
-"""What a step asks of a machine, as a person declares it and as every engine reads it."""
+"""Says what a step asks of a machine, as a person declares it and as every engine reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step handlers of dagster-ray and dagster-k8s, taken from their own executors, so that each keeps its own rules."""
+"""Takes the step handlers of dagster-ray and dagster-k8s from their own executors, so that each keeps its own rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps as child processes of the run, on GPUs that an operating system lock hands out."""
+"""Runs steps as child processes of the run, on GPUs that an operating system lock hands out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDED = {DagsterEventType.STEP_SUCCESS, DagsterEventType.STEP_FAILURE, DagsterEv
 """One of these is the last word of a step's attempt."""
 
 GRACE_SECONDS = 10.0
-"""Between the request to end (SIGTERM) and the end (SIGKILL)."""
+"""How long a step may take to end after SIGTERM, before it gets SIGKILL."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which executor some definitions need, and whether their remote workers could reach the ledger."""
+"""Chooses the executor that definitions need, and checks that their remote workers can reach the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routing executor: one run, and each step on the engine that its own tag names."""
+"""The routing executor runs each step of a run on the engine that the step's own tag names."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`dp-synth`: synthesize a file, discover its schema, run the demo; look after accounts, cards, profiles and snapshots."""
+"""`dp-synth` synthesizes files, discovers schemas, runs the demo, and manages accounts, cards, profiles and snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `dp-synth ledger` prints: balances, history, what would fit, exports."""
+"""Prints what `dp-synth ledger` answers: balances, history, what would fit, and exports."""
 
 from __future__ import annotations
 

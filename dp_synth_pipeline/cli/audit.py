@@ -1,4 +1,4 @@
-"""`dp-synth audit`: attack a training like a released one, on a made-up table, and say what that proves."""
+"""`dp-synth audit` attacks a training like a released one, on a made-up table, and says what that proves."""
 
 from __future__ import annotations
 

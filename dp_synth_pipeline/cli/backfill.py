@@ -1,4 +1,4 @@
-"""`dp-synth backfill`: how many partitions of a table fit what is left of its account, before the first one runs."""
+"""`dp-synth backfill` says, before the first one runs, how many partitions of a table fit what is left of its account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dp-synth card`: whether a release card is true, and the card in other forms."""
+"""`dp-synth card` verifies a release card and writes it in other formats."""
 
 from __future__ import annotations
 

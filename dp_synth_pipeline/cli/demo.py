@@ -1,4 +1,4 @@
-"""`dp-synth demo`: two tables through the whole graph, until their accounts are exhausted."""
+"""`dp-synth demo` takes two tables through the whole graph, until their accounts are exhausted."""
 
 from __future__ import annotations
 

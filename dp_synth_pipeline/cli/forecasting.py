@@ -1,4 +1,4 @@
-"""`dp-synth ledger forecast`: which scheduled refreshes would be refused, account by account and block by block."""
+"""`dp-synth ledger forecast` says which scheduled refreshes would be refused, account by account and block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dp-synth governance`: what a review of the whole project asks, on one page and one by one."""
+"""`dp-synth governance` answers what a review of the whole project asks, on one page or one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dp-synth ledger`: what a person decides about privacy accounts, and what the ledger answers."""
+"""`dp-synth ledger` records what a person decides about privacy accounts, and prints what the ledger answers."""
 
 from __future__ import annotations
 

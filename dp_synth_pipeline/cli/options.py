@@ -1,4 +1,4 @@
-"""Options that are the fields of a model, and what commands on a single file share of them."""
+"""Makes command line options of a model's fields, and holds those that commands on a single file share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dp-synth profile`: the released profile that a table's refreshes reuse: what is in it, and when to measure it anew."""
+"""`dp-synth profile` shows the released profile that a table's refreshes reuse, and has the next refresh measure it anew."""
 
 from __future__ import annotations
 

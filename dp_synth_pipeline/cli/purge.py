@@ -1,4 +1,4 @@
-"""`dp-synth purge`: delete what holds real rows, once nothing needs it."""
+"""`dp-synth purge` deletes what holds real rows, once nothing needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dp-synth schema`: what a table's columns are: free where storage types tell it, charged where rows do."""
+"""`dp-synth schema` says what a table's columns are: free where storage types tell it, charged where rows do."""
 
 from __future__ import annotations
 

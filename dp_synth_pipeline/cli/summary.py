@@ -1,4 +1,4 @@
-"""What the command line says at the end: rows, cost, what is left, checks, and where everything is."""
+"""Prints at the end of a command rows, cost, what is left, checks, and where everything is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dp-synth synthesize`: the same assets on any file, without YAML."""
+"""`dp-synth synthesize` runs the same assets on any file, without YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The burn-down of a privacy account: where its steps, dots and labels lie, for the statement's template to draw."""
+"""Lays out the burn-down of a privacy account: the steps, dots and labels that the statement's template draws."""
 
 from __future__ import annotations
 

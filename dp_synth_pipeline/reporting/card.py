@@ -1,6 +1,6 @@
-"""The release card: one page that says what was published, what it cost, and what that promises.
+"""The release card says on one page what was published, what it cost, and what that promises.
 
-Releasable: everything on it is declared, released or spent. Nothing on it was computed from real rows without noise.
+It is releasable, since everything on it is declared, released or spent. Nothing was computed from real rows without noise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The release card as pages for people: HTML and Markdown. What is on it, and its JSON, are in `card`."""
+"""Renders the release card for people, as HTML and Markdown. What is on it, and its JSON, are in `card`."""
 
 from __future__ import annotations
 

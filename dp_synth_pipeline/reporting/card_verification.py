@@ -1,4 +1,4 @@
-"""Whether a release card tells what the ledger holds: each fact against the record that it claims to come from."""
+"""Verifies a release card: compares each fact with the record in the ledger that it claims to come from."""
 
 from __future__ import annotations
 

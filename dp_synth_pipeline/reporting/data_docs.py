@@ -1,4 +1,4 @@
-"""Great Expectations' Data Docs of one validation: one static page that asks the network for nothing.
+"""Renders Great Expectations' Data Docs of one validation as one static page that asks the network for nothing.
 
 It holds what the checks hold: expectations, counts and rates of the synthetic table, never a cell of it and nothing private.
 """

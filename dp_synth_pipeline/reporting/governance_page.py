@@ -1,6 +1,6 @@
-"""The governance page: every account, every released table, where each came from, and what to look into.
+"""The governance page shows every account, every released table, where each came from, and what to look into.
 
-For whoever answers for a privacy budget. It holds declared facts, charges, and the names of people and runs.
+It is for whoever answers for a privacy budget. It holds declared facts, charges, and the names of people and runs.
 """
 
 from __future__ import annotations

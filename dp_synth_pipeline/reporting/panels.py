@@ -1,6 +1,6 @@
-"""Data of the report's charts: shares of the real and the synthetic rows, ready to be drawn.
+"""Prepares the data of the report's charts: shares of the real and the synthetic rows, ready to be drawn.
 
-Restricted, like the rows they count.
+They are restricted, like the rows they count.
 """
 
 from __future__ import annotations

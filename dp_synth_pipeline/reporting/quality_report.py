@@ -1,4 +1,4 @@
-"""The quality report of a release: real against synthetic, for the data's owner only; restricted, like the rows it reads."""
+"""Writes a release's quality report, for the data's owner only. It reads real rows, so it is restricted like them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A release card as a record of the public Differential Privacy Deployments Registry.
+"""Writes a release card as a record of the public Differential Privacy Deployments Registry.
 
 The schema is that of the registry's data, github.com/opendp/deployments-registry-data, `schemas/deployments-schema.yaml`
 (read in its 2026 form, with `basic`, `dp_variant`, `privacy_loss`, `deployment_model`, `implementation` and
-`administrative`), by OpenDP with a governance proposed by NIST; it follows Nanayakkara, Ghazi & Vadhan 2025, "Practitioners'
+`administrative`), by OpenDP with a governance proposed by NIST. It follows Nanayakkara, Ghazi & Vadhan 2025, "Practitioners'
 Perspectives on a Differential Privacy Deployment Registry". A record is proposed as a pull request with one YAML file.
 
 What only a person can say (who publishes, what for, of which region) is an option, or is marked `FILL_IN`.

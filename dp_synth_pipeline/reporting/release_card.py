@@ -1,4 +1,4 @@
-"""What a release card says: what was released, at what cost, under which assumptions, and which entries prove it."""
+"""Collects what a release card says: what was released, at what cost, on which assumptions, and which entries prove it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The fidelity report: one HTML page that shows in ten seconds whether a synthetic table is good, and where not.
+"""The fidelity report is one HTML page that shows in ten seconds whether a synthetic table is good, and where not.
 
-Restricted: it looks at real rows without noise, and says so at its top. It loads nothing from anywhere.
+It is restricted: it looks at real rows without noise, and says so at its top. It loads nothing from anywhere.
 """
 
 from __future__ import annotations

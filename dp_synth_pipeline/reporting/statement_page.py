@@ -1,7 +1,7 @@
-"""The privacy account statement: what each account promises, what was spent, by whom, and what is left.
+"""The privacy account statement says what each account promises, what was spent, by whom, and what is left.
 
-For a privacy officer. It holds what the ledger holds and no more: declared facts, charges, and the names of people and
-runs. No row of a source was looked at to write it.
+It is for a privacy officer. It holds what the ledger holds and no more: declared facts, charges, and the names of people
+and runs. No row of a source was looked at to write it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns the ledger's export into what the statement page shows: balances as shares, a burn-down, releases with entries."""
+"""Turns the ledger's export into the statement page's balances as shares, burn-downs, and releases with entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAWN = {"opened": "opened", "raised": "raise", "planned": "plan declared", "set
 def page(
     ledger: Any, account: str | None = None, forecasts: Mapping[str, dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """Return the input of `validation.statement.render_statement` for one account or all.
+    """Return the input of `statement_page.render_statement` for one account or all.
 
     Args:
         forecasts: for each account `dates` (ISO), `fits` and `first_refused`, if its schedules are known.

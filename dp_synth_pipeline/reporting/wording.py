@@ -1,4 +1,4 @@
-"""Figures in plain words, the same on every page."""
+"""Puts figures into plain words, the same on every page."""
 
 from __future__ import annotations
 

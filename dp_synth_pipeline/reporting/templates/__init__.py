@@ -1,4 +1,4 @@
-"""The pages' templates, styles and script, shipped as package data."""
+"""Loads and renders the pages' templates, styles and script, which ship as package data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How one release spends its epsilon: row count, profile, marginals, training, each fixed before it reads a row.
+"""Divides a release's epsilon over row count, profile, marginals and training. Each share is fixed before it reads a row.
 
-1. The row count takes a small pure epsilon of its own; everything later may depend on it (basic composition).
-2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up;
-   by default a part between 5 and 25 %, by a rule that knows the noisy count only.
+1. The row count takes a small pure epsilon of its own. Everything later may depend on it (basic composition).
+2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up.
+   By default it is a part between 5 and 25 %, by a rule that knows the noisy count only.
 3. Noisy marginals take a part of what is left then, by a rule that knows the noisy count only.
 4. Training takes the rest: its noise is the least at which all four together cost at most the epsilon asked by PLD and,
    under a Rényi filter, at most the Rényi divergence reserved.

@@ -1,4 +1,4 @@
-"""A table's partitions as privacy blocks: which rows a run reads, which blocks of the ledger pay, where the outcome lies.
+"""Maps a table's partitions to privacy blocks: which rows a run reads, which blocks pay, and where the outcome lies.
 
 Two blocks never share a row: windows are half open and of one cadence, values differ after folding, and an account's blocks
 must all come from one column cut in one way. So whoever has rows in one block only is protected by that block's

@@ -1,4 +1,4 @@
-"""The generator of a release: learnt from the rows, audited, kept durably, settled, and only then released."""
+"""Learns a release's generator from the rows, audits it, keeps it durably, settles it, and only then releases it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran")
 
 
 class GeneratorStage(Stage):
-    """Learns the generator, or adopts what an earlier attempt learnt; settles the release; releases the weights.
+    """Learns the generator or adopts what an earlier attempt learnt, settles the release, then releases the weights.
 
     Attributes:
         audit: what training was seen to do; None if it took no noisy step.

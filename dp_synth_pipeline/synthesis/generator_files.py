@@ -1,4 +1,4 @@
-"""What a release learnt, kept durably before the release is settled, and released only after.
+"""Keeps what a release learnt durably before the release is settled, and releases it only after.
 
 Until then it lies with the restricted rows, so that nobody draws from what nobody has paid for. A settlement is final: were
 the weights written after it, a crash between the two would lose a release that is paid for.

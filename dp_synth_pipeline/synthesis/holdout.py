@@ -1,4 +1,4 @@
-"""The declared holdout: rows of the source's population that were never learnt from, read for the restricted report alone.
+"""Reads the declared holdout, rows of the source's population that were never learnt from, for the restricted report only.
 
 They are real rows. Nothing of them is charged, since nothing made of them leaves: not a figure, and not whether one warns,
 which would be one fact about real rows in the event log. `evidence_checks` is a person's word that this bit may.

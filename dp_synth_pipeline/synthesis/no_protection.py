@@ -1,6 +1,6 @@
-"""`privacy: none`: releases without a guarantee, of a source that a person declared public; their record and their plans.
+"""Records and plans the releases under `privacy: none`, without a guarantee, of a source that a person declared public.
 
-`NoProtection` charges nothing and writes nothing into the ledger; it asks the ledger whether the source is protected, and
+`NoProtection` charges nothing and writes nothing into the ledger. It asks the ledger whether the source is protected, and
 refuses it then. Every plan without noise is made here, and only for a release that `NoProtection` has on record.
 """
 
@@ -41,7 +41,7 @@ NO_NOISE = 1e-3
 
 
 class NoProtection(Protection):
-    """Nobody pays: a person declared the source public, and every release of it is on record in the store."""
+    """Nobody pays, since a person declared the source public. Every release of it is on record in the store."""
 
     guaranteed = False
 

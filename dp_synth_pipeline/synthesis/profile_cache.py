@@ -1,7 +1,7 @@
-"""The cached profile of a table: released facts, so a later refresh may use them again at no charge.
+"""Caches the profile of a table. It consists of released facts, so a later refresh may use them again at no charge.
 
 A refresh reuses a profile while the public facts that shaped it still hold and the ledger knows the release that paid
-for it. A person renews it; nothing else does.
+for it. Only a person renews it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who keeps a table's releases and pays for what they learn: an account of the ledger, or nobody.
+"""Says who keeps a table's releases and pays for what they learn: an account of the ledger, or nobody.
 
 A release meets one of two protections, chosen once by `protection_of`. Under `LedgerProtection` everything that is learnt
 was reserved and is charged before it is. Under `no_protection.NoProtection` a person declared the source public.

@@ -1,4 +1,4 @@
-"""The checked table replaces the one that analysts read, atomically, if its release is settled and it was drawn under it."""
+"""Atomically replaces the table that analysts read by the checked one, if its release is settled and drew it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One release of one table: its terms, its state, who pays for it, and where its files lie.
+"""A `Release` holds the terms and the state of one release, who pays for it, and where its files lie.
 
     reserved ──► ingested ──► profile ──► completed ──► marginals ──► generator ──► synthetic ──► published
                  snapshot     charged     nulls         charged       charged,      free          warehouse

@@ -1,4 +1,4 @@
-"""The mechanisms of a release in their order, each with the privacy events that it may run: what a declared plan says."""
+"""A plan lists a release's mechanisms in order, each with the privacy events that it may run. A declared plan is this."""
 
 from __future__ import annotations
 

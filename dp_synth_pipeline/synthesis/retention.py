@@ -1,6 +1,6 @@
-"""What holds real rows: made readable by its owner only, kept as long as a person said, and then deleted.
+"""Makes what holds real rows readable by its owner only, keeps it as long as a person said, and then deletes it.
 
-Belongs here: how restricted files come and go. Does not belong here: what is in them.
+How restricted files come and go belongs here. What is in them does not.
 """
 
 from __future__ import annotations

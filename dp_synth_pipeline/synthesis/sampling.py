@@ -1,4 +1,4 @@
-"""Rows drawn from released weights: post-processing, free, as many as asked, made to keep the declared rules."""
+"""Draws as many rows as asked from released weights, under the declared rules. As post-processing, this is free."""
 
 from __future__ import annotations
 

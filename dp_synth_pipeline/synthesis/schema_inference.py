@@ -1,6 +1,6 @@
-"""A schema, discovered privately: one release of its own, all of whose epsilon goes to the profile.
+"""Discovers a schema privately, by one release of its own, all of whose epsilon goes to the profile.
 
-Same order as a refresh: reserve, read into a restricted snapshot, count, profile, settle. The snapshot is deleted at the
+Its order is a refresh's: reserve, read into a restricted snapshot, count, profile, settle. The snapshot is deleted at the
 end in every case. What is written was released by that entry, so declaring it costs nothing more.
 """
 

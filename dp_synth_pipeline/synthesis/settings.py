@@ -1,4 +1,4 @@
-"""What one release asks for: the fields that a person writes, their defaults and their meaning, in one place.
+"""Defines what one release asks for: the fields that a person writes, their defaults and their meaning, in one place.
 
 Schedules, owners and machines are no part of a release: they stay with whatever runs it.
 """

@@ -1,4 +1,4 @@
-"""The stages of a release in their order, each as what it changes; `generator` and `publication` have files of their own.
+"""Defines a release's stages in their order, each by what it changes. `generator` and `publication` have their own files.
 
 A stage that looks at rows and lets something out does so through a mechanism. The others read what was released, or write
 what stays restricted.
@@ -28,7 +28,7 @@ from dp_synth_pipeline.validation.figures import check_declared
 
 
 class Ingestion(Stage):
-    """Copies the source, or the rows of a part of it, into a restricted snapshot; the release is reserved before."""
+    """Copies the source, or a part of its rows, into a restricted snapshot. The release was reserved before."""
 
     name, makes = "ingested", "snapshot"
 
@@ -127,7 +127,7 @@ class Profiling(Stage):
 
 
 class Completion(Stage):
-    """Handles the snapshot's nulls by released numbers; the outcome is as restricted as the snapshot."""
+    """Handles the snapshot's nulls by released numbers. The outcome is as restricted as the snapshot."""
 
     name, makes = "completed", "completed"
 

@@ -1,8 +1,8 @@
-"""A release under way, as the steps after its first find it: under the terms that it was reserved for, and no others.
+"""Keeps a release under the terms that it was reserved for, in every step after its first.
 
-The settings of a table may change between two steps; what a release was charged for may not. So its terms are kept with it
+The settings of a table may change between two steps. What a release was charged for may not. So its terms are kept with it
 when it is reserved, the ledger knows their hash, and every later step takes them from there. While anything may still be
-learnt, a changed term is refused by its name; afterwards what is drawn and said is what the terms were.
+learnt, a changed term is refused by its name. Afterwards what is drawn and said follows the terms as they were.
 """
 
 from __future__ import annotations

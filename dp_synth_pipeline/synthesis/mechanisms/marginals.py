@@ -1,4 +1,4 @@
-"""Noisy counts of pairs and triples of columns: where the network starts, and what its draws are raked to."""
+"""Counts pairs and triples of columns with noise. The network starts from these counts, and its draws are raked to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training: from a start that costs nothing more, by DP-SGD with the least noise at which the whole release fits.
+"""Trains from a start that costs nothing more, by DP-SGD with the least noise at which the whole release fits.
 
 A training that was cut short is resumed from its last checkpoint: its steps so far are charged, and the rest is charged
 anew, always with fresh noise.

@@ -1,4 +1,4 @@
-"""`dp-synth`: synthesize a file, discover its schema, run the demo; look after accounts, cards, profiles and snapshots."""
+"""`dp-synth` synthesizes files, discovers schemas, runs the demo, and manages accounts, cards, profiles and snapshots."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def main() -> None:
         with withheld("The command"):
             app()
     except DpSynthError as error:
-        told = Text.assemble((type(error).__name__, "bold red"), f": {error}")
-        console(stderr=True).print(told, soft_wrap=True)
+        message = Text.assemble((type(error).__name__, "bold red"), f": {error}")
+        console(stderr=True).print(message, soft_wrap=True)
         sys.exit(error.exit_code)

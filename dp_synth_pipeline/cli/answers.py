@@ -1,4 +1,4 @@
-"""What `dp-synth ledger` prints: balances, history, what would fit, exports."""
+"""Prints what `dp-synth ledger` answers: balances, history, what would fit, and exports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def show(book: Ledger, account: str | None, console: Console) -> None:
 
 def _releases(book: Ledger, account: str, console: Console) -> None:
     table = Table("release", "when", "table", "state", "ε", "δ", "run", title="Releases", title_justify="left")
-    open_entries, ended = [], []
+    open_entries, settled_lines = [], []
     for r in book.releases(account):
         epsilon = f"{r.final_epsilon:.3f}" if r.final_epsilon is not None else f"≤ {r.epsilon:g}"
         delta = f"{r.final_delta:.1e}" if r.final_delta is not None else f"≤ {r.delta:.1e}"
@@ -56,9 +56,9 @@ def _releases(book: Ledger, account: str, console: Console) -> None:
                     soft_wrap=True,
                 )
         elif r.state == "settled" and r.why:
-            ended.append(f"Settled {r.id[:12]}: {r.why}.")
+            settled_lines.append(f"Settled {r.id[:12]}: {r.why}.")
     console.print(table)
-    for line in ended:
+    for line in settled_lines:
         console.print(line, soft_wrap=True)
     for e in open_entries:
         console.print(
@@ -83,15 +83,15 @@ def history(book: Ledger, account: str | None, console: Console) -> None:
 
 def can(book: Ledger, account: str, epsilon: float, delta: float | None, console: Console) -> None:
     """Print whether, and how often, a release would be admitted; exit code 3 if not once."""
-    opened = book.account(account)
-    each = opened.delta if delta is None else delta
+    terms = book.account(account)
+    release_delta = terms.delta if delta is None else delta
     try:
-        book.preview(account, epsilon=epsilon, delta=each)
+        book.preview(account, epsilon=epsilon, delta=release_delta)
     except BudgetExceeded as refusal:
         console.print(f"No. {refusal}", soft_wrap=True)
         raise typer.Exit(3) from None
-    many = book.capacity(account, epsilon=epsilon, delta=each)
-    console.print(f"Yes: {many} more of epsilon {epsilon:g} would be admitted now. Nothing was charged.")
+    capacity = book.capacity(account, epsilon=epsilon, delta=release_delta)
+    console.print(f"Yes: {capacity} more of epsilon {epsilon:g} would be admitted now. Nothing was charged.")
 
 
 def export(book: Ledger, account: str | None, format: str, out: str) -> None:

@@ -1,4 +1,4 @@
-"""`dp-synth audit`: attack a training like a released one, on a made-up table, and say what that proves."""
+"""`dp-synth audit` attacks a training like a released one, on a made-up table, and says what that proves."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ def one_run(
 
     Exit code 1 if more is proved than was claimed. Example: dp-synth audit visits
     """
-    found = audit(latest(StoreResource().get().releasable(table), partition))
+    outcome = audit(latest(StoreResource().get().releasable(table), partition))
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(json.dumps(outcome, indent=1))
     else:
         console = Console()
-        console.print("[green]passed[/]" if found["passed"] else "[bold red]FAILED[/]", found["told"], highlight=False)
-        console.print(found["meaning"], style="dim", highlight=False)
-    if not found["passed"]:
+        console.print(
+            "[green]passed[/]" if outcome["passed"] else "[bold red]FAILED[/]", outcome["told"], highlight=False
+        )
+        console.print(outcome["meaning"], style="dim", highlight=False)
+    if not outcome["passed"]:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`dp-synth backfill`: how many partitions of a table fit what is left of its account, before the first one runs."""
+"""`dp-synth backfill` says, before the first one runs, how many partitions of a table fit what is left of its account."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST = 40
 
 def backfill(
     table: Annotated[str, typer.Argument(help="A table of this project that has partitions.")],
-    wanted: Annotated[
+    selection: Annotated[
         str, typer.Option("--partitions", help="FIRST..LAST, or some, separated by commas; all of them without it.")
     ] = "",
     fitting: Annotated[bool, typer.Option("--fitting", help="Be content with those that fit.")] = False,
@@ -38,7 +38,7 @@ def backfill(
 
     console, definitions = Console(), current_project(ledger)
     settings = asking_table(definitions, table)
-    keys = chosen(settings, wanted)
+    keys = chosen(settings, selection)
     answer = preflight(settings, Ledger.open(ledger or ledger_url()), keys)
     _show(settings, answer, console)
     if not answer.fitting or not (fitting or all(answer.fits)):
@@ -55,13 +55,13 @@ def backfill(
 
 
 def _show(settings: TableSettings, answer: Preflight, console: Console) -> None:
-    shown = Table("partition", "charged to", "fits", title=f"Backfill of {settings.name}", title_justify="left")
+    table = Table("partition", "charged to", "fits", title=f"Backfill of {settings.name}", title_justify="left")
     begin = max(0, answer.fits.index(False) - MOST // 2) if False in answer.fits else 0
     account, epsilon = settings.charge
     for key, fits in list(zip(answer.keys, answer.fits, strict=True))[begin : begin + MOST]:
-        charged = blocks.part(settings, [key]).blocks
-        shown.add_row(key, charged[0] if charged else f"{account} as a whole", "yes" if fits else "[red]no[/]")
-    console.print(shown)
+        block_names = blocks.part(settings, [key]).blocks
+        table.add_row(key, block_names[0] if block_names else f"{account} as a whole", "yes" if fits else "[red]no[/]")
+    console.print(table)
     console.print(
         f"{answer.told}. Each asks {account} for epsilon {epsilon:g}; nothing was reserved.",
         highlight=False,

@@ -1,4 +1,4 @@
-"""`dp-synth card`: whether a release card is true, and the card in other forms."""
+"""`dp-synth card` verifies a release card and writes it in other formats."""
 
 from __future__ import annotations
 
@@ -39,19 +39,21 @@ def verify(
     Example: dp-synth card verify release_card.json --table synthetic.parquet
     """
     text = card_verification.read(card)
-    found = card_verification.verify(text, existing_ledger(ledger), table)
-    shown = Table("", "claim", "", title=f"Release card {escape(str(card))}", title_justify="left", show_header=False)
-    for one in found:
-        mark = "[green]holds[/]" if one.holds else "[bold red]does not hold[/]"
-        shown.add_row(mark, escape(one.what), escape(one.note))
-    console, broken = Console(), sum(not one.holds for one in found)
-    console.print(shown)
-    if broken:
-        console.print(f"[bold red]Not verified[/]: {broken} of {len(found)} claims do not hold. Rely on none of them.")
+    findings = card_verification.verify(text, existing_ledger(ledger), table)
+    listing = Table("", "claim", "", title=f"Release card {escape(str(card))}", title_justify="left", show_header=False)
+    for finding in findings:
+        mark = "[green]holds[/]" if finding.holds else "[bold red]does not hold[/]"
+        listing.add_row(mark, escape(finding.what), escape(finding.note))
+    console, broken_count = Console(), sum(not finding.holds for finding in findings)
+    console.print(listing)
+    if broken_count:
+        console.print(
+            f"[bold red]Not verified[/]: {broken_count} of {len(findings)} claims do not hold. Rely on none of them."
+        )
         raise typer.Exit(4)
     facts = from_json(text).facts
-    what = "no guarantee, as it says" if facts.epsilon is None else f"epsilon {facts.epsilon:.4g}"
-    console.print(f"[green]Verified[/]: all {len(found)} claims hold; {what}.", highlight=False)
+    guarantee = "no guarantee, as it says" if facts.epsilon is None else f"epsilon {facts.epsilon:.4g}"
+    console.print(f"[green]Verified[/]: all {len(findings)} claims hold; {guarantee}.", highlight=False)
 
 
 class CurationOptions(Options):

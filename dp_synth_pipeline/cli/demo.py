@@ -1,4 +1,4 @@
-"""`dp-synth demo`: two tables through the whole graph, until their accounts are exhausted."""
+"""`dp-synth demo` takes two tables through the whole graph, until their accounts are exhausted."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def demo(
         if name not in open_accounts:
             book.open_account(name, **facts, why="opened by dp-synth demo")  # type: ignore[arg-type]
             console.print(f"Opened the demo's account [bold]{name}[/]: epsilon {facts['epsilon']:g}.", highlight=False)
-    definitions, done, code = project_definitions(), [], 0
+    definitions, summaries, code = project_definitions(), [], 0
     for name in table or NAMES:
         outcome = refreshing.refresh(definitions, name, console)
         if outcome.exit_code:
-            title, told = "refused by the ledger" if outcome.exit_code == 3 else "not released", outcome.message
+            title, message = "refused by the ledger" if outcome.exit_code == 3 else "not released", outcome.message
             if outcome.exit_code == in_process.STOPPED:
-                told += f" What started stays charged; dp-synth ledger show {name} says how to end it."
-            console.print(Panel(escape(told), title=f"{name}: {title}", border_style="red", title_align="left"))
+                message += f" What started stays charged; dp-synth ledger show {name} says how to end it."
+            console.print(Panel(escape(message), title=f"{name}: {title}", border_style="red", title_align="left"))
             code = code or outcome.exit_code
             if outcome.exit_code == in_process.STOPPED:
                 break  # whoever presses Ctrl-C wants no other table's budget spent
         else:
-            done.append(summarise(book, StoreResource().get(), name, outcome))
-    if done:
-        show(done, console)
+            summaries.append(summarise(book, StoreResource().get(), name, outcome))
+    if summaries:
+        show(summaries, console)
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""`dp-synth ledger forecast`: which scheduled refreshes would be refused, account by account and block by block."""
+"""`dp-synth ledger forecast` says which scheduled refreshes would be refused, account by account and block by block."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ def forecast(
     book: Ledger, account: str | None, days: int, epsilon: float | None, every: str | None, console: Console
 ) -> None:
     """Print for each scheduled account when it is exhausted, or which blocks are, and at which epsilon all would fit."""
-    planned = _assumed(account, epsilon, every) if every else forecasts.scheduled(current_project(), account, epsilon)
-    if not planned:
+    schedules_by_account = (
+        _assumed(account, epsilon, every) if every else forecasts.scheduled(current_project(), account, epsilon)
+    )
+    if not schedules_by_account:
         raise InvalidInput(
             "no table of this project has a schedule for that account; write `schedule: 0 3 * * 1` in its YAML, or "
             "assume one: dp-synth ledger forecast ACCOUNT --every '0 3 * * 1' --epsilon E."
         )
     until = datetime.now(UTC) + timedelta(days=days)
-    for name, known in planned.items():
-        for line in _lines(book, name, known, until, days):
+    for name, schedules in schedules_by_account.items():
+        for line in _lines(book, name, schedules, until, days):
             console.print(f"{name}: {line}", soft_wrap=True)
-    parted = PARTED if any(one.settings for known in planned.values() for one in known) else ""
+    in_parts = any(schedule.settings for schedules in schedules_by_account.values() for schedule in schedules)
+    parted = PARTED if in_parts else ""
     console.print(
         f"Assumed: every schedule is on;{parted} a refresh costs all that it may; nothing else is charged.",
         style="dim",
@@ -41,111 +44,117 @@ def forecast(
     )
 
 
-def _assumed(account: str | None, epsilon: float | None, every: str) -> dict[str, list[Scheduled]]:
+def _assumed(account: str | None, epsilon: float | None, cron: str) -> dict[str, list[Scheduled]]:
     if account is None or epsilon is None:
         raise InvalidInput("--every needs an account and --epsilon.")
-    return {account: [Scheduled("", every, epsilon)]}
+    return {account: [Scheduled("", cron, epsilon)]}
 
 
-def _lines(book: Ledger, name: str, known: list[Scheduled], until: datetime, days: int) -> Iterator[str]:
-    opened = book.account(name)
-    unsound = {one.table: why for one in known if (why := forecasts.sound(book, one))}
+def _lines(book: Ledger, name: str, schedules: list[Scheduled], until: datetime, days: int) -> Iterator[str]:
+    account = book.account(name)
+    unsound = {schedule.table: why for schedule in schedules if (why := forecasts.sound(book, schedule))}
     for table, why in unsound.items():
         yield f"no refresh of {table} would be admitted: {why}"
-    able = [one for one in known if one.table not in unsound]
-    paying = [one for one in able if one.plan is None]
-    told = forecasts.foretell(book, name, forecasts.dues(opened, paying, until))
-    if whole := [one for one in paying if not one.in_blocks]:
-        yield _whole(book, name, whole, told, days)
-    for one in paying:
-        if one.in_blocks:
-            yield _in_blocks(book, name, one, told, days)
+    able = [schedule for schedule in schedules if schedule.table not in unsound]
+    paying = [schedule for schedule in able if schedule.plan is None]
+    outcome = forecasts.foretell(book, name, forecasts.dues(account, paying, until))
+    if whole := [schedule for schedule in paying if not schedule.in_blocks]:
+        yield _whole(book, name, whole, outcome, days)
+    for schedule in paying:
+        if schedule.in_blocks:
+            yield _in_blocks(book, name, schedule, outcome, days)
     plans: dict[str, list[Scheduled]] = defaultdict(list)
-    for one in able:
-        if one.plan is not None:
-            plans[one.plan].append(one)
+    for schedule in able:
+        if schedule.plan is not None:
+            plans[schedule.plan].append(schedule)
     for plan, using in plans.items():
-        found, left = forecasts.uses(book, name, plan, forecasts.dues(opened, using, until))
-        what = f"{', '.join(one.table for one in using)}, {len(found.dues)} refreshes in {days} days, each one use of plan "
-        yield f"{what}{plan}, which has {left} left; {_fit(found)}"
+        plan_outcome, uses_left = forecasts.uses(book, name, plan, forecasts.dues(account, using, until))
+        tables, count = ", ".join(schedule.table for schedule in using), len(plan_outcome.dues)
+        yield (
+            f"{tables}, {count} refreshes in {days} days, each one use of plan {plan}, which has {uses_left} left; "
+            f"{_fit(plan_outcome)}"
+        )
 
 
-def _whole(book: Ledger, name: str, known: list[Scheduled], every: Foretold, days: int) -> str:
+def _whole(book: Ledger, name: str, schedules: list[Scheduled], all_outcomes: Foretold, days: int) -> str:
     """Tell of the refreshes that are charged to all rows."""
-    told, opened = forecasts.chosen(every, lambda d: not d.ask.blocks), book.account(name)
-    many, rows = len(told.dues), ", charged to all rows" if opened.unit_in_one_block else ""
-    what = f"{many} refreshes of epsilon {max(one.epsilon for one in known):g} in {days} days{rows}; "
-    spanning = ", ".join(one.table for one in known if one.settings is not None)
+    outcome, account = forecasts.chosen(all_outcomes, lambda d: not d.ask.blocks), book.account(name)
+    count, rows = len(outcome.dues), ", charged to all rows" if account.unit_in_one_block else ""
+    sentence = (
+        f"{count} refreshes of epsilon {max(schedule.epsilon for schedule in schedules):g} in {days} days{rows}; "
+    )
+    spanning = ", ".join(schedule.table for schedule in schedules if schedule.settings is not None)
     parts = f" Each partition of {spanning} is charged to all rows: a unit may be in several." if spanning else ""
-    first = told.first_refused
-    if first is None:
-        return f"{what}all fit.{parts}"
-    if plain := told.dues == every.dues and not spanning:
-        fit = book.affordable(name, times=many, own_delta=opened.delta * THRESHOLD_SHARE)
+    first_refusal = outcome.first_refused
+    if first_refusal is None:
+        return f"{sentence}all fit.{parts}"
+    if only_whole := outcome.dues == all_outcomes.dues and not spanning:
+        fit = book.affordable(name, times=count, own_delta=account.delta * THRESHOLD_SHARE)
     else:
-        fit = forecasts.affordable(book, name, every.dues, lambda d: not d.ask.blocks)
-    noise = _noise(book, name, many) if plain else ""
-    what += f"{sum(told.fits)} fit, and the account is exhausted on {first.at:%d %B %Y}."
-    return f"{what} {_all(many, fit)}{noise}.{parts}"
+        fit = forecasts.affordable(book, name, all_outcomes.dues, lambda d: not d.ask.blocks)
+    noise = _noise(book, name, count) if only_whole else ""
+    sentence += f"{sum(outcome.fits)} fit, and the account is exhausted on {first_refusal.at:%d %B %Y}."
+    return f"{sentence} {_all(count, fit)}{noise}.{parts}"
 
 
-def _in_blocks(book: Ledger, name: str, one: Scheduled, every: Foretold, days: int) -> str:
+def _in_blocks(book: Ledger, name: str, schedule: Scheduled, all_outcomes: Foretold, days: int) -> str:
     """Tell of the refreshes of one table, each of which is charged to the block that it reads."""
-    told = forecasts.chosen(every, lambda d: d.table == one.table)
-    cut = one.settings.partitions if one.settings else None
+    outcome = forecasts.chosen(all_outcomes, lambda d: d.table == schedule.table)
+    cut = schedule.settings.partitions if schedule.settings else None
     if cut is None:
         return ""
-    many, most, column = len(told.dues), max(told.blocks.values(), default=0), cut.column
-    what = f"{one.table}, {many} refreshes of epsilon {one.epsilon:g} in {days} days, "
+    count, most_in_block, column = len(outcome.dues), max(outcome.blocks.values(), default=0), cut.column
+    sentence = f"{schedule.table}, {count} refreshes of epsilon {schedule.epsilon:g} in {days} days, "
     if cut.values is not None:
-        what += f"each value of {column} {most} times, charged to its own block each time; "
+        sentence += f"each value of {column} {most_in_block} times, charged to its own block each time; "
     else:
-        what += f"of {len(told.blocks)} {cut.cadence} windows of {column}, {_times(most)}; "
-    what += _fit(told)
-    if told.first_refused is not None:
-        fit = forecasts.affordable(book, name, every.dues, lambda d: d.table == one.table)
-        what += f" {_all(many, fit)}."
-    return f"{what}{_fresh(book, name, told, 'value' if cut.values else 'window')}"
+        sentence += f"of {len(outcome.blocks)} {cut.cadence} windows of {column}, {_times(most_in_block)}; "
+    sentence += _fit(outcome)
+    if outcome.first_refused is not None:
+        fit = forecasts.affordable(book, name, all_outcomes.dues, lambda d: d.table == schedule.table)
+        sentence += f" {_all(count, fit)}."
+    return f"{sentence}{_fresh_block(book, name, outcome, 'value' if cut.values else 'window')}"
 
 
-def _fresh(book: Ledger, name: str, told: Foretold, noun: str) -> str:
+def _fresh_block(book: Ledger, name: str, outcome: Foretold, noun: str) -> str:
     """Say what a block that was never charged has room for: what was charged to all rows counts in it too."""
-    known, most = set(book.blocks(name)), max(told.blocks.values(), default=0)
-    new = next((d.ask for d in told.dues if not known.intersection(d.ask.blocks)), None)
-    if new is None:
+    charged_blocks, most_in_block = set(book.blocks(name)), max(outcome.blocks.values(), default=0)
+    request = next((d.ask for d in outcome.dues if not charged_blocks.intersection(d.ask.blocks)), None)
+    if request is None:
         return ""
-    fit, balance = sum(book.foretold(name, [new] * most)), book.fresh_balance(name)
-    one = f"One refresh of a fresh {noun} {'fits' if fit else 'does not fit'}"
-    left = f"epsilon {balance.epsilon_left:.4g} is left in it at the account's delta"
-    taken = (
-        f", since releases of all rows took {balance.epsilon_spent:.4g}"
-        if balance.cost_left < balance.cost_limit
-        else ""
-    )
-    return f" {one if most < 2 else f'Of {most} refreshes of a fresh {noun} {fit} fit'}: {left}{taken}."
+    fit, balance = sum(book.foretold(name, [request] * most_in_block)), book.fresh_balance(name)
+    answer = f"One refresh of a fresh {noun} {'fits' if fit else 'does not fit'}"
+    if most_in_block > 1:
+        answer = f"Of {most_in_block} refreshes of a fresh {noun} {fit} fit"
+    remainder = f"epsilon {balance.epsilon_left:.4g} is left in it at the account's delta"
+    if balance.cost_left < balance.cost_limit:
+        remainder += f", since releases of all rows took {balance.epsilon_spent:.4g}"
+    return f" {answer}: {remainder}."
 
 
-def _all(many: int, fit: float) -> str:
-    return f"All {many} would fit at epsilon {fit:.4g} each" if fit else f"At no epsilon would all {many} fit"
+def _all(count: int, fit: float) -> str:
+    return f"All {count} would fit at epsilon {fit:.4g} each" if fit else f"At no epsilon would all {count} fit"
 
 
 def _times(most: int) -> str:
     return "each once, charged to its own block" if most < 2 else f"each up to {most} times, charged to its own block"
 
 
-def _fit(told: Foretold) -> str:
-    first = told.first_refused
-    if first is None:
+def _fit(outcome: Foretold) -> str:
+    first_refusal = outcome.first_refused
+    if first_refusal is None:
         return "all fit."
-    return f"{sum(told.fits)} fit, and the first that does not is {first.key} on {first.at:%d %B %Y}."
+    return (
+        f"{sum(outcome.fits)} fit, and the first that does not is {first_refusal.key} on {first_refusal.at:%d %B %Y}."
+    )
 
 
 def _noise(book: Ledger, account: str, times: int) -> str:
     """Say how much more noise than the last settled release's would let `times` more of it fit; nothing without one."""
-    opened, balance = book.account(account), book.balance(account)
-    settled = [r for r in book.releases(account) if r.state == "settled"]
-    if opened.order is None or not settled:
+    terms, balance = book.account(account), book.balance(account)
+    settled_releases = [r for r in book.releases(account) if r.state == "settled"]
+    if terms.order is None or not settled_releases:
         return ""
-    events = [e for entry in book.entries(release_id=settled[-1].id) for e in entry.events]
-    factor = advice.noise_factor(events, times, opened.order, balance.cost_left / NANO, opened.relation)
+    events = [e for entry in book.entries(release_id=settled_releases[-1].id) for e in entry.events]
+    factor = advice.noise_factor(events, times, terms.order, balance.cost_left / NANO, terms.relation)
     return "" if factor is None else f", or with {factor:.3g} times the noise of the last release"

@@ -1,4 +1,4 @@
-"""`dp-synth governance`: what a review of the whole project asks, on one page and one by one."""
+"""`dp-synth governance` answers what a review of the whole project asks, on one page or one by one."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def report(
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"--out {out}: name an .html file; the JSON is written beside it.")
-    beside = out.with_suffix(".json")
-    for place in (out, beside):
+    json_file = out.with_suffix(".json")
+    for place in (out, json_file):
         sink.check_writable(str(place))
-    told = _facts(ledger, module, days)
-    sink.write_text(render_governance(told), out)
-    sink.write_text(json.dumps(told, indent=1, allow_nan=False), beside)
+    facts = _facts(ledger, module, days)
+    sink.write_text(render_governance(facts), out)
+    sink.write_text(json.dumps(facts, indent=1, allow_nan=False), json_file)
     Console().print(
-        f"Wrote {out} and {beside}: {len(told['accounts'])} accounts, {len(told['tables'])} tables, "
-        f"{len(told['refused'])} runs refused.",
+        f"Wrote {out} and {json_file}: {len(facts['accounts'])} accounts, {len(facts['tables'])} tables, "
+        f"{len(facts['refused'])} runs refused.",
         highlight=False,
         soft_wrap=True,
     )
-    if told["verified"] is False:
+    if facts["verified"] is False:
         Console(stderr=True).print("[bold red]The ledger does not verify.[/] Stop all runs on it.")
         raise typer.Exit(4)
 
@@ -73,16 +73,20 @@ def sources(
 
     Example: dp-synth governance sources visits.parquet
     """
-    told = _facts(ledger, module)
-    found = told["sources"] if source is None else governance.dependent(told, source)
+    facts = _facts(ledger, module)
+    selection = facts["sources"] if source is None else governance.dependent(facts, source)
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(selection))
         return
     if source is None:
-        rows = [(s["name"], ", ".join(s["tables"]), ", ".join(s["accounts"]), str(len(s["releases"]))) for s in found]
+        rows = [
+            (s["name"], ", ".join(s["tables"]), ", ".join(s["accounts"]), str(len(s["releases"]))) for s in selection
+        ]
         _print("Person-level sources", ("source", "tables", "accounts", "releases"), rows)
         return
-    rows = [(r["table"], r["state"], _number(r["final_epsilon"]), r["account"] or "none", r["run_id"]) for r in found]
+    rows = [
+        (r["table"], r["state"], _number(r["final_epsilon"]), r["account"] or "none", r["run_id"]) for r in selection
+    ]
     _print(f"Releases that depend on {source}", ("table", "state", "ε", "account", "run"), rows)
 
 
@@ -97,17 +101,19 @@ def table(
 
     Example: dp-synth governance table clinic_visits
     """
-    told = _facts(ledger, module)
-    known = {t["table"]: t for t in told["tables"]}
+    facts = _facts(ledger, module)
+    tables_by_name = {t["table"]: t for t in facts["tables"]}
     graph = lineage.read(load_project(module))
-    fed = [known[n] for n in ([name] if name in known else graph.sources_of(name))]
+    fed = [tables_by_name[n] for n in ([name] if name in tables_by_name else graph.sources_of(name))]
     if as_json:
         typer.echo(json.dumps(fed))
         return
     rows = [(t["source"] or t["fingerprint"][:16], t["table"], t["account"] or "none", _cost(t)) for t in fed]
     _print(f"Person-level sources of {name}", ("source", "through", "account", "ε, δ of its release"), rows)
-    made = sorted({d for t in fed for d in t["downstream"]} - {name})
-    Console().print(f"Made from it: {', '.join(made) or 'nothing in this project'}.", highlight=False, soft_wrap=True)
+    descendants = sorted({d for t in fed for d in t["downstream"]} - {name})
+    Console().print(
+        f"Made from it: {', '.join(descendants) or 'nothing in this project'}.", highlight=False, soft_wrap=True
+    )
 
 
 def _facts(ledger: str, module: str, days: int = 365) -> dict[str, Any]:
@@ -120,10 +126,10 @@ def _facts(ledger: str, module: str, days: int = 365) -> dict[str, Any]:
 
 
 def _print(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    shown = Table(*columns, title=escape(title), title_justify="left")
+    listing = Table(*columns, title=escape(title), title_justify="left")
     for row in rows:
-        shown.add_row(*map(escape, row))
-    Console().print(shown)
+        listing.add_row(*map(escape, row))
+    Console().print(listing)
 
 
 def _number(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""`dp-synth ledger`: what a person decides about privacy accounts, and what the ledger answers."""
+"""`dp-synth ledger` records what a person decides about privacy accounts, and prints what the ledger answers."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def open_account(
 ) -> None:
     """Open a privacy account. Only a person does this; a pipeline never opens or raises one."""
     book = _book(ledger)
-    most = terms.max_rows or (1 if terms.unit == "row" else 4)
-    facts: dict[str, Any] = {**terms.model_dump(), "max_rows": most, "blocks": terms.blocks or ()}
-    opened = book.open_account(account, **facts, why=why)
-    order = f", Rényi order {opened.order:g}" if opened.order else ""
+    max_rows = terms.max_rows or (1 if terms.unit == "row" else 4)
+    facts: dict[str, Any] = {**terms.model_dump(), "max_rows": max_rows, "blocks": terms.blocks or ()}
+    record = book.open_account(account, **facts, why=why)
+    order = f", Rényi order {record.order:g}" if record.order else ""
     console().print(
-        f"Opened {opened.name}: epsilon {opened.epsilon:g}, delta {opened.delta:g}, unit {opened.unit}, "
-        f"{opened.relation}{order}. Nothing is spent yet. Ledger: {book.place}",
+        f"Opened {record.name}: epsilon {record.epsilon:g}, delta {record.delta:g}, unit {record.unit}, "
+        f"{record.relation}{order}. Nothing is spent yet. Ledger: {book.place}",
         soft_wrap=True,
     )
 
@@ -107,26 +107,28 @@ def declare_plan(
     if bool(plan.event) == bool(plan.like):
         raise InvalidInput("give the events of one release with --event, or a release to copy with --like.")
     entries = book.entries(release_id=_release(book, plan.like)) if plan.like else []
-    facts = [one for entry in entries for one in entry.tagged] or [_event(e) for e in plan.event or ()]
-    declared = book.declare_plan(
+    tagged_events = [event for entry in entries for event in entry.tagged] or [_event(e) for e in plan.event or ()]
+    record = book.declare_plan(
         account,
         name=name,
-        events=[one.event for one in facts],
-        mechanisms=[one.mechanism for one in facts] if any(one.mechanism for one in facts) else (),
+        events=[event.event for event in tagged_events],
+        mechanisms=[event.mechanism for event in tagged_events]
+        if any(event.mechanism for event in tagged_events)
+        else (),
         times=times,
         why=why,
         who=who or getpass.getuser(),
         share=_share(plan.share),
     )
     console().print(
-        f"Declared {declared.name} on {account}: at most {declared.times} times, together epsilon {declared.epsilon:.4g} at "
-        f"delta {declared.delta:.2g}. Name it in the table's YAML: plan: {declared.name}."
+        f"Declared {record.name} on {account}: at most {record.times} times, together epsilon {record.epsilon:.4g} at "
+        f"delta {record.delta:.2g}. Name it in the table's YAML: plan: {record.name}."
     )
 
 
 @app.command("settle")
 def settle(
-    what: Annotated[str, typer.Argument(metavar="ENTRY|RELEASE", help="See dp-synth ledger show ACCOUNT.")],
+    target: Annotated[str, typer.Argument(metavar="ENTRY|RELEASE", help="See dp-synth ledger show ACCOUNT.")],
     why: Why,
     at_mark: Annotated[bool, typer.Option("--at-mark", help="ENTRY: charge the steps up to its durable mark.")] = False,
     who: Who = "",
@@ -140,9 +142,9 @@ def settle(
     book = _book(ledger)
     who, steps = who or getpass.getuser(), ""
     if at_mark:
-        entry = book.settle_at_mark(what, why=why, who=who)
-        what, steps = entry.release_id, f"{entry.steps_paid} steps charged, "
-    release = book.settle(_release(book, what), why=why, who=who)
+        entry = book.settle_at_mark(target, why=why, who=who)
+        target, steps = entry.release_id, f"{entry.steps_paid} steps charged, "
+    release = book.settle(_release(book, target), why=why, who=who)
     console().print(f"Settled release {release.id[:12]}: {steps}epsilon {release.final_epsilon:.4g}.")
 
 
@@ -229,25 +231,25 @@ def adopt(why: Why, who: Who = "", ledger: Url = "") -> None:
 @app.command("verify")
 def verify(ledger: Url = "") -> None:
     """Recompute the hash chain, every cost from its stored events and every balance; exit 4 if anything differs."""
-    found = _book(ledger).verify()
+    totals = _book(ledger).verify()
     console().print(
-        f"Verified {found.accounts} accounts, {found.releases} releases and {found.entries} entries. "
-        f"Chain head {found.head[:16]}."
+        f"Verified {totals.accounts} accounts, {totals.releases} releases and {totals.entries} entries. "
+        f"Chain head {totals.head[:16]}."
     )
 
 
 def _release(book: Ledger, start: str) -> str:
     """Complete the beginning of a release's id, as `ledger show` prints it."""
-    found = [r.id for r in book.releases() if r.id.startswith(start)]
-    if len(found) != 1:
-        how = "no release" if not found else f"{len(found)} releases"
+    ids = [r.id for r in book.releases() if r.id.startswith(start)]
+    if len(ids) != 1:
+        how = "no release" if not ids else f"{len(ids)} releases"
         raise InvalidInput(f"{how} begins with {start!r}; dp-synth ledger show ACCOUNT lists them.")
-    return found[0]
+    return ids[0]
 
 
 def _event(text: str) -> TaggedEvent:
-    kind, _, rest = text.partition(":")
-    facts = {k.strip(): v.strip() for k, _, v in (part.partition("=") for part in rest.split(",") if part)}
+    kind, _, parameters = text.partition(":")
+    facts = {k.strip(): v.strip() for k, _, v in (part.partition("=") for part in parameters.split(",") if part)}
     mechanism = facts.pop("mechanism", "")
     try:
         numbers = {name: json.loads(value) for name, value in facts.items()}

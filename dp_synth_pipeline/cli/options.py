@@ -1,4 +1,4 @@
-"""Options that are the fields of a model, and what commands on a single file share of them."""
+"""Makes command line options of a model's fields, and holds those that commands on a single file share."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that offers an option for each field of the `Options` that its parameters are annotated with."""
     signature = inspect.signature(command, eval_str=True)
     groups = {p.name: p.annotation for p in signature.parameters.values() if _is_group(p.annotation)}
-    plain = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name not in groups]
+    own_parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name not in groups]
 
     @functools.wraps(command)
-    def called(**given: Any) -> None:
-        grouped = {name: group(**{f: given.pop(f) for f in group.model_fields}) for name, group in groups.items()}
-        command(**given, **grouped)
+    def wrapper(**values: Any) -> None:
+        group_values = {name: group(**{f: values.pop(f) for f in group.model_fields}) for name, group in groups.items()}
+        command(**values, **group_values)
 
-    offered = [_option(name, field) for group in groups.values() for name, field in group.model_fields.items()]
-    parameters = sorted([*plain, *offered], key=lambda p: p.default is not p.empty)
-    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
-    return called
+    field_parameters = [_option(name, field) for group in groups.values() for name, field in group.model_fields.items()]
+    parameters = sorted([*own_parameters, *field_parameters], key=lambda p: p.default is not p.empty)
+    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+    return wrapper
 
 
 def _is_group(annotation: Any) -> bool:
@@ -53,8 +53,8 @@ def _is_group(annotation: Any) -> bool:
 
 def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     flags = [f"--{name.rstrip('_').replace('_', '-')}"]
-    least = next((found.ge for found in field.metadata if hasattr(found, "ge")), None)
-    option = typer.Option(*flags, help=field.description, min=least)
+    minimum = next((constraint.ge for constraint in field.metadata if hasattr(constraint, "ge")), None)
+    option = typer.Option(*flags, help=field.description, min=minimum)
     default = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
     kind: Any = Annotated[field.annotation, option]  # type: ignore[valid-type]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
@@ -67,11 +67,11 @@ class UnitOptions(Options):
     max_rows: int = Field(default=4, ge=1, description="With --unit: rows kept per person.")
     exclude: list[str] | None = Field(default=None, description="Leave this column out; may be repeated.")
 
-    def settings(self, declared: dict[str, Any] | None = None) -> dict[str, Any]:
+    def settings(self, declared_columns: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the settings that these amount to, beside declared columns."""
         excluded = {name: {"kind": "excluded"} for name in self.exclude or ()}
         unit = {"column": self.unit, "max_rows": self.max_rows} if self.unit else "row"
-        return {"unit": unit, "columns": (declared or {}) | excluded}
+        return {"unit": unit, "columns": (declared_columns or {}) | excluded}
 
 
 class AccountOptions(Options):
@@ -101,10 +101,10 @@ def checked(**facts: Any) -> TableSettings:
     try:
         return TableSettings(**facts)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(p) for p in first["loc"])
-        told = first["msg"].removeprefix("Value error, ").rstrip(".")
-        raise InvalidInput(f"--{where}: {told}." if where else f"{told}.") from None
+        mistake = error.errors()[0]
+        where = ".".join(str(p) for p in mistake["loc"])
+        message = mistake["msg"].removeprefix("Value error, ").rstrip(".")
+        raise InvalidInput(f"--{where}: {message}." if where else f"{message}.") from None
 
 
 def existing_ledger(url: str) -> Ledger:
@@ -127,12 +127,12 @@ def open_once(book: Ledger, settings: TableSettings, command: str, console: Cons
     delta = DEFAULT_DELTA if settings.delta == "auto" else float(settings.delta)
     unit = settings.privacy_unit
     terms = {"epsilon": float(epsilon), "delta": delta, "unit": str(unit), "max_rows": unit.max_rows}
-    known = next((a for a in book.accounts() if a.name == account), None)
-    if known is not None:
-        same = {name: getattr(known, name) for name in terms} == terms
-        if same or not (known.why.startswith(ONCE) and book.untouched(account)):
+    record = next((a for a in book.accounts() if a.name == account), None)
+    if record is not None:
+        has_same_terms = {name: getattr(record, name) for name in terms} == terms
+        if has_same_terms or not (record.why.startswith(ONCE) and book.untouched(account)):
             return
-    book.open_account(account, **terms, rule="plan", why=f"{ONCE}{command} --open-account", anew=known is not None)
+    book.open_account(account, **terms, rule="plan", why=f"{ONCE}{command} --open-account", anew=record is not None)
     console.print(
         f"Opened account {account} for this one release: epsilon {epsilon:g}, delta {delta:g}. Ledger: {book.place}",
         highlight=False,

@@ -1,4 +1,4 @@
-"""`dp-synth profile`: the released profile that a table's refreshes reuse: what is in it, and when to measure it anew."""
+"""`dp-synth profile` shows the released profile that a table's refreshes reuse, and has the next refresh measure it anew."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def show(table: Name, partition: Partition = "") -> None:
     """
     console, parts = Console(), _partitions(table)
     if parts and not partition:
-        _listed(table, parts, console)
-        if not _own(table):
+        _print_partitions(table, parts, console)
+        if not _has_whole_profile(table):
             return
     folder, name = _folder(table, partition)
     cached = _read(folder, name)
@@ -55,10 +55,10 @@ def show(table: Name, partition: Partition = "") -> None:
         highlight=False,
         soft_wrap=True,
     )
-    shown = Table("column", "kind", "values", "cells", "lower", "upper", "null", "declared", title_justify="left")
+    listing = Table("column", "kind", "values", "cells", "lower", "upper", "null", "declared", title_justify="left")
     for column in profile.columns:
-        shown.add_row(*_row(column))
-    console.print(shown)
+        listing.add_row(*_row(column))
+    console.print(listing)
     if origin.renew is not None:
         console.print(f"The next refresh measures it anew: {origin.renew['who']} asked for it.", highlight=False)
 
@@ -74,9 +74,9 @@ def renew(
     Example: dp-synth profile renew visits --why "new clinics since May"
     """
     parts = _partitions(table)
-    if parts and not partition and not _own(table):
+    if parts and not partition and not _has_whole_profile(table):
         raise InvalidInput(
-            f"{table} has a profile for each partition; say which one to renew: --partition KEY. It has: {_some(parts)}."
+            f"{table} has a profile for each partition; say which one to renew: --partition KEY. It has: {_abridge(parts)}."
         )
     folder, name = _folder(table, partition)
     origin = _read(folder, name).origin
@@ -91,23 +91,23 @@ def renew(
     )
 
 
-def _listed(table: str, parts: list[str], console: Console) -> None:
-    shown = Table(
+def _print_partitions(table: str, parts: list[str], console: Console) -> None:
+    listing = Table(
         "partition", "measured", "release", "account", "ε", "units", "rows", "next", title=table, title_justify="left"
     )
     for label in parts:
         folder, name = _folder(table, label)
         try:
-            found = _read(folder, name)
+            entry = _read(folder, name)
         except InvalidInput as error:
-            shown.add_row(escape(label), escape(str(error)))
+            listing.add_row(escape(label), escape(str(error)))
             continue
-        origin, profile = found.origin, found.profile
+        origin, profile = entry.origin, entry.profile
         counts = (f"{profile.population:,}", f"{profile.rows:,}")
         then = "measured anew" if origin.renew is not None else "reused"
         age = f"{_age(origin)} days ago"
-        shown.add_row(escape(label), age, origin.release[:12], origin.account, f"{origin.epsilon:.4g}", *counts, then)
-    console.print(shown)
+        listing.add_row(escape(label), age, origin.release[:12], origin.account, f"{origin.epsilon:.4g}", *counts, then)
+    console.print(listing)
     console.print(
         f"dp-synth profile show {table} --partition KEY shows one.", style="dim", highlight=False, soft_wrap=True
     )
@@ -131,11 +131,11 @@ def _partitions(table: str) -> list[str]:
     """Return the partitions of a table that have a profile, as their folders name them."""
     if table not in _tables():
         return []
-    found = (_root() / table).glob(f"{FOLDER}*/{profile_cache.FACTS}")
-    return sorted(f.parent.name.removeprefix(FOLDER) for f in found)
+    files = (_root() / table).glob(f"{FOLDER}*/{profile_cache.FACTS}")
+    return sorted(f.parent.name.removeprefix(FOLDER) for f in files)
 
 
-def _own(table: str) -> bool:
+def _has_whole_profile(table: str) -> bool:
     """Say whether a table has a profile of all its rows; beside partitions' if it was refreshed both ways."""
     return (_root() / table / profile_cache.FACTS).exists()
 
@@ -152,24 +152,25 @@ def _folder(table: str, partition: str) -> tuple[Path, str]:
     Raises:
         InvalidInput: if there is none, naming those that there are.
     """
-    known = sorted(_tables())
-    if table not in known:
+    table_names = sorted(_tables())
+    if table not in table_names:
         raise InvalidInput(
-            f"the store has no profile of a table {table!r}; it has: {', '.join(known) or 'none'}. A refresh makes one."
+            f"the store has no profile of a table {table!r}; it has: {', '.join(table_names) or 'none'}. A refresh "
+            f"makes one."
         )
     if not partition:
         return _root() / table, table
     parts, (first, _, last) = _partitions(table), partition.partition("..")
-    named = [folded_label([partition]), folded_label([first, last]) if last else ""]
-    label = next((n for n in named if n in parts), None)
+    labels = [folded_label([partition]), folded_label([first, last]) if last else ""]
+    label = next((n for n in labels if n in parts), None)
     if label is None:
         raise InvalidInput(
-            f"{table} has no profile of a partition {partition!r}; it has: {_some(parts)}. A refresh of it makes one."
+            f"{table} has no profile of a partition {partition!r}; it has: {_abridge(parts)}. A refresh of it makes one."
         )
     return _root() / table / f"{FOLDER}{label}", f"{table}, partition {label}"
 
 
-def _some(parts: list[str]) -> str:
+def _abridge(parts: list[str]) -> str:
     """Name partitions, the first and last of many."""
     if len(parts) <= MOST:
         return ", ".join(parts) or "none"

@@ -1,4 +1,4 @@
-"""`dp-synth purge`: delete what holds real rows, once nothing needs it."""
+"""`dp-synth purge` deletes what holds real rows, once nothing needs it."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def purge(
             "or --dry-run to see what would go."
         )
     book, store = Ledger.open(ledger or ledger_url()), StoreResource().get()
-    found = retention.purge(store, book, table, older_than=age, open_too=open_too, dry_run=dry_run)
+    names = retention.purge(store, book, table, older_than=age, open_too=open_too, dry_run=dry_run)
     console = Console()
-    for name in found:
+    for name in names:
         console.print(f"{'would delete' if dry_run else 'deleted'} {escape(name)}", highlight=False, soft_wrap=True)
-    if not found:
+    if not names:
         console.print("Nothing to delete. Releases that are open keep their files; --all deletes those too.")
 
 
 def _duration(text: str) -> timedelta:
-    found = re.fullmatch(r"(\d+)([hdw])", text.strip().lower())
-    if found is None:
+    match = re.fullmatch(r"(\d+)([hdw])", text.strip().lower())
+    if match is None:
         raise InvalidInput(f"--older-than: expected hours, days or weeks, such as 12h, 7d or 4w; got {text!r}.")
-    return timedelta(**{UNITS[found[2]]: int(found[1])})
+    return timedelta(**{UNITS[match[2]]: int(match[1])})

@@ -1,4 +1,4 @@
-"""`dp-synth schema`: what a table's columns are: free where storage types tell it, charged where rows do."""
+"""`dp-synth schema` says what a table's columns are: free where storage types tell it, charged where rows do."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def show(source: Source) -> None:
     with withheld("schema show"):
         types = ingestion.storage_types(sources.parse(source))
     table = Table("column", "stored as", "kind", title=escape(source.split("@")[-1]), title_justify="left")
-    for name, stored in types.items():
+    for name, storage_type in types.items():
         try:
-            kind = str(kind_of(name, stored))
+            kind = str(kind_of(name, storage_type))
         except InvalidInput:
             kind = "[red]exclude it, or cast it[/]"
-        table.add_row(escape(name), escape(str(stored)), kind)
+        table.add_row(escape(name), escape(str(storage_type)), kind)
     Console().print(table)
 
 
@@ -65,29 +65,29 @@ def infer(
     """
     settings = _settings(source, epsilon, account, unit)
     store, console = StoreResource().get(), Console(stderr=True)
-    kept = store.root / "releasable" / settings.name / "schema.yaml"
-    _check_places(source, kept, out)
+    own_copy = store.root / "releasable" / settings.name / "schema.yaml"
+    _check_places(source, own_copy, out)
     book = Ledger.open(account.url)
     if account.open_account:
         open_once(book, settings, "schema infer", console)
     with withheld("schema infer"):
-        found = schema_inference.infer(book, store, settings)
-        text = schema_inference.to_yaml(found, settings)
+        inference = schema_inference.infer(book, store, settings)
+        text = schema_inference.to_yaml(inference, settings)
     store.releasable(settings.name)
-    for place in filter(None, (kept, out)):
+    for place in filter(None, (own_copy, out)):
         sink.write_text(text, place)
     if out is None:
         typer.echo(text, nl=False)
-    left = book.balance(settings.charge.account).epsilon_left
+    epsilon_left = book.balance(settings.charge.account).epsilon_left
     console.print(
-        f"Charged [bold]{settings.account}[/] epsilon {found.release.final_epsilon:.4g}; left for one release: {left:.4g}. "
-        f"Written to {out or kept}.",
+        f"Charged [bold]{settings.account}[/] epsilon {inference.release.final_epsilon:.4g}; left for one release: "
+        f"{epsilon_left:.4g}. Written to {out or own_copy}.",
         highlight=False,
         soft_wrap=True,
     )
 
 
-def _check_places(source: str, kept: Path, out: Path | None) -> None:
+def _check_places(source: str, own_copy: Path, out: Path | None) -> None:
     """Refuse a source that is missing, and places that cannot be written, before an account is opened.
 
     Raises:
@@ -96,7 +96,7 @@ def _check_places(source: str, kept: Path, out: Path | None) -> None:
     if out is not None and out.exists():
         raise InvalidInput(f"--out {out} exists, and somebody may have edited it; name another file.")
     sources.parse(source)
-    for place in filter(None, (kept, out)):
+    for place in filter(None, (own_copy, out)):
         sink.check_writable(str(place))
 
 

@@ -1,4 +1,4 @@
-"""What the command line says at the end: rows, cost, what is left, checks, and where everything is."""
+"""Prints at the end of a command rows, cost, what is left, checks, and where everything is."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def show(summaries: list[Summary], console: Console) -> None:
     for name in ("table", "rows", "cols", "ε", "δ", "ε left", "checks", "s"):
         table.add_column(name, justify="left" if name == "table" else "right", no_wrap=True)
     for s in summaries:
-        failed = f", [yellow]{s.checks['failed']} warned[/]" if s.checks["failed"] else ""
+        warning_note = f", [yellow]{s.checks['failed']} warned[/]" if s.checks["failed"] else ""
         table.add_row(
             escape(s.table),
             f"{s.rows:,}",
@@ -103,7 +103,7 @@ def show(summaries: list[Summary], console: Console) -> None:
             _number(s.epsilon, ".3f"),
             _number(s.delta, ".1e"),
             _number(s.epsilon_left, ".3f"),
-            f"[green]{s.checks['passed']} passed[/]{failed}",
+            f"[green]{s.checks['passed']} passed[/]{warning_note}",
             f"{sum(s.seconds.values()):.0f}",
         )
     console.print(table)
@@ -124,8 +124,10 @@ def show(summaries: list[Summary], console: Console) -> None:
         for warning in s.warnings[:MOST_WARNINGS]:
             console.print(f"  [yellow]check failed[/] {escape(warning)}", highlight=False, soft_wrap=True)
         if len(s.warnings) > MOST_WARNINGS:
-            rest = f"  and {len(s.warnings) - MOST_WARNINGS} more: see Data Docs, {escape(_short(s.outputs['checks']))}"
-            console.print(rest, highlight=False, soft_wrap=True)
+            remainder = (
+                f"  and {len(s.warnings) - MOST_WARNINGS} more: see Data Docs, {escape(_short(s.outputs['checks']))}"
+            )
+            console.print(remainder, highlight=False, soft_wrap=True)
 
 
 def _number(value: float | None, format: str) -> str:
@@ -133,5 +135,5 @@ def _number(value: float | None, format: str) -> str:
 
 
 def _short(path: str) -> str:
-    here = f"{Path.cwd()}/"
-    return path.replace(here, "")
+    prefix = f"{Path.cwd()}/"
+    return path.replace(prefix, "")

@@ -1,4 +1,4 @@
-"""`dp-synth synthesize`: the same assets on any file, without YAML."""
+"""`dp-synth synthesize` runs the same assets on any file, without YAML."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def synthesize(
     Example: dp-synth synthesize people.csv --out synthetic.parquet --epsilon 2 --open-account
     """
     stem = Path(shown(source).split("?")[0]).stem
-    declared = load_columns(table.schema_) if table.schema_ is not None else {}
+    declared_columns = load_columns(table.schema_) if table.schema_ is not None else {}
     settings = checked(
         table=table_name(account.account or stem),
         source=source,
         **_promise(guarantee, account, stem),
         delta="auto" if account.delta is None else account.delta,
-        **unit.settings(declared),
+        **unit.settings(declared_columns),
         nulls=table.nulls,
         rows=table.rows,
         target=str(out),
@@ -91,7 +91,7 @@ def synthesize(
     console, book = Console(stderr=True), Ledger.open(account.url)
     if account.open_account and not run.resume:
         open_once(book, settings, "synthesize", console)
-    outcome = _refreshed(settings, book, account.url, run, console)
+    outcome = _refresh(settings, book, account.url, run, console)
     summary = summarise(book, StoreResource().get(), settings.name, outcome)
     if run.json_:
         typer.echo(summary.to_json())
@@ -113,14 +113,14 @@ def _check_places(source: str, out: Path) -> None:
         sink.check_writable(place, needed=size)
 
 
-def _refreshed(settings: TableSettings, book: Ledger, url: str, run: RunOptions, console: Console) -> Outcome:
+def _refresh(settings: TableSettings, book: Ledger, url: str, run: RunOptions, console: Console) -> Outcome:
     """Run the table's assets, or those that an interrupted run had left; end the command if they fail."""
     definitions, store = build_defs([settings], ledger=url), StoreResource().get()
-    begun = resuming.begun(book, settings) if run.resume else None
-    left = resuming.unfinished(definitions, store, begun) if begun else None
-    continues = begun.run_id if begun else None
+    release = resuming.begun(book, settings) if run.resume else None
+    remaining_assets = resuming.unfinished(definitions, store, release) if release else None
+    continues = release.run_id if release else None
     outcome = refreshing.refresh(
-        definitions, settings.name, console, show=not run.json_, only=left, continues=continues
+        definitions, settings.name, console, show=not run.json_, only=remaining_assets, continues=continues
     )
     outcome.run_id = continues or outcome.run_id
     if outcome.exit_code:

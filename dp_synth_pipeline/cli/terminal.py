@@ -1,4 +1,4 @@
-"""The terminal as the command line writes on it: text as it is, whatever a name, a path or a message has in it."""
+"""Writes text on the terminal as it is, whatever a name, a path or a message has in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dagster, thinly: the asset graph is the story, and each asset is *load, one domain call, result*.
+"""Holds Dagster, thinly: the asset graph tells the story, and each asset is *load, one domain call, result*.
 
-Everything that imports dagster is here; everything that knows privacy, tables, networks or budgets is not.
+Everything that imports dagster is here. Nothing here knows privacy, tables, networks or budgets.
 """

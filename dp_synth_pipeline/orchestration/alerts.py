@@ -1,7 +1,7 @@
-"""Alerts: sensors, off until a person starts them, that say when something of an account, a check or the ledger is wrong.
+"""Alerts are sensors that say when something is wrong with an account, a check or the ledger. A person starts them.
 
-Each tells once when its condition becomes true, and again only after it was false in between. None holds a private value:
-names, shares of a budget and our own texts only.
+Each alerts once when its condition becomes true, and again only after it was false in between. No alert holds a private
+value, only names, shares of a budget and our own texts.
 """
 
 import json
@@ -55,8 +55,8 @@ def record(alert: Alert) -> None:
     logging.getLogger(__name__).warning("%s: %s", alert.kind, alert.message)
     folder = home()
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / FILE).open("a", encoding="utf-8") as kept:
-        kept.write(json.dumps(asdict(alert)) + "\n")
+    with (folder / FILE).open("a", encoding="utf-8") as log_file:
+        log_file.write(json.dumps(asdict(alert)) + "\n")
 
 
 def build_alerts(
@@ -77,13 +77,13 @@ def build_alerts(
         raise InvalidInput(f"alert_below: expected a share above 0 and at most 1, such as 0.2; got {alert_below}.")
 
     def tell(alerts: Iterable[Alert]) -> str:
-        said = []
+        messages = []
         for alert in alerts:
             record(alert)
             if notify is not None:
                 notify(alert)
-            said.append(alert.message)
-        return " ".join(said)
+            messages.append(alert.message)
+        return " ".join(messages)
 
     checks = [_check_sensor(audits, tell, every_seconds) for audits in (False, True)]
     return [_account_sensor(alert_below, tell, every_seconds), *checks, _ledger_sensor(tell, every_seconds)]
@@ -100,10 +100,10 @@ def _account_sensor(alert_below: float, tell: Tell, every_seconds: int) -> dg.Se
     )
     def account_alert(context: dg.SensorEvaluationContext, ledger: LedgerResource):
         low = low_accounts(ledger.get(), alert_below)
-        told = set(json.loads(context.cursor or "[]"))
-        said = tell(alert for name, alert in low.items() if name not in told)
+        previous_names = set(json.loads(context.cursor or "[]"))
+        summary = tell(alert for name, alert in low.items() if name not in previous_names)
         context.update_cursor(json.dumps(sorted(low)))
-        return dg.SkipReason(said or f"{len(low)} accounts are low; nothing new.")
+        return dg.SkipReason(summary or f"{len(low)} accounts are low; nothing new.")
 
     return account_alert
 
@@ -115,19 +115,19 @@ def _ledger_sensor(tell: Tell, every_seconds: int) -> dg.SensorDefinition:
         description="Tells when the privacy ledger no longer verifies, or lacks what it held before.",
     )
     def ledger_alert(context: dg.SensorEvaluationContext, ledger: LedgerResource):
-        before = json.loads(context.cursor or "{}")
-        broken = broken_ledger(ledger, before.get("head"))
-        head = before.get("head") if broken else ledger.get().head()
-        said = tell([] if broken is None or before.get("broken") else [broken])
-        context.update_cursor(json.dumps({"head": head, "broken": broken is not None}))
-        return dg.SkipReason(said or ("It still does not verify." if broken else "The ledger verifies."))
+        cursor = json.loads(context.cursor or "{}")
+        alert = broken_ledger(ledger, cursor.get("head"))
+        head = cursor.get("head") if alert else ledger.get().head()
+        summary = tell([] if alert is None or cursor.get("broken") else [alert])
+        context.update_cursor(json.dumps({"head": head, "broken": alert is not None}))
+        return dg.SkipReason(summary or ("It still does not verify." if alert else "The ledger verifies."))
 
     return ledger_alert
 
 
 def low_accounts(ledger: Ledger, below: float) -> dict[str, Alert]:
     """Return an alert for each account of which less than a share `below` is left, by name."""
-    found = {}
+    alerts = {}
     for account in ledger.accounts():
         balance = ledger.balance(account.name)
         share = balance.cost_left / balance.cost_limit if balance.cost_limit else 0.0
@@ -137,8 +137,8 @@ def low_accounts(ledger: Ledger, below: float) -> dict[str, Alert]:
                 f"epsilon {balance.epsilon_left:.3g}. dp-synth ledger forecast {account.name} says how long it lasts."
             )
             facts = {"share_left": round(share, 4), "epsilon_left": balance.epsilon_left, "alert_below": below}
-            found[account.name] = Alert("account_low", account.name, message, facts=facts)
-    return found
+            alerts[account.name] = Alert("account_low", account.name, message, facts=facts)
+    return alerts
 
 
 def broken_ledger(ledger: LedgerResource, head: str | None) -> Alert | None:
@@ -159,27 +159,31 @@ def _check_sensor(audits: bool, tell: Callable[[Iterable[Alert]], str], every_se
         description=f"Tells when {'an audit' if audits else 'a check'} of a synthetic table failed.",
     )
     def check_alert(context: dg.SensorEvaluationContext):
-        before = json.loads(context.cursor or "{}")
-        asked = dg.EventRecordsFilter(dg.DagsterEventType.ASSET_CHECK_EVALUATION, after_cursor=before.get("seen"))
-        records = context.instance.get_event_records(asked, limit=AT_ONCE, ascending=True)
-        failing, runs = set(before.get("failing", ())), {}
-        for one in records:
-            found = one.event_log_entry.get_dagster_event().asset_check_evaluation_data
-            if found.check_name.startswith(AUDIT) is not audits:
+        cursor = json.loads(context.cursor or "{}")
+        record_filter = dg.EventRecordsFilter(
+            dg.DagsterEventType.ASSET_CHECK_EVALUATION, after_cursor=cursor.get("seen")
+        )
+        records = context.instance.get_event_records(record_filter, limit=AT_ONCE, ascending=True)
+        failing_names, runs = set(cursor.get("failing", ())), {}
+        for event_record in records:
+            evaluation = event_record.event_log_entry.get_dagster_event().asset_check_evaluation_data
+            if evaluation.check_name.startswith(AUDIT) is not audits:
                 continue
-            name = f"{found.asset_key.to_user_string()}: {found.check_name}"
-            (failing.discard if found.passed else failing.add)(name)
-            runs[name] = (one.event_log_entry.run_id, found.blocking)
-        fresh = sorted(failing - set(before.get("failing", ())))  # what failed and was mended since is no news
-        said = tell(_failed(f"{kind}_failed", name, *runs[name]) for name in fresh)
-        seen = records[-1].storage_id if records else before.get("seen")
-        context.update_cursor(json.dumps({"seen": seen, "failing": sorted(failing)}))
-        return dg.SkipReason(said or f"{len(failing)} {kind}s are failing; nothing new.")
+            name = f"{evaluation.asset_key.to_user_string()}: {evaluation.check_name}"
+            (failing_names.discard if evaluation.passed else failing_names.add)(name)
+            runs[name] = (event_record.event_log_entry.run_id, evaluation.blocking)
+        new_failures = sorted(
+            failing_names - set(cursor.get("failing", ()))
+        )  # what failed and was mended since is no news
+        summary = tell(_failure_alert(f"{kind}_failed", name, *runs[name]) for name in new_failures)
+        newest_id = records[-1].storage_id if records else cursor.get("seen")
+        context.update_cursor(json.dumps({"seen": newest_id, "failing": sorted(failing_names)}))
+        return dg.SkipReason(summary or f"{len(failing_names)} {kind}s are failing; nothing new.")
 
     return check_alert
 
 
-def _failed(kind: str, name: str, run: str, blocking: bool) -> Alert:
-    what = "The table was not published; the one before is intact." if blocking else "It is a warning."
-    message = f"{name} failed in run {run}. {what} Its result is with the asset in the Dagster UI."
+def _failure_alert(kind: str, name: str, run: str, blocking: bool) -> Alert:
+    consequence = "The table was not published; the one before is intact." if blocking else "It is a warning."
+    message = f"{name} failed in run {run}. {consequence} Its result is with the asset in the Dagster UI."
     return Alert(kind, name, message, facts={"run_id": run, "blocking": blocking})

@@ -1,4 +1,4 @@
-"""The audit of what ran, as asset checks of the generator: three that keep its rows from being drawn and published."""
+"""Shows the audit of what ran as three asset checks of the generator. If one fails, no rows are drawn or published."""
 
 from collections.abc import Iterator
 
@@ -33,18 +33,18 @@ def evaluations(settings: TableSettings, audit: Audit | None) -> Iterator[dg.Ass
         for name in NAMES:
             yield dg.AssetCheckResult(asset_key=asset, check_name=name, passed=True, description=NOT_APPLICABLE)
         return
-    for found in audit.findings:
+    for finding in audit.findings:
         yield dg.AssetCheckResult(
             asset_key=asset,
-            check_name=found.name,
-            passed=found.passed,
+            check_name=finding.name,
+            passed=finding.passed,
             severity=dg.AssetCheckSeverity.ERROR,
-            description=found.told,
+            description=finding.told,
             metadata={
-                "claimed": found.claimed,
-                "measured": dg.MetadataValue.float(found.measured),
-                "low": dg.MetadataValue.float(found.low),
-                "high": dg.MetadataValue.float(found.high),
+                "claimed": finding.claimed,
+                "measured": dg.MetadataValue.float(finding.measured),
+                "low": dg.MetadataValue.float(finding.low),
+                "high": dg.MetadataValue.float(finding.high),
                 "steps": audit.steps,
             },
         )

@@ -1,4 +1,4 @@
-"""What may run by itself: nothing that spends; what is drawn from released weights may follow them.
+"""Says what may run by itself. Nothing that spends may; what is drawn from released weights may follow them.
 
 An eager condition on a stage up to the generator would spend epsilon at every update of its source, with nobody asking.
 So it is refused where the settings are read, where definitions are assembled, and once more where a release is reserved.
@@ -29,20 +29,20 @@ FREE = ("synthetic", "published", "quality_report", "release_card")
 WORDS = {"eager": dg.AutomationCondition.eager, "on_missing": dg.AutomationCondition.on_missing}
 
 
-def check(wanted: dict[str, str]) -> dict[str, str]:
+def check(conditions: dict[str, str]) -> dict[str, str]:
     """Return conditions of stages that spend nothing; refuse all else.
 
     Raises:
         InvalidInput: naming the stage and what to write instead.
     """
-    for stage, word in wanted.items():
+    for stage, word in conditions.items():
         if stage in ("source", *SPENDING):
             raise InvalidInput(f"automation: {_why(stage)}")
         if stage not in FREE:
             raise InvalidInput(f"automation: expected some of {', '.join(FREE)}, got {stage!r}.")
         if word not in WORDS and not is_valid_cron_string(word):
             raise InvalidInput(f"automation: {stage} is eager, on_missing or a cron such as '0 3 * * 1', got {word!r}.")
-    return wanted
+    return conditions
 
 
 def condition(words: Mapping[str, str], stage: str) -> dg.AutomationCondition | None:
@@ -54,8 +54,8 @@ def condition(words: Mapping[str, str], stage: str) -> dg.AutomationCondition | 
     word = words.get(stage)
     if word is None:
         return None
-    found = WORDS[word]() if word in WORDS else dg.AutomationCondition.on_cron(word)
-    return found & dg.AutomationCondition.all_deps_blocking_checks_passed() if stage == "published" else found
+    trigger = WORDS[word]() if word in WORDS else dg.AutomationCondition.on_cron(word)
+    return trigger & dg.AutomationCondition.all_deps_blocking_checks_passed() if stage == "published" else trigger
 
 
 def refuse_eager_spending(defs: dg.Definitions) -> dg.Definitions:
@@ -71,8 +71,8 @@ def refuse_eager_spending(defs: dg.Definitions) -> dg.Definitions:
             raise InvalidInput(f"{spec.key.to_user_string()}: {_why(spec.key.path[-1])}")
     for job in defs.jobs or ():
         if isinstance(job, UnresolvedAssetJobDefinition) and getattr(job, "automation_condition", None) is not None:
-            chosen = job.selection.resolve([a for a in defs.assets or () if isinstance(a, dg.AssetsDefinition)])
-            if any(_spends(s) for s in _specs(defs) if s.key in chosen):
+            selected_keys = job.selection.resolve([a for a in defs.assets or () if isinstance(a, dg.AssetsDefinition)])
+            if any(_spends(s) for s in _specs(defs) if s.key in selected_keys):
                 raise InvalidInput(f"job {job.name}: {_why('a job with')}")
     return defs
 
@@ -92,11 +92,11 @@ def _spends(spec: dg.AssetSpec) -> bool:
 
 
 def _specs(defs: dg.Definitions) -> Iterator[dg.AssetSpec]:
-    for found in defs.assets or ():
-        if isinstance(found, dg.AssetSpec):
-            yield found
+    for asset in defs.assets or ():
+        if isinstance(asset, dg.AssetSpec):
+            yield asset
         else:
-            yield from getattr(found, "specs", ())
+            yield from getattr(asset, "specs", ())
 
 
 def _why(stage: str) -> str:

@@ -1,6 +1,6 @@
-"""The one place where assets, checks, jobs and resources of a table meet.
+"""Assembles the assets, checks, jobs and resources of a table.
 
-Belongs here: assembly. Does not belong here: any decision about privacy, tables or networks.
+Decisions about privacy, tables or networks do not belong here.
 """
 
 from __future__ import annotations
@@ -97,19 +97,21 @@ def build_defs(
 ) -> dg.Definitions:
     """Return complete definitions for some tables; `notify` and `alert_below` are those of `alerts.build_alerts`."""
     parts = dg.Definitions.merge(*(build_synthetic_table(t) for t in tables))
-    shared = dg.Definitions(
+    common_defs = dg.Definitions(
         resources=resources(ledger, store),
         executor=executor_for(parts, ledger or ledger_url()),
         sensors=build_alerts(notify, alert_below=alert_below),
     )
-    return refuse_eager_spending(dg.Definitions.merge(parts, shared))
+    return refuse_eager_spending(dg.Definitions.merge(parts, common_defs))
 
 
 def project_definitions() -> dg.Definitions:
     """Return the definitions of every table described under this project's `defs/`."""
     tables = dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
-    shared = dg.Definitions(resources=resources(), executor=executor_for(tables, ledger_url()), sensors=build_alerts())
-    return refuse_eager_spending(dg.Definitions.merge(tables, shared))
+    common_defs = dg.Definitions(
+        resources=resources(), executor=executor_for(tables, ledger_url()), sensors=build_alerts()
+    )
+    return refuse_eager_spending(dg.Definitions.merge(tables, common_defs))
 
 
 def completed_definitions(tables: dg.Definitions, ledger: str = "") -> dg.Definitions:
@@ -137,14 +139,14 @@ def load_project(module: str) -> dg.Definitions:
     if not module:
         return project_definitions()
     try:
-        found = [v for v in vars(importlib.import_module(module)).values() if isinstance(v, dg.Definitions)]
+        definitions = [v for v in vars(importlib.import_module(module)).values() if isinstance(v, dg.Definitions)]
     except ImportError:
         raise InvalidInput(f"module {module!r} cannot be imported; name it as for `dagster dev -m`.") from None
-    if len(found) != 1:
+    if len(definitions) != 1:
         raise InvalidInput(
-            f"module {module!r} holds {len(found)} dagster.Definitions, expected one; name another module."
+            f"module {module!r} holds {len(definitions)} dagster.Definitions, expected one; name another module."
         )
-    return found[0]
+    return definitions[0]
 
 
 def _price(settings: TableSettings) -> str:

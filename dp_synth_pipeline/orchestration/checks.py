@@ -1,4 +1,4 @@
-"""Asset checks: a Great Expectations suite on the synthetic table, each expectation its own check, blocking or warning."""
+"""Runs a Great Expectations suite on the synthetic table. Each expectation is an asset check, blocking or warning."""
 
 import json
 from pathlib import Path
@@ -23,13 +23,13 @@ from dp_synth_pipeline.validation.user_suite import read_suite
 def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
     """Build the checks of one table, before anything is read.
 
-    Their names follow from its declared column names, or are grouped without them; from its declared rules; and from the
-    suite of a person's own.
+    Their names follow from its declared column names (or are grouped without them), its declared rules and the user's own
+    suite.
     """
     key = dg.AssetKey([settings.name, "synthetic"])
-    known = _published_names(settings)
-    wanted = asked(settings, known)
-    names = wanted.names()
+    column_names = _published_names(settings)
+    check_plan = asked(settings, column_names)
+    names = check_plan.names()
 
     @dg.multi_asset_check(
         name=f"{settings.name}__checks",
@@ -48,25 +48,25 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
             state = RunState.from_dict(synthetic)
             DagsterProgress(context).report(f"{settings.name}: checks", 0, 1)
             folder = store.get().releasable(part(settings, state.partitions).folder)
-            results = table_checks.write(state, wanted, folder)
+            results = table_checks.write(state, check_plan, folder)
         page = folder / data_docs.PAGE
-        for result in results if known is not None else grouped(results):
+        for result in results if column_names is not None else grouped(results):
             if dg.AssetCheckKey(key, result.name) in context.selected_asset_check_keys:
                 yield _evaluation(key, result, page)
 
     return _checks
 
 
-def asked(settings: TableSettings, known: list[str] | None) -> CheckPlan:
+def asked(settings: TableSettings, column_names: list[str] | None) -> CheckPlan:
     """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
-    wanted = settings.validation
-    constraints.check_names(wanted.parsed_rules, settings.columns, complete=settings.columns_complete)
-    own = read_suite(wanted.suite) if wanted.suite is not None else []
-    return CheckPlan(known, wanted.parsed_rules, own, wanted.severity)
+    validation = settings.validation
+    constraints.check_names(validation.parsed_rules, settings.columns, complete=settings.columns_complete)
+    user_suite = read_suite(validation.suite) if validation.suite is not None else []
+    return CheckPlan(column_names, validation.parsed_rules, user_suite, validation.severity)
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:
-    """The synthetic table's columns, if a person listed them all."""
+    """Return the synthetic table's columns, if a person listed them all."""
     if not settings.columns_complete:
         return None
     return [n for n, facts in settings.columns.items() if (facts or {}).get("kind") != "excluded"]

@@ -1,4 +1,4 @@
-"""`SyntheticTable`: one YAML file, one table, the whole graph."""
+"""`SyntheticTable` builds the whole graph of one table from one YAML file."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _resolvable(annotation: Any) -> Any:
         if annotation not in _TWINS:
             fields = {name: (_resolvable(f.annotation), f) for name, f in annotation.model_fields.items()}
             base: Any = create_model(annotation.__name__, __base__=annotation, **fields)  # type: ignore[call-overload]
-            kept = {"__module__": __name__, "__doc__": annotation.__doc__}
-            _TWINS[annotation] = type(annotation.__name__, (base, dg.Resolvable), kept)
+            namespace = {"__module__": __name__, "__doc__": annotation.__doc__}
+            _TWINS[annotation] = type(annotation.__name__, (base, dg.Resolvable), namespace)
         return _TWINS[annotation]
     if get_origin(annotation) in (Union, UnionType):
         return Union[tuple(map(_resolvable, get_args(annotation)))]  # noqa: UP007

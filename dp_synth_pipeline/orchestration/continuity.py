@@ -1,4 +1,4 @@
-"""Notices a ledger that was deleted, restored or replaced: its chain head is kept in Dagster's event log at each charge.
+"""Notices a ledger that was deleted, restored or replaced. At each charge, its chain head is kept in Dagster's event log.
 
 The ledger's own verification catches edited entries. It cannot know of entries that are gone, so each materialization
 that charges writes the head of the chain beside its other metadata, and the next one asks the ledger whether it still
@@ -25,10 +25,14 @@ def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: Tab
     Raises:
         LedgerCorrupted: if a head that Dagster remembers is unknown to the ledger, or the ledger does not verify.
     """
-    remembered = [found for stage in CHARGING if (found := _remembered(instance, key(settings, stage))) is not None]
-    if not remembered:
+    heads = [
+        time_and_head
+        for stage in CHARGING
+        if (time_and_head := _recorded_head(instance, key(settings, stage))) is not None
+    ]
+    if not heads:
         return
-    _, head = max(remembered)
+    _, head = max(heads)
     try:
         ledger.verify(since=head)
     except LedgerCorrupted as error:
@@ -39,9 +43,9 @@ def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: Tab
         ) from None
 
 
-def _remembered(instance: dg.DagsterInstance, asset: dg.AssetKey) -> tuple[float, str] | None:
+def _recorded_head(instance: dg.DagsterInstance, asset: dg.AssetKey) -> tuple[float, str] | None:
     event = instance.get_latest_materialization_event(asset)
-    found = event.asset_materialization if event is not None else None
-    if event is None or found is None or HEAD not in found.metadata:
+    materialization = event.asset_materialization if event is not None else None
+    if event is None or materialization is None or HEAD not in materialization.metadata:
         return None
-    return event.timestamp, str(found.metadata[HEAD].value)
+    return event.timestamp, str(materialization.metadata[HEAD].value)

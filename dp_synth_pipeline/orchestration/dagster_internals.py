@@ -1,4 +1,4 @@
-"""What this house uses of Dagster beyond its public names: the one file to look at when a new Dagster is out.
+"""Imports what this package uses of Dagster beyond its public names. Look here first when a new Dagster is out.
 
 Each name here has no public form in the oldest version that is supported. Nothing else imports a private module of it.
 """

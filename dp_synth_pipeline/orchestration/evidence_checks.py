@@ -1,6 +1,6 @@
-"""What a person may let out of the restricted report: whether distances and attacks on real rows warned, as asset checks.
+"""Shows as asset checks whether distances and attacks on real rows warned, where a person lets that out of the report.
 
-Each outcome is an exact function of real rows: about one bit, which no epsilon covers. So there are none of these checks
+Each outcome is an exact function of real rows: about one bit, which no epsilon covers. So none of these checks exists
 until `validation: evidence_checks` asks for them, and the release card says so then.
 """
 
@@ -29,15 +29,18 @@ def specs(settings: TableSettings) -> list[dg.AssetCheckSpec]:
     if not settings.validation.evidence_checks:
         return []
     asset = dg.AssetKey([settings.name, "quality_report"])
-    return [dg.AssetCheckSpec(name, asset=asset, description=f"Expects that {what}.") for name, what in CHECKS.items()]
+    return [
+        dg.AssetCheckSpec(name, asset=asset, description=f"Expects that {expectation}.")
+        for name, expectation in CHECKS.items()
+    ]
 
 
-def evaluations(settings: TableSettings, found: Evidence) -> Iterator[dg.AssetCheckResult]:
+def evaluations(settings: TableSettings, evidence: Evidence) -> Iterator[dg.AssetCheckResult]:
     """Yield passed or warned for each of `specs`, and nothing else: the figures stay on the restricted page."""
     warned = {
-        "evidence_closeness": found.closeness is not None and found.closeness.warns,
-        "evidence_membership": any(a.warns for a in found.attacks[:1]),
-        "evidence_attributes": any(a.warns for a in found.attacks[1:]),
+        "evidence_closeness": evidence.closeness is not None and evidence.closeness.warns,
+        "evidence_membership": any(a.warns for a in evidence.attacks[:1]),
+        "evidence_attributes": any(a.warns for a in evidence.attacks[1:]),
     }
     for spec in specs(settings):
         yield dg.AssetCheckResult(
@@ -45,5 +48,5 @@ def evaluations(settings: TableSettings, found: Evidence) -> Iterator[dg.AssetCh
             check_name=spec.name,
             passed=not warned[spec.name],
             severity=dg.AssetCheckSeverity.WARN,
-            description=found.missing or "The figures, with their intervals and limits, are on the restricted page.",
+            description=evidence.missing or "The figures, with their intervals and limits, are on the restricted page.",
         )

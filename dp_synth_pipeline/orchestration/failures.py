@@ -1,4 +1,4 @@
-"""One place where errors become failed steps: clear, never retried when that would charge again, never quoting a value."""
+"""Turns errors into failed steps that are clear, quote no value, and are never retried where that would charge again."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _never_again() -> None:
 
     What is refused once is refused again. A retry is a run of its own, so it would reserve anew.
     """
-    found = current_execution_context.get()
-    if found is not None:
-        found.instance.add_run_tags(found.run.run_id, {MAX_RETRIES_TAG: "0"})
+    context = current_execution_context.get()
+    if context is not None:
+        context.instance.add_run_tags(context.run.run_id, {MAX_RETRIES_TAG: "0"})
 
 
 def _failure(error: DpSynthError) -> dg.Failure:

@@ -1,8 +1,8 @@
-"""What the schedules will ask of an account, tick by tick, and which of those refreshes the ledger would admit.
+"""Forecasts what schedules will ask of an account, tick by tick, and which of those refreshes the ledger would admit.
 
-A refresh of a partition is charged to the block that it reads, on top of what all rows were charged; any other refresh is
-charged to all rows. So each is asked about in the order in which it is due. Assumed, and said in what is printed: every
-schedule is on, a refresh costs all that it may, and nothing else is charged meanwhile.
+A refresh of a partition is charged to the block that it reads, on top of what all rows were charged. Any other refresh is
+charged to all rows. So each is asked about in the order in which it is due. A forecast assumes, and says so where it is
+printed, that every schedule is on, a refresh costs all that it may, and nothing else is charged meanwhile.
 """
 
 from __future__ import annotations
@@ -99,82 +99,87 @@ def scheduled(
         account: only this one's.
         epsilon: what each refresh asks for, instead of what its table says.
     """
-    found: dict[str, list[Scheduled]] = defaultdict(list)
+    by_account: dict[str, list[Scheduled]] = defaultdict(list)
     jobs = {job.name: job.metadata or {} for job in definitions.jobs or ()}
     for schedule in definitions.schedules or ():
         if not isinstance(schedule, dg.ScheduleDefinition):
             continue
         cron, tags, table = str(schedule.cron_schedule), schedule.tags, schedule.job_name.removesuffix("_refresh")
-        about = jobs.get(schedule.job_name, {}) if schedule.name == f"{table}_refresh_schedule" else {}
+        job_metadata = jobs.get(schedule.job_name, {}) if schedule.name == f"{table}_refresh_schedule" else {}
         if ACCOUNT in tags:
-            found[tags[ACCOUNT]].append(Scheduled(table, cron, epsilon or float(tags[EPSILON])))
-        elif ASKS in about:
-            settings = asked_of(about, table)
+            by_account[tags[ACCOUNT]].append(Scheduled(table, cron, epsilon or float(tags[EPSILON])))
+        elif ASKS in job_metadata:
+            settings = asked_of(job_metadata, table)
             paying, asks = settings.charge
-            changed = settings.model_copy(update={"epsilon": epsilon or asks})
-            found[paying].append(Scheduled(table, cron, epsilon or asks, changed))
-    return {name: known for name, known in found.items() if account in (None, name)}
+            assumed_settings = settings.model_copy(update={"epsilon": epsilon or asks})
+            by_account[paying].append(Scheduled(table, cron, epsilon or asks, assumed_settings))
+    return {name: schedules for name, schedules in by_account.items() if account in (None, name)}
 
 
-def dues(account: Account, known: Iterable[Scheduled], until: datetime) -> list[Due]:
+def dues(account: Account, schedules: Iterable[Scheduled], until: datetime) -> list[Due]:
     """Return every refresh that some schedules ask an account for between now and `until`, in their order."""
-    found: list[Due] = []
-    for one in known:
-        cut = None if one.settings is None else one.settings.partitions
-        if one.settings is None or cut is None:
-            ask = Ask(one.epsilon, account.delta, account.delta * THRESHOLD_SHARE)
-            found += [Due(at, one.table, "", ask) for at in ticks([one.cron], until)]
+    refreshes: list[Due] = []
+    for schedule in schedules:
+        cut = None if schedule.settings is None else schedule.settings.partitions
+        if schedule.settings is None or cut is None:
+            ask = Ask(schedule.epsilon, account.delta, account.delta * THRESHOLD_SHARE)
+            refreshes += [Due(at, schedule.table, "", ask) for at in ticks([schedule.cron], until)]
             continue
-        ask, parts = Ask(**asdict(BudgetRequest.of(one.settings, account.delta))), partitions.definition(cut)
-        for at in ticks([one.cron], until):
+        ask, parts = Ask(**asdict(BudgetRequest.of(schedule.settings, account.delta))), partitions.definition(cut)
+        for at in ticks([schedule.cron], until):
             for key in due(parts, at):
-                charged = (blocks.block(cut, key),) if one.in_blocks else ()
-                found.append(Due(at, one.table, key, replace(ask, blocks=charged)))
-    return sorted(found, key=lambda d: d.at)
+                charged_blocks = (blocks.block(cut, key),) if schedule.in_blocks else ()
+                refreshes.append(Due(at, schedule.table, key, replace(ask, blocks=charged_blocks)))
+    return sorted(refreshes, key=lambda d: d.at)
 
 
-def foretell(ledger: Ledger, account: str, due: Sequence[Due]) -> Foretold:
+def foretell(ledger: Ledger, account: str, refreshes: Sequence[Due]) -> Foretold:
     """Return which refreshes would be admitted, each after those before it that were; change nothing."""
-    return Foretold(tuple(due), tuple(ledger.foretold(account, [d.ask for d in due])))
+    return Foretold(tuple(refreshes), tuple(ledger.foretold(account, [d.ask for d in refreshes])))
 
 
-def chosen(told: Foretold, wanted: Callable[[Due], bool]) -> Foretold:
+def chosen(outcome: Foretold, predicate: Callable[[Due], bool]) -> Foretold:
     """Return what becomes of some of the refreshes, the others being due as well."""
-    pairs = [(d, fits) for d, fits in zip(told.dues, told.fits, strict=True) if wanted(d)]
+    pairs = [(d, fits) for d, fits in zip(outcome.dues, outcome.fits, strict=True) if predicate(d)]
     return Foretold(tuple(d for d, _ in pairs), tuple(fits for _, fits in pairs))
 
 
-def uses(ledger: Ledger, account: str, plan: str, due: Sequence[Due]) -> tuple[Foretold, int]:
+def uses(ledger: Ledger, account: str, plan: str, refreshes: Sequence[Due]) -> tuple[Foretold, int]:
     """Return which uses of a declared plan are left for the refreshes that are due, and how many are left."""
-    left = next((p.times - p.used for p in ledger.plans(account) if p.name == plan), 0)
-    return Foretold(tuple(due), tuple(i < left for i in range(len(due)))), left
+    uses_left = next((p.times - p.used for p in ledger.plans(account) if p.name == plan), 0)
+    return Foretold(tuple(refreshes), tuple(i < uses_left for i in range(len(refreshes)))), uses_left
 
 
-def everything(ledger: Ledger, account: str, known: Sequence[Scheduled], until: datetime) -> Foretold:
+def everything(ledger: Ledger, account: str, schedules: Sequence[Scheduled], until: datetime) -> Foretold:
     """Return what becomes of every refresh that is due, whether it pays itself, uses a declared plan, or can never fit."""
-    opened = ledger.account(account)
-    able = [one for one in known if not sound(ledger, one)]
-    paying = dues(opened, [one for one in able if one.plan is None], until)
-    found = list(zip(paying, foretell(ledger, account, paying).fits, strict=True))
-    for plan in sorted({one.plan for one in able if one.plan is not None}):
-        told, _ = uses(ledger, account, plan, dues(opened, [one for one in able if one.plan == plan], until))
-        found += zip(told.dues, told.fits, strict=True)
-    found += [(due, False) for due in dues(opened, [one for one in known if one not in able], until)]
-    found.sort(key=lambda pair: pair[0].at)
-    return Foretold(tuple(due for due, _ in found), tuple(fits for _, fits in found))
+    account_terms = ledger.account(account)
+    able = [schedule for schedule in schedules if not sound(ledger, schedule)]
+    paying = dues(account_terms, [schedule for schedule in able if schedule.plan is None], until)
+    outcomes = list(zip(paying, foretell(ledger, account, paying).fits, strict=True))
+    for plan in sorted({schedule.plan for schedule in able if schedule.plan is not None}):
+        plan_outcome, _ = uses(
+            ledger, account, plan, dues(account_terms, [schedule for schedule in able if schedule.plan == plan], until)
+        )
+        outcomes += zip(plan_outcome.dues, plan_outcome.fits, strict=True)
+    outcomes += [
+        (refresh, False)
+        for refresh in dues(account_terms, [schedule for schedule in schedules if schedule not in able], until)
+    ]
+    outcomes.sort(key=lambda pair: pair[0].at)
+    return Foretold(tuple(refresh for refresh, _ in outcomes), tuple(fits for _, fits in outcomes))
 
 
-def affordable(ledger: Ledger, account: str, due: Sequence[Due], wanted: Callable[[Due], bool]) -> float:
+def affordable(ledger: Ledger, account: str, refreshes: Sequence[Due], predicate: Callable[[Due], bool]) -> float:
     """Return the largest epsilon, to three digits, at which all wanted refreshes fit, the others as they are; 0 for none.
 
     What is returned was itself asked about and found to fit.
     """
 
     def fits(epsilon: float) -> bool:
-        asked = [replace(d, ask=replace(d.ask, epsilon=epsilon)) if wanted(d) else d for d in due]
-        return all(chosen(foretell(ledger, account, asked), wanted).fits)
+        requests = [replace(d, ask=replace(d.ask, epsilon=epsilon)) if predicate(d) else d for d in refreshes]
+        return all(chosen(foretell(ledger, account, requests), predicate).fits)
 
-    low, high = LEAST, max((d.ask.epsilon for d in due if wanted(d)), default=0.0)
+    low, high = LEAST, max((d.ask.epsilon for d in refreshes if predicate(d)), default=0.0)
     if high <= low or not fits(low):
         return 0.0
     while high > low * 1.002:
@@ -184,12 +189,12 @@ def affordable(ledger: Ledger, account: str, due: Sequence[Due], wanted: Callabl
     return rounded if fits(rounded) else low
 
 
-def sound(ledger: Ledger, one: Scheduled) -> str:
+def sound(ledger: Ledger, schedule: Scheduled) -> str:
     """Return why the ledger would refuse every refresh of a partitioned table, or nothing if it would not."""
-    if one.settings is None or not one.in_blocks:
+    if schedule.settings is None or not schedule.in_blocks:
         return ""
     try:
-        blocks.require_blocks(ledger, one.settings)
+        blocks.require_blocks(ledger, schedule.settings)
     except InvalidInput as error:
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""What a governance review asks, as JSON-ready facts: accounts, released tables, their sources, what depends on what.
+"""Collects for a governance review, JSON-ready, accounts, released tables, their sources and what depends on what.
 
 It holds declared facts, charges, names of people and runs, and what was released. No row of a source is read for it.
 """
@@ -50,16 +50,16 @@ def facts(
     """
     graph = lineages.read(definitions)
     ahead = {} if definitions is None else forecast(ledger, definitions, days)
-    told = statements.page(ledger, forecasts=ahead)
-    tables = [_table(name, ledger, store, graph) for name in sorted({*graph.tables, *_released(ledger, store)})]
+    statement = statements.page(ledger, forecasts=ahead)
+    tables = [_table(name, ledger, store, graph) for name in sorted({*graph.tables, *_released_tables(ledger, store)})]
     return {
         "format": FORMAT,
-        "generated_at": told["generated_at"],
-        "head": told["head"],
+        "generated_at": statement["generated_at"],
+        "head": statement["head"],
         "verified": _verifies(ledger),
         "lineage": definitions is not None,
         "event_log": instance is not None,
-        "accounts": told["accounts"],
+        "accounts": statement["accounts"],
         "tables": tables,
         "sources": sources(tables, ledger),
         "raises": raises(ledger),
@@ -69,36 +69,36 @@ def facts(
 
 def forecast(ledger: Ledger, definitions: dg.Definitions, days: int) -> dict[str, dict[str, Any]]:
     """Return for each account that a schedule charges the dates of its refreshes, and how many of them fit."""
-    known, until = {a.name for a in ledger.accounts()}, datetime.now(UTC) + timedelta(days=days)
-    found = {}
-    for name, planned in forecasts.scheduled(definitions).items():
-        if name in known:
-            told = forecasts.everything(ledger, name, planned, until)
-            first = told.first_refused.at.isoformat() if told.first_refused else None
-            found[name] = {
-                "dates": [d.at.isoformat() for d in told.dues],
-                "fits": sum(told.fits),
-                "first_refused": first,
+    account_names, until = {a.name for a in ledger.accounts()}, datetime.now(UTC) + timedelta(days=days)
+    by_account = {}
+    for name, schedules in forecasts.scheduled(definitions).items():
+        if name in account_names:
+            outcome = forecasts.everything(ledger, name, schedules, until)
+            first_refused = outcome.first_refused.at.isoformat() if outcome.first_refused else None
+            by_account[name] = {
+                "dates": [d.at.isoformat() for d in outcome.dues],
+                "fits": sum(outcome.fits),
+                "first_refused": first_refused,
             }
-    return found
+    return by_account
 
 
 def raises(ledger: Ledger) -> list[dict[str, Any]]:
     """Return every raise of a limit, oldest first: when, by whom, why, from what to what."""
     limits: dict[str, tuple[float, float]] = {}
-    found = []
+    limit_raises = []
     for row in ledger.history():
         account = row.facts["account"]
         if account is None:
             continue
-        now = (account["epsilon"], account["delta"])
+        limit = (account["epsilon"], account["delta"])
         if row.action == "raised":
             note = row.facts.get("note") or {}
-            before = limits[row.account]
+            previous = limits[row.account]
             who = {"account": row.account, "at": row.at, "who": note.get("who", row.who), "why": note.get("why", "")}
-            found.append({**who, "from": list(before), "to": list(now)})
-        limits[row.account] = now
-    return found
+            limit_raises.append({**who, "from": list(previous), "to": list(limit)})
+        limits[row.account] = limit
+    return limit_raises
 
 
 def refusals(instance: dg.DagsterInstance) -> Iterator[dict[str, Any]]:
@@ -106,17 +106,17 @@ def refusals(instance: dg.DagsterInstance) -> Iterator[dict[str, Any]]:
 
     Their texts are our own, and hold budgets and declared names only. A failure of any other kind is left aside.
     """
-    failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
-    for run in instance.get_run_records(failed, limit=MOST_RUNS):
+    failure_filter = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
+    for run in instance.get_run_records(failure_filter, limit=MOST_RUNS):
         for event in instance.all_logs(run.dagster_run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
-            told = event.get_dagster_event().step_failure_data.user_failure_data
-            error = ((told.metadata if told else None) or {}).get("error")
-            if told is not None and error is not None and error.value == "BudgetExceeded":
+            failure = event.get_dagster_event().step_failure_data.user_failure_data
+            error = ((failure.metadata if failure else None) or {}).get("error")
+            if failure is not None and error is not None and error.value == "BudgetExceeded":
                 yield {
                     "run_id": run.dagster_run.run_id,
                     "at": datetime.fromtimestamp(event.timestamp, UTC).isoformat(timespec="seconds"),
                     "table": (event.step_key or "").partition("__")[0],
-                    "why": told.description or "",
+                    "why": failure.description or "",
                 }
 
 
@@ -129,43 +129,50 @@ def sources(tables: list[dict[str, Any]], ledger: Ledger) -> list[dict[str, Any]
     return [_source(name, groups[name], releases) for name in sorted(groups)]
 
 
-def dependent(told: dict[str, Any], source: str) -> list[dict[str, Any]]:
+def dependent(review: dict[str, Any], source: str) -> list[dict[str, Any]]:
     """Return the releases that depend on a source, named by a part of its name or the start of a keyed fingerprint.
 
     Raises:
         InvalidInput: if no source has that name or fingerprint.
     """
-    found = {}
-    for one in told["sources"]:
-        if source in one["name"]:
-            found |= {r["id"]: r for r in one["releases"]}
+    releases = {}
+    for source_facts in review["sources"]:
+        if source in source_facts["name"]:
+            releases |= {r["id"]: r for r in source_facts["releases"]}
         elif len(source) >= 8:
-            found |= {r["id"]: r for r in one["releases"] if (r["fingerprint"] or "").startswith(source)}
-    if not found:
-        known = ", ".join(s["name"] for s in told["sources"]) or "none"
-        raise InvalidInput(f"nothing was released from a source {source!r}; known sources: {known}.")
-    return list(found.values())
+            releases |= {r["id"]: r for r in source_facts["releases"] if (r["fingerprint"] or "").startswith(source)}
+    if not releases:
+        names = ", ".join(s["name"] for s in review["sources"]) or "none"
+        raise InvalidInput(f"nothing was released from a source {source!r}; known sources: {names}.")
+    return list(releases.values())
 
 
 def _source(name: str, tables: list[dict[str, Any]], releases: list[Release]) -> dict[str, Any]:
     names = {t["table"] for t in tables}
-    own = [r for r in releases if r.table.removesuffix(SUFFIX) in names]
+    source_releases = [r for r in releases if r.table.removesuffix(SUFFIX) in names]
     prints = sorted(
-        {r.fingerprint for r in own if r.fingerprint} | {t["fingerprint"] for t in tables if t["fingerprint"]}
+        {r.fingerprint for r in source_releases if r.fingerprint}
+        | {t["fingerprint"] for t in tables if t["fingerprint"]}
     )
     # The same content under another name is the same data set, whatever it is called.
-    own += [r for r in releases if r.fingerprint in prints and r not in own]
-    accounts = sorted({r.account for r in own} | {t["account"] for t in tables if t["account"]})
-    said = [{**{k: getattr(r, k) for k in RUN}, "fingerprint": r.fingerprint} for r in own]
+    source_releases += [r for r in releases if r.fingerprint in prints and r not in source_releases]
+    accounts = sorted({r.account for r in source_releases} | {t["account"] for t in tables if t["account"]})
+    release_facts = [{**{k: getattr(r, k) for k in RUN}, "fingerprint": r.fingerprint} for r in source_releases]
     public = [t for t in tables if t["guarantee"] == "none"]
-    said += [{**dict.fromkeys(RUN), **_unprotected(t), "fingerprint": t["fingerprint"]} for t in public]
-    return {"name": name, "fingerprints": prints, "tables": sorted(names), "accounts": accounts, "releases": said}
+    release_facts += [{**dict.fromkeys(RUN), **_unprotected(t), "fingerprint": t["fingerprint"]} for t in public]
+    return {
+        "name": name,
+        "fingerprints": prints,
+        "tables": sorted(names),
+        "accounts": accounts,
+        "releases": release_facts,
+    }
 
 
 def _unprotected(table: dict[str, Any]) -> dict[str, Any]:
     card = table["card"] or {}
-    told = {"id": card.get("release", ""), "table": table["table"], "state": "without a guarantee"}
-    return told | {"run_id": card.get("run_id", ""), "code_version": card.get("code_version", "")}
+    release_facts = {"id": card.get("release", ""), "table": table["table"], "state": "without a guarantee"}
+    return release_facts | {"run_id": card.get("run_id", ""), "code_version": card.get("code_version", "")}
 
 
 def _table(name: str, ledger: Ledger, store: Store, graph: Lineage) -> dict[str, Any]:
@@ -173,19 +180,19 @@ def _table(name: str, ledger: Ledger, store: Store, graph: Lineage) -> dict[str,
     source, texts = graph.source(name), _cards(store, name)
     cards = sorted(((c, p) for p, t in texts.items() if (c := _card(t)) is not None), key=lambda c: c[0].facts.created)
     card = cards[-1][0] if cards else None
-    settled = [r for r in ledger.releases() if r.table == name and r.released]
-    newest = settled[-1].fingerprint if settled else None
+    paid_releases = [r for r in ledger.releases() if r.table == name and r.released]
+    newest = paid_releases[-1].fingerprint if paid_releases else None
     public = any(r.table == name for r in no_protection.releases(store))
     return {
         "table": name,
-        "guarantee": "none" if public and not settled else "dp",
+        "guarantee": "none" if public and not paid_releases else "dp",
         "source": source.get("source", ""),
-        "account": source.get("account") or (settled[-1].account if settled else ""),
+        "account": source.get("account") or (paid_releases[-1].account if paid_releases else ""),
         "unit": source.get("unit") or (card.facts.unit if card else ""),
         "fingerprint": (card.facts.source_fingerprint if card else "") or newest or "",
-        "releases": [r.id for r in settled],
-        "card": _said(*cards[-1]) if cards else None,
-        "cards": [_said(*found) for found in cards],
+        "releases": [r.id for r in paid_releases],
+        "card": _card_facts(*cards[-1]) if cards else None,
+        "cards": [_card_facts(*card_and_path) for card_and_path in cards],
         "card_problems": [p for text in texts.values() for p in _problems(text, ledger)],
         "downstream": graph.downstream(name),
         "reads_rows": graph.reads_rows(name),
@@ -199,12 +206,12 @@ def _cards(store: Store, name: str) -> dict[Path, str]:
     return {path: card_verification.read(path) for path in places}
 
 
-def _said(card: ReleaseCard, path: Path) -> dict[str, Any]:
+def _card_facts(card: ReleaseCard, path: Path) -> dict[str, Any]:
     f = card.facts
-    kept = ("release", "created", "rows", "columns", "epsilon", "delta", "run_id", "code_version", "software")
+    field_names = ("release", "created", "rows", "columns", "epsilon", "delta", "run_id", "code_version", "software")
     derived = card.to_dict()["derived"]
     return {
-        **{k: getattr(f, k) for k in (*kept, "ledger_head", "table_sha256", "description")},
+        **{k: getattr(f, k) for k in (*field_names, "ledger_head", "table_sha256", "description")},
         "entries": sorted({m["entry"] for m in f.mechanisms}),
         "level": "none" if f.epsilon is None else level(f.epsilon),
         "checks_passed": derived["checks_passed"],
@@ -228,7 +235,7 @@ def _problems(text: str, ledger: Ledger) -> list[str]:
         return [str(error)]
 
 
-def _released(ledger: Ledger, store: Store) -> set[str]:
+def _released_tables(ledger: Ledger, store: Store) -> set[str]:
     """Return the tables that were released, with a guarantee or without."""
     public = {r.table for r in no_protection.releases(store) if r.state == "settled"}
     return public | {r.table for r in ledger.releases() if r.released and not r.table.endswith(SUFFIX)}

@@ -80,27 +80,27 @@ def instance() -> Iterator[dg.DagsterInstance]:
     if not Path(home).is_dir():
         raise InvalidInput(f"DAGSTER_HOME is {home}, and there is no such folder; make it, or unset DAGSTER_HOME.")
     with FileLock(Path(home) / ".opening.lock"):  # two that make Dagster's tables at once would each find half of them
-        found = dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=_overrides(Path(home))))
-        liveness.bury(found)
-        found.event_log_storage.get_pool_limits()
-        found.schedule_storage  # noqa: B018
-    with found:
-        yield found
+        dagster_instance = dg.DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=_overrides(Path(home))))
+        liveness.bury(dagster_instance)
+        dagster_instance.event_log_storage.get_pool_limits()
+        dagster_instance.schedule_storage  # noqa: B018
+    with dagster_instance:
+        yield dagster_instance
 
 
 def _overrides(home: Path) -> dict[str, Any]:
     """Return what a run of the command line has otherwise than dagster.yaml says."""
     try:
-        said = yaml.safe_load((home / "dagster.yaml").read_text(encoding="utf-8")) or {}
+        config = yaml.safe_load((home / "dagster.yaml").read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         return {**DIRECT, "telemetry": {"enabled": False}}
     except yaml.YAMLError:
         raise InvalidInput(f"{home / 'dagster.yaml'} is not YAML; mend it, and run again.") from None
-    if "concurrency" not in said:
+    if "concurrency" not in config:
         return DIRECT
     return {
         **DIRECT,
-        "concurrency": {**said["concurrency"], "pools": {**said["concurrency"].get("pools", {}), **POOLS}},
+        "concurrency": {**config["concurrency"], "pools": {**config["concurrency"].get("pools", {}), **POOLS}},
     }
 
 
@@ -179,21 +179,21 @@ def _interrupted(failure: Any) -> bool:
 
 
 def _explain(outcome: Outcome, failure: Any) -> None:
-    told = failure.user_failure_data
-    error = (told.metadata or {}).get("error") if told is not None else None
+    user_failure = failure.user_failure_data
+    error = (user_failure.metadata or {}).get("error") if user_failure is not None else None
     if outcome.failed_checks and (error is None or error.value != AuditFailed.__name__):
         names = ", ".join(outcome.failed_checks)
         outcome.message = f"blocking checks failed: {names}. The table was not published; the one before is intact."
         return
-    if told is None and _interrupted(failure):
+    if user_failure is None and _interrupted(failure):
         outcome.message, outcome.exit_code = "interrupted.", STOPPED
         return
-    if told is None:
+    if user_failure is None:
         if failure.error is not None:
             outcome.message = f"a step stopped on {failure.error.cls_name}; see the run's log in the Dagster UI."
         return
-    outcome.message = told.description or outcome.message
-    code = (told.metadata or {}).get("exit_code")
+    outcome.message = user_failure.description or outcome.message
+    code = (user_failure.metadata or {}).get("exit_code")
     if code is not None:
         outcome.exit_code = int(code.value)
 

@@ -41,13 +41,13 @@ class StateIOManager(dg.ConfigurableIOManager):
                 partial.write_text(text, encoding="utf-8")
             os.replace(partial, path)
         runs = sorted(self._runs(context.asset_key).iterdir(), key=lambda p: p.stat().st_mtime)
-        for old in runs[:-KEPT_RUNS]:
-            shutil.rmtree(old, ignore_errors=True)
+        for folder in runs[:-KEPT_RUNS]:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def load_input(self, context: dg.InputContext) -> dict[str, Any]:
         """Read the upstream state: this run's own if it has one, else the latest."""
-        own = self._path(context.asset_key, context.step_context.run_id)
-        path = own if own.exists() else self._path(context.asset_key, partition=_partition(context))
+        run_path = self._path(context.asset_key, context.step_context.run_id)
+        path = run_path if run_path.exists() else self._path(context.asset_key, partition=_partition(context))
         if not path.exists():
             name = " ".join(filter(None, (context.asset_key.to_user_string(), _partition(context))))
             raise dg.Failure(f"{name} has not been materialized yet; materialize it first.", allow_retries=False)

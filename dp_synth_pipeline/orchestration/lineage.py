@@ -1,4 +1,4 @@
-"""What depends on what: a project's asset graph, asked from a released table down and from any table up."""
+"""Follows a project's asset graph downstream from a released table and upstream from any table."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Lineage:
 
     def downstream(self, table: str) -> list[str]:
         """Return the assets that are made from a table's release, and belong to no stage of its own chain."""
-        made = self._closure(
+        descendants = self._closure(
             {n for n in self._chain(table) if self.nodes[n].visibility == metadata.RELEASABLE}, "children"
         )
-        return sorted(made - self._chain(table))
+        return sorted(descendants - self._chain(table))
 
     def reads_rows(self, table: str) -> list[str]:
         """Return the assets outside a table's chain that take its real rows, or an exact function of them, directly."""
@@ -75,13 +75,13 @@ class Lineage:
         return {n for n, node in self.nodes.items() if n.rpartition("/")[0] == table and node.visibility}
 
     def _closure(self, start: set[str], side: str) -> set[str]:
-        found: set[str] = set()
-        waiting = list(start)
-        while waiting:
-            near = getattr(self.nodes[waiting.pop()], side) - found
-            found |= near
-            waiting += near
-        return found
+        names: set[str] = set()
+        queue = list(start)
+        while queue:
+            near = getattr(self.nodes[queue.pop()], side) - names
+            names |= near
+            queue += near
+        return names
 
 
 def read(definitions: dg.Definitions | None) -> Lineage:
@@ -93,12 +93,12 @@ def _nodes(definitions: dg.Definitions) -> Iterator[tuple[str, Node]]:
     graph = definitions.resolve_asset_graph()
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
-        facts = {k: _plain(v) for k, v in node.metadata.items() if k in (SOURCE, ACCOUNT, UNIT)}
+        facts = {k: _plain_value(v) for k, v in node.metadata.items() if k in (SOURCE, ACCOUNT, UNIT)}
         visibility = node.tags.get(metadata.VISIBILITY, "")
         yield _name(key), Node(_names(node.parent_keys), _names(node.child_keys), visibility, facts)
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     return value.value if isinstance(value, dg.MetadataValue) else value
 
 

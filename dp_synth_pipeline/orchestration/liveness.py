@@ -1,4 +1,4 @@
-"""Whether whoever runs a refresh is still alive, and that no two refresh one table at once.
+"""Tells whether the process of a run is still alive, and keeps two runs from refreshing one table at once.
 
 A run of the command line holds a lock of the operating system for as long as its process lives, however it ends. A run that
 Dagster launched is as alive as Dagster says: its daemon looks after those (`run_monitoring` in dagster.yaml).
@@ -64,16 +64,16 @@ def is_alive(instance: dg.DagsterInstance, run_id: str) -> bool:
     """Say whether a run may still be under way."""
     run = instance.get_run_by_id(run_id)
     if run is None or run.tags.get(HOST) == socket.gethostname():
-        return _held(_lock(run_id) if run is None else Path(run.tags[LOCK]))
+        return _is_held(_lock(run_id) if run is None else Path(run.tags[LOCK]))
     return not run.is_finished
 
 
 def bury(instance: dg.DagsterInstance) -> None:
     """Mark the command line's runs whose process is gone as failed, and free what they hold of Dagster's pools."""
-    here = dg.RunsFilter(statuses=UNFINISHED, tags={HOST: socket.gethostname()})
-    for run in instance.get_runs(filters=here):
+    host_filter = dg.RunsFilter(statuses=UNFINISHED, tags={HOST: socket.gethostname()})
+    for run in instance.get_runs(filters=host_filter):
         lock = Path(run.tags[LOCK])  # where its own process said, which may have another home than this one
-        if not _held(lock):
+        if not _is_held(lock):
             instance.report_run_failed(run, "Its process is gone: it was killed, or the machine went down.")
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
             lock.unlink(missing_ok=True)
@@ -91,12 +91,12 @@ def only_refresh(
         ReleaseStateError: if another does; nothing was read or charged then.
     """
     with FileLock(store.locks() / f"{table}.lock"):
-        for other in _releases(ledger, store, table):
-            elsewhere = partition_of(store.restricted(table) / other.id) != partition
-            if other.run_id in ("", run_id) or elsewhere or not is_alive(instance, other.run_id):
+        for release in _releases(ledger, store, table):
+            elsewhere = partition_of(store.restricted(table) / release.id) != partition
+            if release.run_id in ("", run_id) or elsewhere or not is_alive(instance, release.run_id):
                 continue
             raise ReleaseStateError(
-                f"table {table} is being refreshed by run {other.run_id[:8]}, as release {other.id[:12]}. Wait until it "
+                f"table {table} is being refreshed by run {release.run_id[:8]}, as release {release.id[:12]}. Wait until it "
                 f"ends, and run again; if its machine is gone, mark that run as failed in Dagster first. Nothing was read "
                 f"or charged."
             )
@@ -104,12 +104,12 @@ def only_refresh(
 
 
 def _releases(ledger: Ledger, store: Store, table: str) -> Iterable[Release | Unprotected]:
-    paid = [r for r in ledger.releases() if r.table == table and r.state != "voided"]
-    free = [r for r in no_protection.releases(store) if r.table == table and r.state != "voided"]
-    return [*paid[-RECENT:], *free[-RECENT:]]
+    charged_releases = [r for r in ledger.releases() if r.table == table and r.state != "voided"]
+    public_releases = [r for r in no_protection.releases(store) if r.table == table and r.state != "voided"]
+    return [*charged_releases[-RECENT:], *public_releases[-RECENT:]]
 
 
-def _held(lock: Path) -> bool:
+def _is_held(lock: Path) -> bool:
     if not lock.exists():
         return False
     try:

@@ -1,4 +1,4 @@
-"""What the Dagster UI shows about an asset: visibility, cost, columns and their lineage. Never a private value."""
+"""Says what the Dagster UI shows of an asset: visibility, cost, columns and their lineage, and never a private value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dp_synth_pipeline.synthesis.no_protection import Unprotected
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 RESTRICTED = "restricted"
-"""Looks at real rows; never leaves."""
+"""The asset looks at real rows, and never leaves."""
 
 RELEASABLE = "releasable"
-"""Noised and charged, or computed from what is."""
+"""The asset is noised and charged, or computed from what is."""
 
 
 GUARANTEE = "dp_synth/guarantee"
@@ -30,22 +30,22 @@ VISIBILITY = "dp_synth/visibility"
 
 
 def tags(visibility: str, guarantee: str, extra: dict[str, str]) -> dict[str, str]:
-    """Asset tags that say whether the asset may leave, and what it promises; a person's own tags change neither."""
+    """Return asset tags that say whether the asset may leave, and what it promises. A person's own tags change neither."""
     return {**extra, VISIBILITY: visibility, GUARANTEE: guarantee}
 
 
 def column_schema(schema: TableSchema) -> dg.TableSchema:
-    """The synthetic table's columns for the UI."""
+    """Return the synthetic table's columns for the UI."""
     return dg.TableSchema(
         columns=[dg.TableColumn(c.name, c.storage, tags={"dp_synth/kind": str(c.kind)}) for c in schema.published]
     )
 
 
 def column_lineage(schema: TableSchema, upstream: dg.AssetKey) -> dg.TableColumnLineage:
-    """Each learned column comes from its namesake upstream; identifiers come from nothing."""
-    learned = {c.name for c in schema.learned}
+    """Return where columns come from: a learned one from its namesake upstream, an identifier from nothing."""
+    learned_names = {c.name for c in schema.learned}
     return dg.TableColumnLineage(
-        {c.name: [dg.TableColumnDep(upstream, c.name)] if c.name in learned else [] for c in schema.published}
+        {c.name: [dg.TableColumnDep(upstream, c.name)] if c.name in learned_names else [] for c in schema.published}
     )
 
 
@@ -59,12 +59,12 @@ def burn_down(account: Mapping[str, Any]) -> dict[str, dg.MetadataValue]:
     if chart is None:
         return {}
     picture = base64.b64encode(drawing(chart, f"ε {account['epsilon']:g}").encode()).decode()
-    told = f"Left of account {account['name']}: {account['cost_left'] / account['cost_limit']:.1%} of its limit"
-    return {"burn_down": dg.MetadataValue.md(f"![{markdown(told)}](data:image/svg+xml;base64,{picture})")}
+    caption = f"Left of account {account['name']}: {account['cost_left'] / account['cost_limit']:.1%} of its limit"
+    return {"burn_down": dg.MetadataValue.md(f"![{markdown(caption)}](data:image/svg+xml;base64,{picture})")}
 
 
 def cost(release: Release | Unprotected, entries: Sequence[Entry] = ()) -> dict[str, Any]:
-    """What a release costs, who paid and by which entries of the ledger; or that it promises nothing, and who says so."""
+    """Return a release's cost, who paid and by which ledger entries; or that it promises nothing, and who says so."""
     if isinstance(release, Unprotected):
         return {
             "guarantee": release.notice,

@@ -1,4 +1,4 @@
-"""What is wrong with a table's YAML, by line: what was found, what was expected."""
+"""Explains line by line what is wrong with a table's YAML: what was found and what was expected."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def explain(error: ValidationError, tree: SourcePositionTree | None) -> str:
     Args:
         tree: where each part of the file lies; without it, mistakes are named without lines.
     """
-    found = [_line(mistake, _attributes(tree)) for mistake in error.errors(include_url=False)]
-    many = "one mistake" if len(found) == 1 else f"{len(found)} mistakes"
-    return "\n".join([f"{many} in this table's YAML:", *found])
+    lines = [_line(mistake, _attributes(tree)) for mistake in error.errors(include_url=False)]
+    count = "one mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
+    return "\n".join([f"{count} in this table's YAML:", *lines])
 
 
 def _attributes(tree: SourcePositionTree | None) -> SourcePositionTree | None:
@@ -30,17 +30,22 @@ def _attributes(tree: SourcePositionTree | None) -> SourcePositionTree | None:
 
 
 def _line(mistake: Any, tree: SourcePositionTree | None) -> str:
-    said = mistake["msg"].removeprefix(VALUE_ERROR)
+    message = mistake["msg"].removeprefix(VALUE_ERROR)
     path = [str(part) for part in mistake["loc"]]
     if not path:  # a rule of the whole table, whose message begins with the field it is about
-        path = said.split(":")[0].split(".") if ":" in said else []
+        path = message.split(":")[0].split(".") if ":" in message else []
     name = ".".join(path)
-    if path and not said.startswith((f"{name}:", f"{path[0]}:")):
-        said = f"{name}: {said[:1].lower()}{said[1:]}"
+    if path and not message.startswith((f"{name}:", f"{path[0]}:")):
+        message = f"{name}: {message[:1].lower()}{message[1:]}"
     value = mistake.get("input")
-    if mistake["loc"] and not SECRET & set(path) and isinstance(value, str | int | float) and repr(value) not in said:
-        said = f"{said}, got {value!r}"
-    return f"  {_place(path, tree)}{said}"
+    if (
+        mistake["loc"]
+        and not SECRET & set(path)
+        and isinstance(value, str | int | float)
+        and repr(value) not in message
+    ):
+        message = f"{message}, got {value!r}"
+    return f"  {_place(path, tree)}{message}"
 
 
 def _place(path: list[str], tree: SourcePositionTree | None) -> str:

@@ -1,4 +1,4 @@
-"""A sensor that asks for a refresh when a file was written anew; it opens no file and keeps no private value.
+"""This sensor asks for a refresh when a file was rewritten. It opens no file and keeps no private value.
 
 It looks at one thing: when a file was last modified. Whoever runs the loading job knows that already, and it says that the
 job ran, not what it wrote. A file's size, a row count or a newest timestamp are functions of the rows: to act on them, or
@@ -18,38 +18,38 @@ from dp_synth_pipeline.orchestration.settings import TableSettings, duration
 
 def sensors(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> list[dg.SensorDefinition]:
     """Return the table's sensor on new data, off until a person starts it; none without `on_new_data`."""
-    wanted = settings.on_new_data
-    if wanted is None:
+    trigger = settings.on_new_data
+    if trigger is None:
         return []
-    watched = Path((wanted.watermark or settings.source).removeprefix("file://")).expanduser()
-    pause = duration(wanted.at_most_every, "at_most_every").total_seconds()
+    watched = Path((trigger.watermark or settings.source).removeprefix("file://")).expanduser()
+    pause = duration(trigger.at_most_every, "at_most_every").total_seconds()
 
     @dg.sensor(
         name=f"{settings.name}_new_data_sensor",
         job=job,
-        minimum_interval_seconds=60 * wanted.minutes,
+        minimum_interval_seconds=60 * trigger.minutes,
         default_status=dg.DefaultSensorStatus.STOPPED,
-        description=f"Asks for a refresh when {watched.name} was written anew, at most once in {wanted.at_most_every}.",
+        description=f"Asks for a refresh when {watched.name} was written anew, at most once in {trigger.at_most_every}.",
     )
     def _new_data(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         now = datetime.now(UTC)
-        known = json.loads(context.cursor) if context.cursor else None
+        cursor = json.loads(context.cursor) if context.cursor else None
         try:
-            written = datetime.fromtimestamp(watched.stat().st_mtime, UTC).isoformat(timespec="seconds")
+            modified_at = datetime.fromtimestamp(watched.stat().st_mtime, UTC).isoformat(timespec="seconds")
         except OSError:
             return dg.SensorResult(skip_reason=f"{watched.name} is not there.")
-        if known is None:  # what was there when a person started the sensor may be released already
+        if cursor is None:  # what was there when a person started the sensor may be released already
             why = f"noted when {watched.name} was written; the next change asks for a refresh."
-            return dg.SensorResult(skip_reason=why, cursor=_cursor(written, None))
-        if written == known["written"]:
+            return dg.SensorResult(skip_reason=why, cursor=_cursor(modified_at, None))
+        if modified_at == cursor["written"]:
             return dg.SensorResult(skip_reason=f"{watched.name} is as it was.")
-        if known["asked"] is not None and (now - datetime.fromisoformat(known["asked"])).total_seconds() < pause:
-            return dg.SensorResult(skip_reason=f"new data wait: at most one refresh in {wanted.at_most_every}.")
-        request = dg.RunRequest(run_key=f"{settings.name}:{written}")
-        return dg.SensorResult(run_requests=[request], cursor=_cursor(written, now.isoformat()))
+        if cursor["asked"] is not None and (now - datetime.fromisoformat(cursor["asked"])).total_seconds() < pause:
+            return dg.SensorResult(skip_reason=f"new data wait: at most one refresh in {trigger.at_most_every}.")
+        request = dg.RunRequest(run_key=f"{settings.name}:{modified_at}")
+        return dg.SensorResult(run_requests=[request], cursor=_cursor(modified_at, now.isoformat()))
 
     return [_new_data]
 
 
-def _cursor(written: str, asked: str | None) -> str:
-    return json.dumps({"written": written, "asked": asked})
+def _cursor(modified_at: str, requested_at: str | None) -> str:
+    return json.dumps({"written": modified_at, "asked": requested_at})

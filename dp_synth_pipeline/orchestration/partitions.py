@@ -1,4 +1,4 @@
-"""A table's partitions as Dagster knows them."""
+"""Translates a table's partitions into Dagster's."""
 
 import dagster as dg
 

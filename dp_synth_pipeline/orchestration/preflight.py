@@ -1,4 +1,4 @@
-"""Whether a backfill fits, asked as a whole before its first run reserves anything."""
+"""Asks whether a backfill fits as a whole, before its first run reserves anything."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Preflight:
     @property
     def told(self) -> str:
         """One sentence, such as '30 partitions, 24 fit; the first that does not: 2026-01-25'."""
-        what = f"{len(self.keys)} partition{'' if len(self.keys) == 1 else 's'}"
+        count = f"{len(self.keys)} partition{'' if len(self.keys) == 1 else 's'}"
         if all(self.fits):
-            return f"{what}, all fit"
-        return f"{what}, {sum(self.fits)} fit; the first that does not: {self.keys[self.fits.index(False)]}"
+            return f"{count}, all fit"
+        return f"{count}, {sum(self.fits)} fit; the first that does not: {self.keys[self.fits.index(False)]}"
 
 
 def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> Preflight:
@@ -63,17 +63,17 @@ def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> P
             f"{settings.name} has no partitions; write a `partitions` section, or refresh the whole table."
         )
     if settings.plan is not None:
-        left = next((p.times - p.used for p in ledger.plans(account.name) if p.name == settings.plan), 0)
+        uses_left = next((p.times - p.used for p in ledger.plans(account.name) if p.name == settings.plan), 0)
         uses = 1 if cut.backfill == "single_run" else len(keys)
-        return Preflight(tuple(keys), tuple(i < left or uses <= left for i in range(len(keys))))
-    asked = asdict(BudgetRequest.of(settings, account.delta))
+        return Preflight(tuple(keys), tuple(i < uses_left or uses <= uses_left for i in range(len(keys))))
+    request = asdict(BudgetRequest.of(settings, account.delta))
     if settings.charges_blocks:
         # Over blocks, one release over all of them takes of each what a release over it alone would.
         blocks.require_blocks(ledger, settings)
         each: list[tuple[str, ...]] = [(blocks.block(cut, k),) for k in keys]
     else:
         each = [()] if cut.backfill == "single_run" else [() for _ in keys]
-    fits = ledger.admitted(account.name, **asked, each=each)
+    fits = ledger.admitted(account.name, **request, each=each)
     return Preflight(tuple(keys), tuple(fits if len(fits) == len(keys) else fits * len(keys)))
 
 
@@ -105,20 +105,20 @@ def check_backfill(context: dg.AssetExecutionContext, settings: TableSettings, l
         BudgetExceeded: with the sentence that `dp-synth backfill` prints.
     """
     tags = context.run.tags
-    found = tags.get(BACKFILL_ID_TAG)
-    if found is None or settings.partitions is None or tags.get(FITTING, "").lower() == "true":
+    backfill_id = tags.get(BACKFILL_ID_TAG)
+    if backfill_id is None or settings.partitions is None or tags.get(FITTING, "").lower() == "true":
         return
-    keys = _targets(context, found, partitions.definition(settings.partitions))
-    runs = {r.run_id for r in context.instance.get_runs(dg.RunsFilter(tags={BACKFILL_ID_TAG: found}))}
-    begun = any(
+    keys = _targets(context, backfill_id, partitions.definition(settings.partitions))
+    runs = {r.run_id for r in context.instance.get_runs(dg.RunsFilter(tags={BACKFILL_ID_TAG: backfill_id}))}
+    has_begun = any(
         r.table == settings.name and r.run_id in runs and r.state != "voided" for r in ledger.releases(settings.account)
     )
-    if not keys or begun:
+    if not keys or has_begun:
         return
     answer = preflight(settings, ledger, keys)
     if not all(answer.fits):
         raise BudgetExceeded(
-            f"Backfill {found} of {settings.name}: {answer.told}. Backfill those that fit, or tag the backfill "
+            f"Backfill {backfill_id} of {settings.name}: {answer.told}. Backfill those that fit, or tag the backfill "
             f"{FITTING}: true to run them and have the others refused. Nothing was read and nothing was changed."
         )
 
@@ -134,8 +134,8 @@ def _targets(context: dg.AssetExecutionContext, backfill_id: str, definition: dg
     if data is None:
         return []
     subset = data.get_target_partitions_subset(context.asset_key)
-    wanted = set() if subset is None else set(subset.get_partition_keys())
-    return [k for k in definition.get_partition_keys() if k in wanted]
+    target_keys = set() if subset is None else set(subset.get_partition_keys())
+    return [k for k in definition.get_partition_keys() if k in target_keys]
 
 
 def asking_table(definitions: dg.Definitions, table: str) -> TableSettings:
@@ -145,13 +145,13 @@ def asking_table(definitions: dg.Definitions, table: str) -> TableSettings:
         InvalidInput: if the project has no such table, or no account pays for its partitions.
     """
     name = f"{table}_refresh"
-    known = sorted(j.name.removesuffix("_refresh") for j in definitions.jobs or () if j.name.endswith("_refresh"))
-    if table not in known:
-        raise InvalidInput(f"this project has no table {table!r}; it has: {', '.join(known) or 'none'}.")
+    table_names = sorted(j.name.removesuffix("_refresh") for j in definitions.jobs or () if j.name.endswith("_refresh"))
+    if table not in table_names:
+        raise InvalidInput(f"this project has no table {table!r}; it has: {', '.join(table_names) or 'none'}.")
     return asked_of(definitions.resolve_job_def(name).metadata, table)
 
 
-def chosen(settings: TableSettings, wanted: str) -> list[str]:
+def chosen(settings: TableSettings, selection: str) -> list[str]:
     """Return the partitions that a person named, in their own order.
 
     Raises:
@@ -159,18 +159,18 @@ def chosen(settings: TableSettings, wanted: str) -> list[str]:
     """
     if settings.partitions is None:
         return []
-    known = list(partitions.definition(settings.partitions).get_partition_keys())
-    first, mark, last = wanted.partition("..")
-    named = [first, last] if mark else [k.strip() for k in wanted.split(",") if k.strip()]
-    unknown = [k for k in named if k not in known]
-    if unknown or not known:
-        have = f"it has {known[0]} to {known[-1]}" if known else "its first window is not over yet"
+    keys = list(partitions.definition(settings.partitions).get_partition_keys())
+    first, mark, last = selection.partition("..")
+    names = [first, last] if mark else [k.strip() for k in selection.split(",") if k.strip()]
+    unknown = [k for k in names if k not in keys]
+    if unknown or not keys:
+        have = f"it has {keys[0]} to {keys[-1]}" if keys else "its first window is not over yet"
         raise InvalidInput(
             f"--partitions: {settings.name} has no partition {unknown[0] if unknown else 'yet'!r}; {have}."
         )
     if mark:
-        return known[known.index(first) : known.index(last) + 1]
-    return [k for k in known if k in named] if named else known
+        return keys[keys.index(first) : keys.index(last) + 1]
+    return [k for k in keys if k in names] if names else keys
 
 
 def runs(settings: TableSettings, keys: list[str]) -> list[list[str]]:
@@ -178,11 +178,11 @@ def runs(settings: TableSettings, keys: list[str]) -> list[list[str]]:
     cut = settings.partitions
     if cut is None or cut.backfill == "multi_run":
         return [[k] for k in keys]
-    known = list(partitions.definition(cut).get_partition_keys())
-    found: list[list[str]] = []
+    all_keys = list(partitions.definition(cut).get_partition_keys())
+    groups: list[list[str]] = []
     for key in keys:
-        if found and known.index(key) == known.index(found[-1][-1]) + 1:
-            found[-1].append(key)
+        if groups and all_keys.index(key) == all_keys.index(groups[-1][-1]) + 1:
+            groups[-1].append(key)
         else:
-            found.append([key])
-    return found
+            groups.append([key])
+    return groups

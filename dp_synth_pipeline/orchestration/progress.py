@@ -1,4 +1,4 @@
-"""How far a long stage is: to Dagster's log by default, to a progress bar when the command line asks. Public facts only."""
+"""Reports how far a long stage is, in public facts only: to Dagster's log, and to a progress bar if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources: the ledger and the store, each handing out a plain object."""
+"""Hands out the ledger and the store, each as a plain object, as Dagster resources."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`--resume`: goes on with the release that an interrupted run left open, from what that run had finished."""
+"""Implements `--resume`: it goes on with the release that an interrupted run left open, from what that run had finished."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def begun(ledger: Ledger, settings: TableSettings) -> Release:
         InvalidInput: if there is none.
     """
     account, _ = settings.charge
-    known = ledger.releases(account) if account in {a.name for a in ledger.accounts()} else []
-    found = [r for r in known if r.table == settings.name and (r.state in OPEN or r.released)]
-    if not found:
+    releases = ledger.releases(account) if account in {a.name for a in ledger.accounts()} else []
+    candidates = [r for r in releases if r.table == settings.name and (r.state in OPEN or r.released)]
+    if not candidates:
         raise _nothing_left(account, settings.name)
-    return found[-1]
+    return candidates[-1]
 
 
 def unfinished(definitions: dg.Definitions, store: Store, release: Release) -> list[dg.AssetKey]:
@@ -38,16 +38,16 @@ def unfinished(definitions: dg.Definitions, store: Store, release: Release) -> l
         InvalidInput: if it has made all of them, or none, so that there is nothing to go on from.
     """
     keys = definitions.resolve_job_def(f"{release.table}_refresh").asset_layer.selected_asset_keys
-    left = [key for key in keys if _made_by(store, key) != release.id]
-    if not left:
+    remaining_keys = [key for key in keys if _made_by(store, key) != release.id]
+    if not remaining_keys:
         raise _nothing_left(release.account, release.table)
-    if len(left) == len(keys):
+    if len(remaining_keys) == len(keys):
         raise InvalidInput(
             f"--resume: the interrupted run had not finished reading, and nothing was learnt. Give its reservation back: "
             f"dp-synth ledger void {release.id[:12]} --why REASON. Then run again without --resume."
         )
     rows, published = (dg.AssetKey([release.table, name]) for name in ("synthetic", "published"))
-    return [*left, rows] if published in left and rows not in left else left
+    return [*remaining_keys, rows] if published in remaining_keys and rows not in remaining_keys else remaining_keys
 
 
 def _nothing_left(account: str, table: str) -> InvalidInput:
@@ -58,51 +58,51 @@ def _nothing_left(account: str, table: str) -> InvalidInput:
 
 def left_open(ledger: Ledger, store: Store, run: str) -> list[str]:
     """Say for each release that a failed run left open what it holds, and how to go on with it or end it."""
-    told = []
+    messages = []
     for release in ledger.releases():
         if release.run_id != run:
             continue
         if release.released:
-            told.append(
+            messages.append(
                 f"Release {release.id[:12]} of account {release.account} is paid for, and what it learnt is kept: the same "
                 f"command with --resume draws rows from it at no charge."
             )
         elif release.state in OPEN:
-            told.append(_how_to_go_on(ledger, store, release))
-    return told
+            messages.append(_how_to_go_on(ledger, store, release))
+    return messages
 
 
 def _how_to_go_on(ledger: Ledger, store: Store, release: Release) -> str:
     """Say what an open release holds, and the commands that go on with it or end it, and what is left after the latter."""
-    started = [e for e in ledger.entries(release_id=release.id) if e.state == "started"]
-    lost = [e.mechanism for e in started if _is_lost(store, release, e.mechanism)]
-    stepped = [] if lost else [e for e in started if e.steps_paid]
-    if stepped:
-        end = f"settle {stepped[-1].id} --at-mark"
+    started_entries = [e for e in ledger.entries(release_id=release.id) if e.state == "started"]
+    lost_mechanisms = [e.mechanism for e in started_entries if _is_lost(store, release, e.mechanism)]
+    step_entries = [] if lost_mechanisms else [e for e in started_entries if e.steps_paid]
+    if step_entries:
+        end = f"settle {step_entries[-1].id} --at-mark"
     else:
-        end = f"settle {release.id[:12]}" if started else f"void {release.id[:12]}"
-    which = f"Release {release.id[:12]} of account {release.account}"
-    end = f"dp-synth ledger {end} --why REASON. {_left_then(ledger, release, stepped[-1:])}"
-    if lost:
+        end = f"settle {release.id[:12]}" if started_entries else f"void {release.id[:12]}"
+    subject = f"Release {release.id[:12]} of account {release.account}"
+    end = f"dp-synth ledger {end} --why REASON. {_balance_after(ledger, release, step_entries[-1:])}"
+    if lost_mechanisms:
         return (
-            f"{which} cannot be gone on with: it was interrupted while {lost[0]!r} looked at the data, and one charge buys "
-            f"one look. What started stays charged. End it, and get back the rest: {end}"
+            f"{subject} cannot be gone on with: it was interrupted while {lost_mechanisms[0]!r} looked at the data, and one "
+            f"charge buys one look. What started stays charged. End it, and get back the rest: {end}"
         )
     return (
-        f"{which} is still open: what started in it stays charged, the rest reserved. Go on with it by the same command and "
-        f"--resume; or end it, and get back what did not start: {end}"
+        f"{subject} is still open: what started in it stays charged, the rest reserved. Go on with it by the same command "
+        f"and --resume; or end it, and get back what did not start: {end}"
     )
 
 
-def _left_then(ledger: Ledger, release: Release, at_mark: list[Entry]) -> str:
+def _balance_after(ledger: Ledger, release: Release, at_mark: list[Entry]) -> str:
     """Say what the account could still pay for once the release is ended so."""
-    left = ledger.left_after(release.id, at_mark[-1].id if at_mark else None)
-    if left >= release.epsilon * (1 - 1e-9):
+    remaining_epsilon = ledger.left_after(release.id, at_mark[-1].id if at_mark else None)
+    if remaining_epsilon >= release.epsilon * (1 - 1e-9):
         return "Then the account can pay for another such release: run again without --resume, which is a new charge."
-    if left > 0:
+    if remaining_epsilon > 0:
         return (
-            f"Then the account can pay for one more release of epsilon {left:.4g} at most: run again without --resume and "
-            f"with --epsilon {left:.4g} or less, which is a new charge."
+            f"Then the account can pay for one more release of epsilon {remaining_epsilon:.4g} at most: run again without "
+            f"--resume and with --epsilon {remaining_epsilon:.4g} or less, which is a new charge."
         )
     return (
         f"Then the account can pay for no other release; a person may raise it: dp-synth ledger raise {release.account} "

@@ -1,4 +1,4 @@
-"""When a table is refreshed, and what that will cost: schedules, and their next dates for a forecast."""
+"""Builds the schedules that refresh a table, and lists their next dates for a forecast."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -25,12 +25,12 @@ def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> lis
     """
     if settings.schedule is None:
         return []
-    tags, what = {}, "without a privacy guarantee; nothing is charged"
+    tags, price = {}, "without a privacy guarantee; nothing is charged"
     if settings.privacy == "dp":
         account, epsilon = settings.charge
-        tags, what = {ACCOUNT: account, EPSILON: repr(epsilon)}, f"each tick charges {account} at most {epsilon:g}"
+        tags, price = {ACCOUNT: account, EPSILON: repr(epsilon)}, f"each tick charges {account} at most {epsilon:g}"
     cut = settings.partitions
-    due = None if cut is None else partial(_due, definition(cut), tags)
+    execution = None if cut is None else partial(_request_runs, definition(cut), tags)
     per = "" if cut is None else ": the window that is over, or each value in turn"
     return [
         dg.ScheduleDefinition(
@@ -38,9 +38,9 @@ def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> lis
             job=job,
             cron_schedule=settings.schedule,
             execution_timezone="UTC",
-            description=f"Refreshes {settings.name}{per}; {what}.",
-            tags=tags if due is None else None,  # else they stand on the requests
-            execution_fn=due,
+            description=f"Refreshes {settings.name}{per}; {price}.",
+            tags=tags if execution is None else None,  # else they stand on the requests
+            execution_fn=execution,
         )
     ]
 
@@ -54,7 +54,7 @@ def due(cut: dg.PartitionsDefinition, at: datetime) -> list[str]:
     return [] if newest is None else [newest]
 
 
-def _due(cut: dg.PartitionsDefinition, tags: dict[str, str], context: dg.ScheduleEvaluationContext):
+def _request_runs(cut: dg.PartitionsDefinition, tags: dict[str, str], context: dg.ScheduleEvaluationContext):
     """Ask for a run of each partition that is due."""
     for key in due(cut, context.scheduled_execution_time):
         yield dg.RunRequest(

@@ -1,4 +1,4 @@
-"""What a person writes about one table in a project: its release, and when, where and for whom it is refreshed."""
+"""Defines what a person writes about one table: its release, and when, where and for whom it is refreshed."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ class TableSettings(ReleaseSettings):
         return self
 
 
-def duration(text: str, what: str) -> timedelta:
+def duration(text: str, field_name: str) -> timedelta:
     """Read hours, days or weeks.
 
     Example:
         >>> duration("8d", "fresh_for")
         datetime.timedelta(days=8)
     """
-    found = re.fullmatch(r"([1-9]\d{0,3})([hdw])", text.strip().lower())
-    if found is None:
-        raise InvalidInput(f"{what}: expected hours, days or weeks, such as 12h, 8d or 4w; got {text!r}.")
-    return timedelta(**{{"h": "hours", "d": "days", "w": "weeks"}[found[2]]: int(found[1])})
+    match = re.fullmatch(r"([1-9]\d{0,3})([hdw])", text.strip().lower())
+    if match is None:
+        raise InvalidInput(f"{field_name}: expected hours, days or weeks, such as 12h, 8d or 4w; got {text!r}.")
+    return timedelta(**{{"h": "hours", "d": "days", "w": "weeks"}[match[2]]: int(match[1])})

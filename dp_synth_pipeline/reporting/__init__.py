@@ -1,1 +1,1 @@
-"""Pages for people: the release card, the quality report, the statement, the governance page. No figure is computed here."""
+"""Draws pages for people: release card, quality report, statement, governance page. It computes no figure."""

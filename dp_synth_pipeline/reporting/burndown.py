@@ -1,4 +1,4 @@
-"""The burn-down of a privacy account: where its steps, dots and labels lie, for the statement's template to draw."""
+"""Lays out the burn-down of a privacy account: the steps, dots and labels that the statement's template draws."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST_TICKS = 5
 def when(text: Any) -> datetime | None:
     """Read an ISO time, in UTC; None if it is missing or not one."""
     try:
-        read = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         return None
-    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def day(at: datetime) -> str:
@@ -40,28 +40,30 @@ def layout(history: list[dict[str, Any]], forecast: dict[str, Any] | None, now: 
     points: list[tuple[datetime, float, dict[str, Any]]] = sorted(
         ((at, _share(h), h) for h in history if (at := when(h.get("at")))), key=lambda p: p[0]
     )
-    planned = sorted(at for text in (forecast or {}).get("dates") or [] if (at := when(text)))
-    if not points or len(points) + len(planned) < 2:
+    dates = sorted(at for text in (forecast or {}).get("dates") or [] if (at := when(text)))
+    if not points or len(points) + len(dates) < 2:
         return None
-    refused = when((forecast or {}).get("first_refused"))
+    refusal_date = when((forecast or {}).get("first_refused"))
     first, newest = points[0][0], points[-1][0]
     today: datetime = max(newest, when(now) or newest)
-    last: datetime = max([today, *planned, *([refused] if refused else [])])
+    last: datetime = max([today, *dates, *([refusal_date] if refusal_date else [])])
     span = max((last - first).total_seconds(), 1.0)
 
     def x(at: datetime) -> float:
         return round(WIDTH * max(0.0, (at - first).total_seconds()) / span, 1)
 
-    fits = [at for i, at in enumerate(planned) if (at < refused if refused else i < (forecast or {}).get("fits", 0))]
+    fits = [
+        at for i, at in enumerate(dates) if (at < refusal_date if refusal_date else i < (forecast or {}).get("fits", 0))
+    ]
     line, raises = _steps([(x(at), share, h) for at, share, h in points], x(today))
     return {
         "line": line,
         "area": f"{line}V{HEIGHT:g}H0Z",
         "raises": raises,
         "fits": _dots(x(at) for at in fits),
-        "refused": _dots(x(at) for at in planned[len(fits) :]),
+        "refused": _dots(x(at) for at in dates[len(fits) :]),
         "now": x(today) / 10 if last > today else None,
-        "out": {"x": x(refused) / 10, "day": day(refused)} if refused else None,
+        "out": {"x": x(refusal_date) / 10, "day": day(refusal_date)} if refusal_date else None,
         "left": {"x": x(today) / 10, "y": _y(points[-1][1]), "share": points[-1][1]},
         "ticks": _ticks(first, last, lambda at: x(at) / 10),
         "first": day(first),
@@ -145,15 +147,15 @@ def _ticks(first: datetime, last: datetime, x: Any) -> list[dict[str, Any]]:
     if last - first < timedelta(days=75):
         midnight = first.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
         days = [midnight + timedelta(days=i) for i in range((last - midnight).days + 1)]
-        every = next(k for k in (1, 2, 7, 14, 28) if len(days[::k]) <= MOST_TICKS)
-        return [{"x": x(at), "label": f"{at.day} {at:%b}"} for at in days[::every]]
+        stride = next(k for k in (1, 2, 7, 14, 28) if len(days[::k]) <= MOST_TICKS)
+        return [{"x": x(at), "label": f"{at.day} {at:%b}"} for at in days[::stride]]
     months = []
     year, month = first.year, first.month
     while (at := datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)) <= last:
         months.append(at)
         year, month = at.year, at.month
-    for every in (1, 2, 3, 6, *range(12, 12 * 200, 12)):
-        shown = [at for at in months if (12 * at.year + at.month - 1) % every == 0]
-        if len(shown) <= MOST_TICKS:
-            return [{"x": x(at), "label": f"{at:%b %Y}"} for at in shown]
+    for stride in (1, 2, 3, 6, *range(12, 12 * 200, 12)):
+        ticks = [at for at in months if (12 * at.year + at.month - 1) % stride == 0]
+        if len(ticks) <= MOST_TICKS:
+            return [{"x": x(at), "label": f"{at:%b %Y}"} for at in ticks]
     return []

@@ -1,6 +1,6 @@
-"""The release card: one page that says what was published, what it cost, and what that promises.
+"""The release card says on one page what was published, what it cost, and what that promises.
 
-Releasable: everything on it is declared, released or spent. Nothing on it was computed from real rows without noise.
+It is releasable, since everything on it is declared, released or spent. Nothing was computed from real rows without noise.
 """
 
 from __future__ import annotations
@@ -145,16 +145,16 @@ class ReleaseCard:
             _check_cost(f)
         else:
             _check_public(f)
-        for what, dicts, needed in (
+        for noun, dicts, required_keys in (
             ("mechanism", f.mechanisms + f.reused, {"stage", "entry", "event"}),
             ("public column", f.public, {"name", "storage", "kind", "declared"}),
             ("check", f.checks, {"name", "passed", "blocking", "description"}),
             ("finding", f.audit, {"name", "passed", "claimed", "measured", "low", "high", "told"}),
         ):
-            for one in dicts:
-                if lacking := sorted(needed - set(one)):
-                    known = ", ".join(sorted(needed))
-                    raise InvalidInput(f"a {what} on a release card needs {known}; {lacking[0]} is missing.")
+            for entry in dicts:
+                if lacking := sorted(required_keys - set(entry)):
+                    key_names = ", ".join(sorted(required_keys))
+                    raise InvalidInput(f"a {noun} on a release card needs {key_names}; {lacking[0]} is missing.")
 
     @property
     def protected(self) -> bool:
@@ -196,8 +196,8 @@ class ReleaseCard:
 
 def _check_cost(f: CardFacts) -> None:
     free = f.epsilon == 0 and not f.mechanisms
-    known = f.epsilon is not None and f.delta is not None and math.isfinite(f.epsilon) and 0 <= f.delta < 1
-    if not known or not (free or (f.epsilon or 0) > 0):
+    is_finite = f.epsilon is not None and f.delta is not None and math.isfinite(f.epsilon) and 0 <= f.delta < 1
+    if not is_finite or not (free or (f.epsilon or 0) > 0):
         raise InvalidInput(
             f"a release card needs a finite epsilon above 0 and a delta in [0, 1), got {f.epsilon} and "
             f"{f.delta}; take both from the settled ledger entries."
@@ -236,15 +236,15 @@ def from_json(text: str) -> ReleaseCard:
         InvalidInput: if the text is not a release card of this version.
     """
     try:
-        found = json.loads(text, object_pairs_hook=_once)
+        data = json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError:
         raise InvalidInput("expected a release card, got text that is not JSON; export the card again.") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise InvalidInput(f"expected a release card of format {FORMAT}; export the card again with this version.")
-    known = {f.name for f in fields(CardFacts)}
+    field_names = {f.name for f in fields(CardFacts)}
     try:
-        told = json.dumps({k: v for k, v in found.items() if k in known})
-        return ReleaseCard(TypeAdapter(CardFacts).validate_json(told, strict=True))
+        card_text = json.dumps({k: v for k, v in data.items() if k in field_names})
+        return ReleaseCard(TypeAdapter(CardFacts).validate_json(card_text, strict=True))
     except ValidationError:
         raise InvalidInput("expected a whole release card; a field is missing or of another kind.") from None
 

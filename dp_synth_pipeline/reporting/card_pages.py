@@ -1,4 +1,4 @@
-"""The release card as pages for people: HTML and Markdown. What is on it, and its JSON, are in `card`."""
+"""Renders the release card for people, as HTML and Markdown. What is on it, and its JSON, are in `card`."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def _explained(mechanism: dict[str, Any]) -> dict[str, Any]:
 
 def _audited(finding: dict[str, Any]) -> dict[str, Any]:
     """Return a finding in the words of a page: what was charged, what was measured, and how well that is known."""
-    numbers = {k: _measured(finding[k]) for k in ("claimed", "measured", "low", "high")}
+    numbers = {k: _measurement(finding[k]) for k in ("claimed", "measured", "low", "high")}
     return {**finding, **numbers, "title": MEASURED.get(finding["name"], finding["name"])}
 
 
-def _measured(value: float | None) -> str:
+def _measurement(value: float | None) -> str:
     """Write a measured number to four digits; one that was not finite is null in the audit's own file."""
     return "unknown" if value is None else wording.scientific(value)
 

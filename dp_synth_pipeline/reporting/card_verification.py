@@ -1,4 +1,4 @@
-"""Whether a release card tells what the ledger holds: each fact against the record that it claims to come from."""
+"""Verifies a release card: compares each fact with the record in the ledger that it claims to come from."""
 
 from __future__ import annotations
 
@@ -56,11 +56,13 @@ def verify(text: str, ledger: Ledger, table: Path | None = None) -> list[Finding
     Raises:
         InvalidInput: if `text` is no release card, or the file cannot be read.
     """
-    found = [*claims(text, ledger), _chain(ledger)]
+    findings = [*claims(text, ledger), _chain(ledger)]
     if table is not None:
-        same = sha256(table) == from_json(text).facts.table_sha256
-        found.append(Finding("the file is the published table", same, "" if same else "its SHA-256 is another"))
-    return found
+        is_same = sha256(table) == from_json(text).facts.table_sha256
+        findings.append(
+            Finding("the file is the published table", is_same, "" if is_same else "its SHA-256 is another")
+        )
+    return findings
 
 
 def claims(text: str, ledger: Ledger) -> list[Finding]:
@@ -71,13 +73,13 @@ def claims(text: str, ledger: Ledger) -> list[Finding]:
         raise InvalidInput(
             "this card was written by an earlier version, without a seal; materialize release_card again."
         )
-    found = [_seal(text, f, ledger), _head(f, ledger)]
+    findings = [_seal(text, f, ledger), _head(f, ledger)]
     if card.protected:
-        found += _release(f, ledger)
+        findings += _release(f, ledger)
     else:
-        unknown = all(r.id != f.release for r in ledger.releases())
-        found.append(Finding("no account paid for this release, as the card says", unknown))
-    return found
+        is_unpaid = all(r.id != f.release for r in ledger.releases())
+        findings.append(Finding("no account paid for this release, as the card says", is_unpaid))
+    return findings
 
 
 def _seal(text: str, f: CardFacts, ledger: Ledger) -> Finding:
@@ -95,10 +97,10 @@ def _chain(ledger: Ledger) -> Finding:
 
 
 def _head(f: CardFacts, ledger: Ledger) -> Finding:
-    known = any(row.hash == f.ledger_head for row in ledger.history())
-    known = known or (f.guarantee == "none" and f.ledger_head == GENESIS)  # nothing had been charged yet
-    note = "" if known else "it was rolled back to before this release, or is another ledger"
-    return Finding("the ledger still holds the head on the card", known, note)
+    is_held = any(row.hash == f.ledger_head for row in ledger.history())
+    is_held = is_held or (f.guarantee == "none" and f.ledger_head == GENESIS)  # nothing had been charged yet
+    note = "" if is_held else "it was rolled back to before this release, or is another ledger"
+    return Finding("the ledger still holds the head on the card", is_held, note)
 
 
 def _release(f: CardFacts, ledger: Ledger) -> Iterator[Finding]:
@@ -106,17 +108,19 @@ def _release(f: CardFacts, ledger: Ledger) -> Iterator[Finding]:
     yield Finding("the ledger knows the release", release is not None)
     if release is None:
         return
-    settled = release.state == "settled"
-    yield Finding("the release is settled", settled, "" if settled else f"it is {release.state}")
+    is_settled = release.state == "settled"
+    yield Finding("the release is settled", is_settled, "" if is_settled else f"it is {release.state}")
     past = _until(ledger.history(), f.ledger_head)
-    for what, said, kept in _pairs(f, release, _account(ledger, release, past)):
-        same = _same(said, kept)
-        yield Finding(what, same, "" if same else f"card {_short(said)}, ledger {_short(kept)}")
+    for claim, card_value, ledger_value in _pairs(f, release, _account(ledger, release, past)):
+        agrees = _agree(card_value, ledger_value)
+        yield Finding(claim, agrees, "" if agrees else f"card {_short(card_value)}, ledger {_short(ledger_value)}")
     entries = ledger.entries(release_id=release.id)
     yield Finding("every mechanism, with its parameters and entry", _events(entries) == _events(f.mechanisms))
     if f.reused_from:
-        paid = profile_cache.paid_by(ledger, f.reused_from)
-        yield Finding("every reused mechanism, with its parameters and entry", _events(paid) == _events(f.reused))
+        reused_entries = profile_cache.paid_by(ledger, f.reused_from)
+        yield Finding(
+            "every reused mechanism, with its parameters and entry", _events(reused_entries) == _events(f.reused)
+        )
 
 
 def _pairs(f: CardFacts, release: Release, account: Account | None) -> Iterable[tuple[str, Any, Any]]:
@@ -137,8 +141,8 @@ def _pairs(f: CardFacts, release: Release, account: Account | None) -> Iterable[
 
 def _account(ledger: Ledger, release: Release, past: list[JournalRow]) -> Account | None:
     """Return the account as it stood when the card was written; it may have been raised since."""
-    told = [row.facts["account"] for row in past if row.account == release.account and row.facts["account"]]
-    return Account.from_record({"unit_in_one_block": False, **told[-1]}) if told else None
+    records = [row.facts["account"] for row in past if row.account == release.account and row.facts["account"]]
+    return Account.from_record({"unit_in_one_block": False, **records[-1]}) if records else None
 
 
 def _until(chain: list[JournalRow], head: str) -> list[JournalRow]:
@@ -147,26 +151,26 @@ def _until(chain: list[JournalRow], head: str) -> list[JournalRow]:
     return chain[: places[0] + 1] if places else chain
 
 
-def _events(found: Iterable[Entry | dict[str, Any]]) -> list[tuple[str, str, str]]:
-    told = []
-    for one in found:
-        if isinstance(one, Entry):
-            told += [(one.mechanism, one.id, _text(event.to_dict())) for event in one.events]
+def _events(records: Iterable[Entry | dict[str, Any]]) -> list[tuple[str, str, str]]:
+    descriptions = []
+    for record in records:
+        if isinstance(record, Entry):
+            descriptions += [(record.mechanism, record.id, _text(event.to_dict())) for event in record.events]
         else:
-            told.append((one["stage"], one["entry"], _text(one["event"])))
-    return told
+            descriptions.append((record["stage"], record["entry"], _text(record["event"])))
+    return descriptions
 
 
 def _text(event: dict[str, Any]) -> str:
     return json.dumps(event, sort_keys=True)
 
 
-def _same(said: Any, kept: Any) -> bool:
-    if isinstance(said, tuple):
-        return all(map(_same, said, kept))
-    if isinstance(said, float) and isinstance(kept, float):
-        return abs(said - kept) <= CLOSE * abs(kept)
-    return said == kept
+def _agree(card_value: Any, ledger_value: Any) -> bool:
+    if isinstance(card_value, tuple):
+        return all(map(_agree, card_value, ledger_value))
+    if isinstance(card_value, float) and isinstance(ledger_value, float):
+        return abs(card_value - ledger_value) <= CLOSE * abs(ledger_value)
+    return card_value == ledger_value
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Great Expectations' Data Docs of one validation: one static page that asks the network for nothing.
+"""Renders Great Expectations' Data Docs of one validation as one static page that asks the network for nothing.
 
 It holds what the checks hold: expectations, counts and rates of the synthetic table, never a cell of it and nothing private.
 """
@@ -61,8 +61,8 @@ def render_docs(outcome: Any) -> str:
     try:
         for result in outcome.results:
             if not result.success and not result.result:
-                told = {"exception_message": "It could not be evaluated.", "exception_traceback": ""}
-                result.exception_info = {"raised_exception": True, **told}
+                exception_texts = {"exception_message": "It could not be evaluated.", "exception_traceback": ""}
+                result.exception_info = {"raised_exception": True, **exception_texts}
         page = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(outcome))
     except Exception:  # a page that cannot be drawn takes no check down with it
         page = UNAVAILABLE

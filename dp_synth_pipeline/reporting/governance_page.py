@@ -1,6 +1,6 @@
-"""The governance page: every account, every released table, where each came from, and what to look into.
+"""The governance page shows every account, every released table, where each came from, and what to look into.
 
-For whoever answers for a privacy budget. It holds declared facts, charges, and the names of people and runs.
+It is for whoever answers for a privacy budget. It holds declared facts, charges, and the names of people and runs.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ SHOWN = 20
 """How many refusals and releases of a source a page shows before the rest is folded away."""
 
 
-def render_governance(told: Mapping[str, Any]) -> str:
+def render_governance(facts: Mapping[str, Any]) -> str:
     """Return the governance facts as one HTML page without scripts that makes no request to any network.
 
     Args:
-        told: what `orchestration.governance.facts` returns; `accounts` and `tables` are required.
+        facts: what `orchestration.governance.facts` returns; `accounts` and `tables` are required.
     """
-    accounts = [account(a, told.get("generated_at")) for a in told["accounts"]]
-    tables = [_table(t) for t in told["tables"]]
+    accounts = [account(a, facts.get("generated_at")) for a in facts["accounts"]]
+    tables = [_table(t) for t in facts["tables"]]
     return render(
         "governance.html.j2",
-        generated=_moment(told.get("generated_at")),
-        head=told.get("head") or "",
-        verified=told.get("verified"),
-        lineage=told.get("lineage", False),
-        event_log=told.get("event_log", False),
+        generated=_moment(facts.get("generated_at")),
+        head=facts.get("head") or "",
+        verified=facts.get("verified"),
+        lineage=facts.get("lineage", False),
+        event_log=facts.get("event_log", False),
         accounts=accounts,
         tables=tables,
-        sources=[_source(s) for s in told.get("sources") or []],
-        refused=[{**r, "at": _moment(r.get("at"))} for r in told.get("refused") or []],
-        raises=[_raise(r) for r in reversed(told.get("raises") or [])],
-        concerns=sorted(_concerns(told, accounts), key=lambda c: c["tone"] != "fail"),
+        sources=[_source(s) for s in facts.get("sources") or []],
+        refused=[{**r, "at": _moment(r.get("at"))} for r in facts.get("refused") or []],
+        raises=[_raise(r) for r in reversed(facts.get("raises") or [])],
+        concerns=sorted(_concerns(facts, accounts), key=lambda c: c["tone"] != "fail"),
         shown=SHOWN,
     )
 
@@ -46,15 +46,15 @@ def _table(t: Mapping[str, Any]) -> dict[str, Any]:
     card = t.get("card")
     view = {**t, "card": card, "level": "", "tone": "off", "cost": "", "made": ""}
     if t["guarantee"] == "none":
-        return view | {"level": "no guarantee", "tone": "fail", "cost": "no guarantee", "made": _made(card)}
+        return view | {"level": "no guarantee", "tone": "fail", "cost": "no guarantee", "made": _creation_date(card)}
     if card is None or card.get("epsilon") is None:
         return view | {"level": "no card"}
     tone = {"good": "ok", "fair": "warn", "poor": "fail"}[TONES[card["level"]]]
     cost = f"ε {wording.at_most(card['epsilon'])}, δ {wording.scientific(card['delta'])}"
-    return view | {"level": f"{card['level']} protection", "tone": tone, "cost": cost, "made": _made(card)}
+    return view | {"level": f"{card['level']} protection", "tone": tone, "cost": cost, "made": _creation_date(card)}
 
 
-def _made(card: Mapping[str, Any] | None) -> str:
+def _creation_date(card: Mapping[str, Any] | None) -> str:
     return "" if card is None else _moment(card.get("created"))
 
 
@@ -63,22 +63,26 @@ def _source(s: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _release(r: Mapping[str, Any]) -> dict[str, Any]:
-    ended = when(r.get("ended_at"))
+    end = when(r.get("ended_at"))
     epsilon = r.get("final_epsilon")
     cost = "—" if epsilon is None else f"ε {wording.at_most(epsilon)}"
-    return {**r, "day": day(ended) if ended else "—", "cost": cost, "account": r.get("account") or "—"}
+    return {**r, "day": day(end) if end else "—", "cost": cost, "account": r.get("account") or "—"}
 
 
 def _raise(r: Mapping[str, Any]) -> dict[str, Any]:
-    (before, _), (after, delta) = r["from"], r["to"]
-    return {**r, "at": _moment(r.get("at")), "limits": f"ε {before:g} to {after:g}, δ {wording.scientific(delta)}"}
+    (old_limit, _), (new_limit, delta) = r["from"], r["to"]
+    return {
+        **r,
+        "at": _moment(r.get("at")),
+        "limits": f"ε {old_limit:g} to {new_limit:g}, δ {wording.scientific(delta)}",
+    }
 
 
-def _concerns(told: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
+def _concerns(facts: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
     """Yield what a reviewer should look into."""
-    if told.get("verified") is False:
+    if facts.get("verified") is False:
         yield _concern("fail", "The ledger does not verify", "stop all runs on it: dp-synth ledger verify")
-    for t in told["tables"]:
+    for t in facts["tables"]:
         for problem in t.get("card_problems") or []:
             yield _concern("fail", t["table"], f"its card does not agree with the ledger: {problem}")
         if t.get("reads_rows"):
@@ -86,28 +90,28 @@ def _concerns(told: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Iterat
         if t["guarantee"] == "none":
             yield _concern("warn", t["table"], "released without a privacy guarantee, on a person's word")
         if (t.get("card") or {}).get("checks_failed"):
-            yield _concern("warn", t["table"], f"{_many(t['card']['checks_failed'], 'check')} failed or warned")
+            yield _concern("warn", t["table"], f"{_count(t['card']['checks_failed'], 'check')} failed or warned")
         if t.get("releases") and t.get("card") is None:
             yield _concern("warn", t["table"], "was released, and its card is not in this store")
-    for s in told.get("sources") or []:
+    for s in facts.get("sources") or []:
         if len(s["accounts"]) > 1:
-            shared = f"is charged to {', '.join(s['accounts'])}: whoever is in it is protected by their sum only"
-            yield _concern("warn", s["name"], shared)
+            message = f"is charged to {', '.join(s['accounts'])}: whoever is in it is protected by their sum only"
+            yield _concern("warn", s["name"], message)
     for a in accounts:
         if a["state"]["tone"] in ("fail", "warn"):
             yield _concern(a["state"]["tone"], a["name"], f"account {a['state']['word']}: ε {a['left']} left")
         if a["forecast"] and a["forecast"]["refused"]:
             yield _concern("warn", a["name"], f"a scheduled refresh will be refused on {a['forecast']['refused']}")
         if a["open"]:
-            yield _concern("warn", a["name"], f"{_many(len(a['open']), 'open reservation')}, counted as spent")
+            yield _concern("warn", a["name"], f"{_count(len(a['open']), 'open reservation')}, counted as spent")
 
 
-def _many(count: int, noun: str) -> str:
+def _count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _concern(tone: str, where: str, what: str) -> dict[str, str]:
-    return {"tone": tone, "where": where, "what": what}
+def _concern(tone: str, where: str, message: str) -> dict[str, str]:
+    return {"tone": tone, "where": where, "what": message}
 
 
 def _moment(text: Any) -> str:

@@ -1,6 +1,6 @@
-"""Data of the report's charts: shares of the real and the synthetic rows, ready to be drawn.
+"""Prepares the data of the report's charts: shares of the real and the synthetic rows, ready to be drawn.
 
-Restricted, like the rows they count.
+They are restricted, like the rows they count.
 """
 
 from __future__ import annotations
@@ -99,30 +99,33 @@ def _values(
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     p, q = real.value_counts().to_dict(), synthetic.value_counts().to_dict()
     order = sorted({**p, **q}, key=lambda v: (-p.get(v, 0), str(v)))
-    shown, rest = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
+    top_values, other_values = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
     if own_order is not None:
         place_of = {v: i for i, v in enumerate(own_order)}
-        shown = sorted(shown, key=lambda v: place_of.get(str(v), len(place_of)))
-    counts = [np.array([c.get(v, 0) for v in shown], dtype=float) for c in (p, q)]
-    labels = [_short(str(v)) for v in shown]
-    if rest:
-        labels.append(f"{len(rest)} more")
-        counts = [np.append(n, sum(c.get(v, 0) for v in rest)) for n, c in zip(counts, (p, q), strict=True)]
+        top_values = sorted(top_values, key=lambda v: place_of.get(str(v), len(place_of)))
+    counts = [np.array([c.get(v, 0) for v in top_values], dtype=float) for c in (p, q)]
+    labels = [_short(str(v)) for v in top_values]
+    if other_values:
+        labels.append(f"{len(other_values)} more")
+        counts = [np.append(n, sum(c.get(v, 0) for v in other_values)) for n, c in zip(counts, (p, q), strict=True)]
     return _distinct(labels), counts[0], counts[1]
 
 
 def _steps(real: np.ndarray, synthetic: np.ndarray, kind: Kind) -> tuple[list[str], np.ndarray, np.ndarray]:
-    known, drawn = real[~np.isnan(real)], synthetic[~np.isnan(synthetic)]
-    values = np.unique(known)
+    real_values, synthetic_values = real[~np.isnan(real)], synthetic[~np.isnan(synthetic)]
+    values = np.unique(real_values)
     if len(values) == 0:
-        bars = 1 if len(drawn) else 0
-        return ["any value"][:bars], np.zeros(bars), np.full(bars, float(len(drawn)))
+        bars = 1 if len(synthetic_values) else 0
+        return ["any value"][:bars], np.zeros(bars), np.full(bars, float(len(synthetic_values)))
     if len(values) <= MOST_VALUES:
-        return _by_value(values, known, drawn, kind)
-    low, high = np.quantile(known, [0.005, 0.995])
+        return _by_value(values, real_values, synthetic_values, kind)
+    low, high = np.quantile(real_values, [0.005, 0.995])
     edges = _even(float(low), float(high), kind)
     cuts = np.concatenate([[-np.inf], edges, [np.inf]])
-    counts = [np.bincount(np.searchsorted(cuts, x, side="right") - 1, minlength=len(cuts) - 1) for x in (known, drawn)]
+    counts = [
+        np.bincount(np.searchsorted(cuts, x, side="right") - 1, minlength=len(cuts) - 1)
+        for x in (real_values, synthetic_values)
+    ]
     labels = [f"under {place(edges[0], kind)}"]
     labels += [f"{place(a, kind)} to {place(b, kind)}" for a, b in pairwise(edges)]
     labels += [f"{place(edges[-1], kind)} and over"]
@@ -131,13 +134,13 @@ def _steps(real: np.ndarray, synthetic: np.ndarray, kind: Kind) -> tuple[list[st
 
 
 def _by_value(
-    values: np.ndarray, known: np.ndarray, drawn: np.ndarray, kind: Kind
+    values: np.ndarray, real_values: np.ndarray, synthetic_values: np.ndarray, kind: Kind
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    p = np.array([(known == v).sum() for v in values], dtype=float)
-    q = np.array([(drawn == v).sum() for v in values], dtype=float)
+    p = np.array([(real_values == v).sum() for v in values], dtype=float)
+    q = np.array([(synthetic_values == v).sum() for v in values], dtype=float)
     labels = [place(v, kind) for v in values]
-    if q.sum() < len(drawn):
-        labels, p, q = [*labels, "other values"], np.append(p, 0), np.append(q, len(drawn) - q.sum())
+    if q.sum() < len(synthetic_values):
+        labels, p, q = [*labels, "other values"], np.append(p, 0), np.append(q, len(synthetic_values) - q.sum())
     return _distinct(labels), p, q
 
 
@@ -158,9 +161,9 @@ def _short(label: str) -> str:
 
 def _distinct(labels: Sequence[str]) -> list[str]:
     """Tell equal labels apart, since a chart would lay their bars over one another."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     out = []
     for label in labels:
-        seen[label] = seen.get(label, 0) + 1
-        out.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+        counts[label] = counts.get(label, 0) + 1
+        out.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
     return out

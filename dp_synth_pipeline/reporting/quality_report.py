@@ -1,4 +1,4 @@
-"""The quality report of a release: real against synthetic, for the data's owner only; restricted, like the rows it reads."""
+"""Writes a release's quality report, for the data's owner only. It reads real rows, so it is restricted like them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def write(release: Release, completed: RunState, run_id: str) -> Evidence:
             f"again from `ingested`."
         )
     real = frames.read_frame(rows, names)
-    drawn = frames.read_frame(release.state.path("synthetic"), names)
-    wanted = settings.validation
-    measured = figures.measure(real, drawn, schema, predict=wanted.predict, sensitive=wanted.sensitive)
+    synthetic = frames.read_frame(release.state.path("synthetic"), names)
+    validation = settings.validation
+    measurements = figures.measure(real, synthetic, schema, predict=validation.predict, sensitive=validation.sensitive)
     evidence = holdout.gather(settings, release.state, completed)
     meta = report.ReportMeta(
         table=settings.name,
@@ -47,7 +47,7 @@ def write(release: Release, completed: RunState, run_id: str) -> Evidence:
         created=record.ended_at,
     )
     path = _place(release)
-    sink.write_text(report.render_report(measured, real, drawn, schema, meta, evidence), path)
+    sink.write_text(report.render_report(measurements, real, synthetic, schema, meta, evidence), path)
     path.chmod(0o600)
     if settings.retention_days == 0:  # no later stage reads real rows
         retention.drop(release.store, settings.name, release.id)

@@ -1,8 +1,8 @@
-"""A release card as a record of the public Differential Privacy Deployments Registry.
+"""Writes a release card as a record of the public Differential Privacy Deployments Registry.
 
 The schema is that of the registry's data, github.com/opendp/deployments-registry-data, `schemas/deployments-schema.yaml`
 (read in its 2026 form, with `basic`, `dp_variant`, `privacy_loss`, `deployment_model`, `implementation` and
-`administrative`), by OpenDP with a governance proposed by NIST; it follows Nanayakkara, Ghazi & Vadhan 2025, "Practitioners'
+`administrative`), by OpenDP with a governance proposed by NIST. It follows Nanayakkara, Ghazi & Vadhan 2025, "Practitioners'
 Perspectives on a Differential Privacy Deployment Registry". A record is proposed as a pull request with one YAML file.
 
 What only a person can say (who publishes, what for, of which region) is an option, or is marked `FILL_IN`.
@@ -46,9 +46,12 @@ class Curation:
     authors: tuple[str, ...] = (FILL_IN,)
 
     def __post_init__(self) -> None:
-        for what, got, known in (("curator type", self.curator_type, CURATORS), ("sector", self.sector, SECTORS)):
-            if got is not None and got not in known:
-                raise InvalidInput(f"{what}: the registry knows {', '.join(known)}; got {got!r}.")
+        for field_name, value, choices in (
+            ("curator type", self.curator_type, CURATORS),
+            ("sector", self.sector, SECTORS),
+        ):
+            if value is not None and value not in choices:
+                raise InvalidInput(f"{field_name}: the registry knows {', '.join(choices)}; got {value!r}.")
 
 
 def record(card: ReleaseCard, curation: Curation) -> dict[str, Any]:
@@ -92,12 +95,12 @@ def to_yaml(card: ReleaseCard, curation: Curation) -> str:
 
 
 def _basic(f: CardFacts, curation: Curation) -> dict[str, Any]:
-    told = f.description or f"A synthetic copy of the table {f.table}: {f.rows:,} rows in {f.columns} columns."
+    description = f.description or f"A synthetic copy of the table {f.table}: {f.rows:,} rows in {f.columns} columns."
     sector = {} if curation.sector is None else {"data_product_sector": curation.sector}
     return {
         "name": f.table,
         "data_curators": [{"data_curator_name": curation.curator, "data_curator_type": curation.curator_type}],
-        "description": told,
+        "description": description,
         "intended_use": curation.use,
         "data_product_type": "Synthetic data",
         "data_product_region": curation.region,
@@ -107,11 +110,11 @@ def _basic(f: CardFacts, curation: Curation) -> dict[str, Any]:
 
 
 def _unprotected(f: CardFacts) -> str:
-    said = [
+    lines = [
         f"- {c['name']}: {', '.join(f'{k} {v}' for k, v in c['declared'].items())}" for c in f.public if c["declared"]
     ]
-    said = [f"- Declared public by {f.declared_by or 'a person'}:", *(f"  {line}" for line in said)] if said else []
-    return "\n".join(["- The names and storage types of all columns.", *said]) + "\n"
+    lines = [f"- Declared public by {f.declared_by or 'a person'}:", *(f"  {line}" for line in lines)] if lines else []
+    return "\n".join(["- The names and storage types of all columns.", *lines]) + "\n"
 
 
 def _loss(card: ReleaseCard) -> dict[str, Any]:
@@ -145,14 +148,14 @@ def _model(f: CardFacts) -> dict[str, Any]:
 
 def _implementation(card: ReleaseCard) -> dict[str, Any]:
     f = card.facts
-    told = [f"- {m['stage']}: {wording.mechanism(m['event'])} `{m['event']}`" for m in f.mechanisms]
-    told += [f"- {m['stage']} (charged to an earlier release): {wording.mechanism(m['event'])}" for m in f.reused]
-    own = [f"- Software: {f.software}, settings {f.code_version}."] if f.software else []
+    mechanisms = [f"- {m['stage']}: {wording.mechanism(m['event'])} `{m['event']}`" for m in f.mechanisms]
+    mechanisms += [f"- {m['stage']} (charged to an earlier release): {wording.mechanism(m['event'])}" for m in f.reused]
+    software = [f"- Software: {f.software}, settings {f.code_version}."] if f.software else []
     return {
         "preprocessing_and_hyperparameter_tuning": "Bounds, categories, null rates and the number of units are measured "
         "by charged mechanisms, or were declared public. Hyperparameters are defaults, or settings that a person wrote. "
         f"How that person chose them: {FILL_IN}.",
-        "mechanisms": "\n".join([*told, *own]) + "\n",
+        "mechanisms": "\n".join([*mechanisms, *software]) + "\n",
         "composition": "The mechanisms of a release are composed by a privacy loss distribution; releases of one account "
         "by a filter at a fixed Rényi order, or as declared shares.",
         "post_processing": "Rows are drawn from a generator that was released with noise, and may be weighted by noisy "

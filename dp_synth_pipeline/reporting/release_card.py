@@ -1,4 +1,4 @@
-"""What a release card says: what was released, at what cost, under which assumptions, and which entries prove it."""
+"""Collects what a release card says: what was released, at what cost, on which assumptions, and which entries prove it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,12 @@ def build(release: Release, declared_by: str = "") -> ReleaseCard:
             rows=state.facts.synthetic_rows or 0,
             columns=len(schema.published),
             public=[
-                {"name": c.name, "storage": c.storage, "kind": str(c.kind), "declared": _declared(settings, c.name)}
+                {
+                    "name": c.name,
+                    "storage": c.storage,
+                    "kind": str(c.kind),
+                    "declared": _declared_facts(settings, c.name),
+                }
                 for c in schema.published
             ],
             declared_by=declared_by,
@@ -69,8 +74,8 @@ def build(release: Release, declared_by: str = "") -> ReleaseCard:
 def write(release: Release, declared_by: str = "") -> ReleaseCard:
     """Write the card of a release as JSON, Markdown and a page, beside its table; return it."""
     card, folder = build(release, declared_by), release.folder
-    for kept in (folder / "release_card.json", folder / KEPT / f"{release.id}.json"):
-        sink.write_text(to_json(card), kept)
+    for path in (folder / "release_card.json", folder / KEPT / f"{release.id}.json"):
+        sink.write_text(to_json(card), path)
     sink.write_text(render_markdown(card), folder / "release_card.md")
     page = sink.write_text(render_card(card), folder / "release_card.html")
     release.state = release.state.with_(card=page)
@@ -144,22 +149,22 @@ def _mechanisms(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     ]
 
 
-def _declared(settings: ReleaseSettings, column: str) -> dict[str, Any]:
+def _declared_facts(settings: ReleaseSettings, column: str) -> dict[str, Any]:
     facts = settings.columns.get(column) or {}
     return {k: str(v) if not isinstance(v, (int, float, list)) else v for k, v in facts.items() if k != "kind"}
 
 
 def _limits(settings: ReleaseSettings, keys: Sequence[str] = ()) -> list[str]:
-    said = limits(settings, keys)
+    sentences = limits(settings, keys)
     if settings.validation.evidence_checks:
-        said.append(LET_OUT)
+        sentences.append(LET_OUT)
     if settings.filter is not None:
-        said.append(f"Only rows that satisfy a public predicate were read: {settings.filter}")
+        sentences.append(f"Only rows that satisfy a public predicate were read: {settings.filter}")
     if settings.population is not None:
-        said.append(f"The number of privacy units, {settings.population:,}, was declared public.")
+        sentences.append(f"The number of privacy units, {settings.population:,}, was declared public.")
     if settings.privacy_unit.column is not None:
-        said.append(
+        sentences.append(
             f"Rows of a {settings.privacy_unit.column} beyond {settings.privacy_unit.max_rows} were left out at random; "
             f"synthetic rows are drawn one by one, so several rows of one synthetic person are not correlated."
         )
-    return said
+    return sentences

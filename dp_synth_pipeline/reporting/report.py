@@ -1,6 +1,6 @@
-"""The fidelity report: one HTML page that shows in ten seconds whether a synthetic table is good, and where not.
+"""The fidelity report is one HTML page that shows in ten seconds whether a synthetic table is good, and where not.
 
-Restricted: it looks at real rows without noise, and says so at its top. It loads nothing from anywhere.
+It is restricted: it looks at real rows without noise, and says so at its top. It loads nothing from anywhere.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ def _tiles(figures: Figures, meta: ReportMeta) -> list[dict[str, str]]:
     parts = ", ".join(f"{100 * v:.1f}" for v in (reached.one, reached.two, reached.three) if v is not None)
     ways = ", ".join(["columns", "pairs", "triples"][: parts.count(",") + 1])
     tiles = [_tile("Accuracy", _percent(reached.overall), f"{ways}: {parts}; chance allows {_percent(reached.best)}")]
-    if (apart := figures.told_apart) is not None:
+    if (detection := figures.told_apart) is not None:
         tiles.append(
-            _tile("Told from real rows", f"{apart.auc:.3f}", "AUC of a model; 0.5 is guessing, 1 always right")
+            _tile("Told from real rows", f"{detection.auc:.3f}", "AUC of a model; 0.5 is guessing, 1 always right")
         )
     if (guess := figures.prediction) is not None and guess.real is not None and guess.synthetic is not None:
         note = f"{guess.score} learnt from synthetic rows; from real rows: {guess.real:.3f}"

@@ -1,7 +1,7 @@
-"""The privacy account statement: what each account promises, what was spent, by whom, and what is left.
+"""The privacy account statement says what each account promises, what was spent, by whom, and what is left.
 
-For a privacy officer. It holds what the ledger holds and no more: declared facts, charges, and the names of people and
-runs. No row of a source was looked at to write it.
+It is for a privacy officer. It holds what the ledger holds and no more: declared facts, charges, and the names of people
+and runs. No row of a source was looked at to write it.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
     """Return one account as a page shows it: figures in words, shares, a burn-down, releases newest first."""
     epsilon: float | None = a.get("epsilon")
     delta: float | None = a.get("delta")
-    unit, most = a.get("unit") or "row", a.get("max_rows") or 1
+    unit, max_rows = a.get("unit") or "row", a.get("max_rows") or 1
     releases = sorted((_release(r) for r in a.get("releases") or []), key=lambda r: r["sort"], reverse=True)
     history = list(a.get("history") or [])
     cost = _meter(a.get("cost_limit"), a.get("cost_spent"), a.get("cost_held"))
     order = a.get("order")
-    rule = RULES.get(a.get("rule") or "", "").format(order="order " + _plain(order) if order else "one fixed order")
+    rule = RULES.get(a.get("rule") or "", "").format(order="order " + _as_chosen(order) if order else "one fixed order")
     relation = a.get("relation") or ADD_REMOVE
     view = {
         "name": a.get("name") or "unnamed",
         "unit": unit,
-        "max_rows": most,
+        "max_rows": max_rows,
         "relation": relation,
-        "epsilon": _plain(epsilon),
+        "epsilon": _as_chosen(epsilon),
         "delta": _scientific(delta),
         "tone": TONES[level(epsilon)] if epsilon else "fair",
-        "promise": _promise(epsilon, delta or 0.0, unit, most, relation) if epsilon else "",
+        "promise": _promise(epsilon, delta or 0.0, unit, max_rows, relation) if epsilon else "",
         "rule": rule,
         "opened": _moment(a.get("opened_at")),
         "who": a.get("who") or "",
@@ -88,27 +88,27 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
         "history": [_movement(h) for h in reversed(history)],
         "raises": [_movement(h) for h in history if str(h.get("what")).startswith("raise")],
         "releases": releases,
-        "open": _waiting(releases, now),
+        "open": _open_reservations(releases, now),
         "counts": {state: sum(r["state"] == state for r in releases) for state in STATES},
     }
     return {**view, "state": _state(a, view)}
 
 
-def _promise(epsilon: float, delta: float, unit: str, most: int, relation: str) -> str:
+def _promise(epsilon: float, delta: float, unit: str, max_rows: int, relation: str) -> str:
     """Say what the limit promises for everything the account ever releases, taken together."""
-    told = wording.meaning(epsilon, delta, unit, most)
-    told = told.replace("Whoever reads this table", "Whoever reads everything this account ever releases", 1)
+    sentence = wording.meaning(epsilon, delta, unit, max_rows)
+    sentence = sentence.replace("Whoever reads this table", "Whoever reads everything this account ever releases", 1)
     if relation == ADD_REMOVE:
-        return told
-    return f"{told} (Neighbouring relation {relation}: read “in the source” as “in the source with these values”.)"
+        return sentence
+    return f"{sentence} (Neighbouring relation {relation}: read “in the source” as “in the source with these values”.)"
 
 
 def _state(a: Mapping[str, Any], view: dict[str, Any]) -> dict[str, str]:
     """Return one word on the account, and its colour."""
-    cost, own = view["cost"], view["own_delta"]
-    gone = a.get("epsilon_left") is not None and a["epsilon_left"] <= 0
+    cost, own_delta = view["cost"], view["own_delta"]
+    no_epsilon = a.get("epsilon_left") is not None and a["epsilon_left"] <= 0
     full = cost is not None and cost["left"] < NONE
-    if gone or full or (a.get("rule") == "plan" and own is not None and own["left"] < NONE):
+    if no_epsilon or full or (a.get("rule") == "plan" and own_delta is not None and own_delta["left"] < NONE):
         return {"word": "exhausted", "tone": "fail"}
     if cost is not None and cost["left"] < LOW:
         return {"word": "low", "tone": "warn"}
@@ -121,20 +121,20 @@ def _meter(limit: Any, spent: Any, held: Any) -> dict[str, Any] | None:
     """Return what is spent, held and left as shares of the limit, whatever unit the three are in."""
     if not limit or spent is None:
         return None
-    taken, kept = min(1.0, max(0.0, spent / limit)), max(0.0, (held or 0) / limit)
-    kept = min(kept, 1 - taken)
-    left = max(0.0, (limit - spent - (held or 0)) / limit)
+    spent_share, held_share = min(1.0, max(0.0, spent / limit)), max(0.0, (held or 0) / limit)
+    held_share = min(held_share, 1 - spent_share)
+    left_share = max(0.0, (limit - spent - (held or 0)) / limit)
     return {
-        "spent": taken,
-        "held": kept,
-        "left": left,
-        "words": {k: _up(v) for k, v in (("spent", taken), ("held", kept))},
+        "spent": spent_share,
+        "held": held_share,
+        "left": left_share,
+        "words": {k: _up(v) for k, v in (("spent", spent_share), ("held", held_share))},
     }
 
 
 def _release(r: Mapping[str, Any]) -> dict[str, Any]:
     state = str(r.get("state") or "unknown")
-    final, asked, still_open = r.get("final_epsilon"), r.get("epsilon"), state in OPEN_STATES
+    final, reserved_epsilon, still_open = r.get("final_epsilon"), r.get("epsilon"), state in OPEN_STATES
     at = when(r.get("reserved_at"))
     share = r.get("charged_share")
     return {
@@ -144,9 +144,11 @@ def _release(r: Mapping[str, Any]) -> dict[str, Any]:
         "tone": STATES.get(state, "off"),
         "open": still_open,
         "voided": state == "voided",
-        "epsilon": _at_most(asked if final is None else final),
+        "epsilon": _at_most(reserved_epsilon if final is None else final),
         "delta": _scientific(r.get("delta") if r.get("final_delta") is None else r.get("final_delta")),
-        "asked": f"ε {_plain(asked)}, δ {_scientific(r.get('delta'))}" if asked is not None else "",
+        "asked": f"ε {_as_chosen(reserved_epsilon)}, δ {_scientific(r.get('delta'))}"
+        if reserved_epsilon is not None
+        else "",
         "share": _up(share) if isinstance(share, (int, float)) else "",
         "who": r.get("who") or "",
         "reserved": _moment(r.get("reserved_at")),
@@ -163,14 +165,14 @@ def _release(r: Mapping[str, Any]) -> dict[str, Any]:
 
 def _entry(e: Mapping[str, Any]) -> dict[str, Any]:
     events = list(e.get("events") or [])
-    paid = sum(ev.get("steps") or 0 for ev in events if ev.get("kind") == "subsampled_gaussian")
-    started, share = e.get("steps_started"), e.get("cost_share")
+    paid_steps = sum(ev.get("steps") or 0 for ev in events if ev.get("kind") == "subsampled_gaussian")
+    started_steps, share = e.get("steps_started"), e.get("cost_share")
     return {
         "id": e.get("id") or "",
         "mechanism": e.get("mechanism") or "",
         "state": e.get("state") or "",
         "share": _up(share) if isinstance(share, (int, float)) else "",
-        "steps": f"{started or 0:,} of {paid:,} steps started" if paid else "",
+        "steps": f"{started_steps or 0:,} of {paid_steps:,} steps started" if paid_steps else "",
         "events": [
             {"words": _words(ev), "kind": ev.get("kind") or "event", "parameters": _parameters(ev)} for ev in events
         ],
@@ -188,35 +190,35 @@ def _parameters(event: Mapping[str, Any]) -> str:
     return ", ".join(f"{k} = {v}" for k, v in event.items() if k != "kind")
 
 
-def _waiting(releases: list[dict[str, Any]], now: Any) -> list[dict[str, Any]]:
+def _open_reservations(releases: list[dict[str, Any]], now: Any) -> list[dict[str, Any]]:
     """Return the open reservations, oldest first, each with how long it stands and the command that ends it."""
-    waiting = []
+    reservations = []
     for i, r in reversed(list(enumerate(releases))):
         if r["open"]:
             entries = [e for e in r["entries"] if e["state"] not in ("settled", "voided")]
             commands = [f"dp-synth ledger settle {shlex.quote(e['id'])} --at-mark --why …" for e in entries]
-            later = sum(1 for other in releases[:i] if other["sort"] > r["sort"])
-            waiting.append({**r, "later": later, "age": _age(r["at"], when(now)), "commands": commands})
-    return waiting
+            later = sum(1 for newer in releases[:i] if newer["sort"] > r["sort"])
+            reservations.append({**r, "later": later, "age": _age(r["at"], when(now)), "commands": commands})
+    return reservations
 
 
 def _forecast(forecast: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if not forecast or not forecast.get("dates"):
         return None
-    refused = when(forecast.get("first_refused"))
+    refusal_date = when(forecast.get("first_refused"))
     return {
         "fits": forecast.get("fits") or 0,
         "planned": len(forecast["dates"]),
-        "refused": day(refused) if refused else "",
+        "refused": day(refusal_date) if refusal_date else "",
     }
 
 
 def _movement(h: Mapping[str, Any]) -> dict[str, str]:
-    left = h.get("left_share")
+    left_share = h.get("left_share")
     return {
         "at": _moment(h.get("at")),
         "what": h.get("what") or "",
-        "left": share_left(left) if isinstance(left, (int, float)) else "",
+        "left": share_left(left_share) if isinstance(left_share, (int, float)) else "",
         "who": h.get("who") or "",
         "why": h.get("why") or "",
     }
@@ -235,7 +237,7 @@ def at_least(x: float | None, digits: int = 4) -> str:
         return f"{max(x, 0.0):g}"
     digits = digits if x >= 0.001 else 3  # what a very small number is written with
     step = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
-    return _plain(float(f"{math.floor(x / step + 1e-9) * step:.{digits}g}"))
+    return _as_chosen(float(f"{math.floor(x / step + 1e-9) * step:.{digits}g}"))
 
 
 def share_left(share: float) -> str:
@@ -260,7 +262,7 @@ def _scientific(x: float | None) -> str:
     return "—" if x is None else wording.scientific(x)
 
 
-def _plain(x: Any) -> str:
+def _as_chosen(x: Any) -> str:
     """Write a number a person chose as they chose it."""
     if x is None:
         return "—"

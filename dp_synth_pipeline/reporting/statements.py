@@ -1,4 +1,4 @@
-"""Turns the ledger's export into what the statement page shows: balances as shares, a burn-down, releases with entries."""
+"""Turns the ledger's export into the statement page's balances as shares, burn-downs, and releases with entries."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ DRAWN = {"opened": "opened", "raised": "raise", "planned": "plan declared", "set
 def page(
     ledger: Any, account: str | None = None, forecasts: Mapping[str, dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """Return the input of `validation.statement.render_statement` for one account or all.
+    """Return the input of `statement_page.render_statement` for one account or all.
 
     Args:
         forecasts: for each account `dates` (ISO), `fits` and `first_refused`, if its schedules are known.
     """
-    told = statement(ledger, account)
+    facts = statement(ledger, account)
     entries: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for entry in told["entries"]:
+    for entry in facts["entries"]:
         entries[entry["release_id"]].append(entry)
-    histories = _histories(told["journal"])
+    histories = _histories(facts["journal"])
     return {
-        "generated_at": told["generated_at"],
-        "head": told["head"],
+        "generated_at": facts["generated_at"],
+        "head": facts["head"],
         "verified": None,
         "accounts": [
-            _account(a, histories[a["name"]], told["releases"], entries, (forecasts or {}).get(a["name"]))
-            for a in told["accounts"]
+            _account(a, histories[a["name"]], facts["releases"], entries, (forecasts or {}).get(a["name"]))
+            for a in facts["accounts"]
         ],
     }
 
@@ -64,23 +64,25 @@ def _account(
 def _histories(journal: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Follow each account's balance through the journal, as shares of its limit at the time."""
     limits: dict[str, int] = {}
-    taken: dict[str, int] = defaultdict(int)
-    held: dict[str, int] = {}
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    spent_cost: dict[str, int] = defaultdict(int)
+    release_costs: dict[str, int] = {}
+    histories: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in journal:
         body, name = row["body"], row["account"]
         if body.get("account"):
             limits[name] = body["account"]["cost_limit"]
         if row["action"] == "planned":
-            taken[name] += body["plan"]["cost"]
+            spent_cost[name] += body["plan"]["cost"]
         release = body.get("release")
         if release:
-            now = release["reserved_cost"] if release["charged_cost"] is None else release["charged_cost"]
-            taken[name] += now - held.get(release["id"], 0)
-            held[release["id"]] = now
+            cost = release["reserved_cost"] if release["charged_cost"] is None else release["charged_cost"]
+            spent_cost[name] += cost - release_costs.get(release["id"], 0)
+            release_costs[release["id"]] = cost
         if row["action"] in DRAWN and limits.get(name):
-            what = DRAWN[row["action"]] + (f" of {release['table']}" if release else "")
+            event = DRAWN[row["action"]] + (f" of {release['table']}" if release else "")
             why = (body.get("note") or {}).get("why") or (body.get("account") or {}).get("why") or ""
-            left = max(0.0, 1 - taken[name] / limits[name])
-            found[name].append({"at": row["at"], "left_share": left, "what": what, "who": row["who"], "why": why})
-    return found
+            left_share = max(0.0, 1 - spent_cost[name] / limits[name])
+            histories[name].append(
+                {"at": row["at"], "left_share": left_share, "what": event, "who": row["who"], "why": why}
+            )
+    return histories

@@ -1,4 +1,4 @@
-"""Figures in plain words, the same on every page."""
+"""Puts figures into plain words, the same on every page."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def verdict(fidelity: Fidelity) -> dict[str, Any]:
     """Return the verdict as a word and a sentence, and each figure behind it with the limits of each word."""
     from dp_synth_pipeline.validation.fidelity import VERDICTS as LIMITS
 
-    head, _, rest = VERDICTS[fidelity.verdict].partition(". ")
+    head, _, explanation = VERDICTS[fidelity.verdict].partition(". ")
     lines = []
-    for i, (what, gap) in enumerate(zip(THRESHOLDS, fidelity.gaps, strict=True)):
+    for i, (figure, gap) in enumerate(zip(THRESHOLDS, fidelity.gaps, strict=True)):
         limits = {word: limit[i] for word, limit in LIMITS.items()}
-        reached = next((word for word, most in limits.items() if gap <= most), "poor")
-        lines.append({"what": what, "gap": max(gap, 0.0), "reached": reached, "limits": limits})
-    return {"word": fidelity.verdict, "head": head, "rest": rest, "lines": lines}
+        reached = next((word for word, bound in limits.items() if gap <= bound), "poor")
+        lines.append({"what": figure, "gap": max(gap, 0.0), "reached": reached, "limits": limits})
+    return {"word": fidelity.verdict, "head": head, "rest": explanation, "lines": lines}
 
 
 def percent(share: float) -> str:
@@ -103,13 +103,13 @@ def mechanism(event: dict[str, Any]) -> str:
     kind, get = event.get("kind"), event.get
     if kind == "discrete_laplace":
         moved = get("sensitivity", 1)
-        what = "A count" if moved == 1 else f"A sum of counts, moved by at most {moved:,} by one unit,"
-        return f"{what} with two-sided geometric noise of scale {get('scale'):.4g}."
+        subject = "A count" if moved == 1 else f"A sum of counts, moved by at most {moved:,} by one unit,"
+        return f"{subject} with two-sided geometric noise of scale {get('scale'):.4g}."
     if kind == "discrete_gaussian":
-        return f"{_many(get('count', 1), 'histogram')} with discrete Gaussian noise of {get('scale'):.4g} rows."
+        return f"{_count(get('count', 1), 'histogram')} with discrete Gaussian noise of {get('scale'):.4g} rows."
     if kind == "gaussian":
         times = f"noise of {get('noise_multiplier'):.4g} times the sensitivity"
-        return f"{_many(get('count', 1), 'sum')} with Gaussian {times}."
+        return f"{_count(get('count', 1), 'sum')} with Gaussian {times}."
     if kind == "subsampled_gaussian":
         return (
             f"DP-SGD: {get('steps'):,} steps, each on a Poisson sample that holds a unit with probability "
@@ -121,5 +121,5 @@ def mechanism(event: dict[str, Any]) -> str:
     return f"{kind}."
 
 
-def _many(count: int, noun: str) -> str:
+def _count(count: int, noun: str) -> str:
     return f"One {noun}" if count == 1 else f"{count:,} {noun}s"

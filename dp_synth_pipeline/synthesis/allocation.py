@@ -1,8 +1,8 @@
-"""How one release spends its epsilon: row count, profile, marginals, training, each fixed before it reads a row.
+"""Divides a release's epsilon over row count, profile, marginals and training. Each share is fixed before it reads a row.
 
-1. The row count takes a small pure epsilon of its own; everything later may depend on it (basic composition).
-2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up;
-   by default a part between 5 and 25 %, by a rule that knows the noisy count only.
+1. The row count takes a small pure epsilon of its own. Everything later may depend on it (basic composition).
+2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up.
+   By default it is a part between 5 and 25 %, by a rule that knows the noisy count only.
 3. Noisy marginals take a part of what is left then, by a rule that knows the noisy count only.
 4. Training takes the rest: its noise is the least at which all four together cost at most the epsilon asked by PLD and,
    under a Rényi filter, at most the Rényi divergence reserved.
@@ -103,23 +103,25 @@ def plan_profile(
     """
     moves = 1 if relation == ADD_REMOVE else 2
     count = None if settings.population is not None else COUNT_SHARE * request.epsilon / moves
-    rest = request.epsilon - moves * (count or 0.0) - (settings.validation.report_epsilon or 0.0)
-    whole = calibration.gaussian_noise(rest, request.delta - request.own_delta)
-    unit, known = settings.privacy_unit, population or settings.population
+    remaining_epsilon = request.epsilon - moves * (count or 0.0) - (settings.validation.report_epsilon or 0.0)
+    whole = calibration.gaussian_noise(remaining_epsilon, request.delta - request.own_delta)
+    unit, unit_count = settings.privacy_unit, population or settings.population
     share = settings.profile_share
-    least, most = (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
+    least_share, most_share = (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
 
     def noise(refined: int) -> float:
         """Return the noise of a base histogram, were all signal the profile's."""
         return whole * unit.max_rows * math.sqrt(moves * profile_plan.weight(schema, unit, refined))
 
-    def wanted(refined: int) -> float:
-        return math.inf if known is None else (noise(refined) / PROFILE_NOISE / known) ** 2
+    def needed_share(refined: int) -> float:
+        return math.inf if unit_count is None else (noise(refined) / PROFILE_NOISE / unit_count) ** 2
 
     bases = profile_plan.weight(schema, unit) / HISTOGRAMS_A_REFINEMENT
     numbers = range(profile_plan.most_refined(schema), -1, -1)
-    refined = next(n for n in numbers if n == 0 or wanted(n) <= (most if n > bases else MOST_BEYOND * most))
-    scale = noise(refined) / math.sqrt(min(max(wanted(refined), least), most))
+    refined = next(
+        n for n in numbers if n == 0 or needed_share(n) <= (most_share if n > bases else MOST_BEYOND * most_share)
+    )
+    scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
     return ProfilePlan(count, scale, request.own_delta / moves, unit, settings.population, refined)
 
 

@@ -1,4 +1,4 @@
-"""A table's partitions as privacy blocks: which rows a run reads, which blocks of the ledger pay, where the outcome lies.
+"""Maps a table's partitions to privacy blocks: which rows a run reads, which blocks pay, and where the outcome lies.
 
 Two blocks never share a row: windows are half open and of one cadence, values differ after folding, and an account's blocks
 must all come from one column cut in one way. So whoever has rows in one block only is protected by that block's
@@ -56,20 +56,20 @@ def part(settings: ReleaseSettings, keys: Sequence[str] = ()) -> Part:
     cut = settings.partitions
     if cut is None:
         return Part((), "", settings.filter, (), settings.name, settings.targets)
-    known = None if cut.values is None else set(cut.values)
-    if not keys or (known is not None and not set(keys) <= known):
+    values = None if cut.values is None else set(cut.values)
+    if not keys or (values is not None and not set(keys) <= values):
         raise InvalidInput(
             f"{settings.name} has partitions, and each run says which ones it refreshes: choose a partition, or a range."
         )
     label = folded_label(keys)
-    wanted = predicate(cut, keys, settings.source)
-    targets = [_named(t, label) for t in settings.targets]
+    row_predicate = predicate(cut, keys, settings.source)
+    targets = [_partition_target(t, label) for t in settings.targets]
     for target in targets:
         sink.check_spared(target, settings.read)
     return Part(
         tuple(keys),
         label,
-        wanted if settings.filter is None else f"({settings.filter}) AND {wanted}",
+        row_predicate if settings.filter is None else f"({settings.filter}) AND {row_predicate}",
         tuple(block(cut, k) for k in keys) if settings.charges_blocks else (),
         f"{settings.name}/{FOLDER}{label}",
         targets,
@@ -98,13 +98,13 @@ def _windows(cut: PartitionSettings, keys: Sequence[str]) -> list[tuple[date, da
     Raises:
         InvalidInput: if a key is not the first day of a window: a day inside one would name another block.
     """
-    joined: list[tuple[date, date]] = []
+    windows: list[tuple[date, date]] = []
     for start, end in sorted(_window(cut, key) for key in keys):
-        if joined and start == joined[-1][1]:
-            joined[-1] = (joined[-1][0], end)
+        if windows and start == windows[-1][1]:
+            windows[-1] = (windows[-1][0], end)
         else:
-            joined.append((start, end))
-    return joined
+            windows.append((start, end))
+    return windows
 
 
 def _window(cut: PartitionSettings, key: str) -> tuple[date, date]:
@@ -128,14 +128,14 @@ def block(cut: PartitionSettings, key: str) -> str:
         >>> block(PartitionSettings(column="seen", cadence="daily", start="2026-01-01"), "2026-01-25")
         'seen:daily:2026-01-25'
     """
-    return f"{_scheme(cut)}{_plain(folded(key) if cut.values else key)}"
+    return f"{_scheme(cut)}{_safe_label(folded(key) if cut.values else key)}"
 
 
 def _scheme(cut: PartitionSettings) -> str:
-    return f"{_plain(cut.column)}:{cut.cadence or 'value'}:"
+    return f"{_safe_label(cut.column)}:{cut.cadence or 'value'}:"
 
 
-def _plain(text: str) -> str:
+def _safe_label(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else f"x-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
@@ -145,7 +145,7 @@ def folded_label(keys: Sequence[str]) -> str:
     return ends[0] if len(keys) == 1 else "--".join(ends)
 
 
-def _named(target: str, label: str) -> str:
+def _partition_target(target: str, label: str) -> str:
     """Write a partition into a target; a table's name has underscores where a folder's has dashes."""
     place, mark, query = target.partition("?")
     return place.replace(PLACE, label) + mark + query.replace(PLACE, re.sub(r"\W", "_", label))
@@ -156,19 +156,19 @@ def limits(settings: ReleaseSettings, keys: Sequence[str]) -> list[str]:
     cut = settings.partitions
     if cut is None or not keys:
         return []
-    name, covered = cut.column, keys[0] if len(keys) == 1 else f"{keys[0]} to {keys[-1]}"
-    told = [
-        f"It covers the rows whose {name} is in {f'the {cut.cadence} window' if cut.cadence else 'value'} {covered}."
+    name, extent = cut.column, keys[0] if len(keys) == 1 else f"{keys[0]} to {keys[-1]}"
+    sentences = [
+        f"It covers the rows whose {name} is in {f'the {cut.cadence} window' if cut.cadence else 'value'} {extent}."
     ]
     if settings.privacy == "none":
-        return told
+        return sentences
     if not settings.charges_blocks:
-        return [*told, "The account as a whole was charged, since a unit may have rows in several partitions."]
+        return [*sentences, "The account as a whole was charged, since a unit may have rows in several partitions."]
     if settings.privacy_unit.column is not None:
-        told.append(
+        sentences.append(
             f"That each {settings.privacy_unit.column} has rows in one partition only was declared; it was not checked."
         )
-    return [*told, "Its own partition was charged: a row whose value there changes later lies in two of them."]
+    return [*sentences, "Its own partition was charged: a row whose value there changes later lies in two of them."]
 
 
 def require_blocks(ledger: Ledger, settings: ReleaseSettings) -> None:
@@ -186,29 +186,31 @@ def require_blocks(ledger: Ledger, settings: ReleaseSettings) -> None:
             f"for them: dp-synth ledger open NAME --epsilon E --delta D --unit {account.unit} --unit-in-one-block; or "
             f"write units_span: true, and every partition is charged to the account as a whole."
         )
-    others = [b for b in ledger.blocks(account.name) if not b.startswith(_scheme(cut))]
-    if others:
+    other_blocks = [b for b in ledger.blocks(account.name) if not b.startswith(_scheme(cut))]
+    if other_blocks:
         raise InvalidInput(
-            f"account {account.name!r} has the block {others[0]!r}, which is not cut by {_scheme(cut)[:-1]} and may share "
-            f"rows with this table's partitions. Partition in the same way, or use an account of its own for other data."
+            f"account {account.name!r} has the block {other_blocks[0]!r}, which is not cut by {_scheme(cut)[:-1]} and may "
+            f"share rows with this table's partitions. Partition in the same way, or use an account of its own for "
+            f"other data."
         )
 
 
-def open_blocks(ledger: Ledger, settings: ReleaseSettings, wanted: Part, run_id: str, **asked: Any) -> None:
+def open_blocks(ledger: Ledger, settings: ReleaseSettings, run_part: Part, run_id: str, **request: Any) -> None:
     """Add the blocks of new partitions to an account that a person opened for blocks; nothing if they would not fit.
 
     Args:
-        asked: epsilon, delta and own_delta of the release.
+        request: epsilon, delta and own_delta of the release.
     """
-    if not wanted.blocks:
+    if not run_part.blocks:
         return
     require_blocks(ledger, settings)
     account = settings.charge.account
-    known = set(ledger.blocks(account))
-    fresh = [b for b in wanted.blocks if b not in known]
-    if not fresh:
+    existing_blocks = set(ledger.blocks(account))
+    new_blocks = [b for b in run_part.blocks if b not in existing_blocks]
+    if not new_blocks:
         return
-    if not ledger.admitted(account, **asked, each=[wanted.blocks])[0]:  # a refusal leaves no trace, so no block either
-        ledger.preview(account, **asked, blocks=[b for b in wanted.blocks if b in known])
-        ledger.preview(account, **asked)
-    ledger.add_blocks(account, fresh, why=f"new partitions of {settings.name}", who=f"run {run_id}")
+    (is_admitted,) = ledger.admitted(account, **request, each=[run_part.blocks])
+    if not is_admitted:  # a refusal leaves no trace, so no block either
+        ledger.preview(account, **request, blocks=[b for b in run_part.blocks if b in existing_blocks])
+        ledger.preview(account, **request)
+    ledger.add_blocks(account, new_blocks, why=f"new partitions of {settings.name}", who=f"run {run_id}")

@@ -1,4 +1,4 @@
-"""The generator of a release: learnt from the rows, audited, kept durably, settled, and only then released."""
+"""Learns a release's generator from the rows, audits it, keeps it durably, settles it, and only then releases it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran")
 
 
 class GeneratorStage(Stage):
-    """Learns the generator, or adopts what an earlier attempt learnt; settles the release; releases the weights.
+    """Learns the generator or adopts what an earlier attempt learnt, settles the release, then releases the weights.
 
     Attributes:
         audit: what training was seen to do; None if it took no noisy step.
@@ -56,14 +56,14 @@ class GeneratorStage(Stage):
         from dp_synth_pipeline.model import artifact
 
         folder = release.folder / FOLDER
-        kept = _adopted(release, folder)
-        if kept is None:
-            kept = release.restricted / generator_files.FOLDER
-            self.audit = _learn(release, folder, kept)
+        learnt_folder = _adopted(release, folder)
+        if learnt_folder is None:
+            learnt_folder = release.restricted / generator_files.FOLDER
+            self.audit = _learn(release, folder, learnt_folder)
             if self.audit is not None and not self.audit.passed:
-                raise _ended(release, self.audit)
-        self.audit = self.audit or generator_files.audit(kept)
-        generator, facts = artifact.load(kept)
+                raise _end_failed(release, self.audit)
+        self.audit = self.audit or generator_files.audit(learnt_folder)
+        generator, facts = artifact.load(learnt_folder)
         ran = facts.get("ran")
         release.protection.settle(
             release.id,
@@ -71,7 +71,7 @@ class GeneratorStage(Stage):
             digest=release.state.digest,
             ran=None if ran is None else load_ran(ran),
         )
-        generator_files.release_to(kept, folder)
+        generator_files.release_to(learnt_folder, folder)
         metrics = facts.get("accuracy", {})
         release.state = release.state.with_(
             generator=folder, profile=folder / "profile.json", rows=release.profile.rows, accuracy=metrics
@@ -92,18 +92,18 @@ def _adopted(release: Release, folder: Path) -> Path | None:
     return next((place for place in places if generator_files.found(place, release.id)), None)
 
 
-def _learn(release: Release, folder: Path, kept: Path) -> Audit | None:
+def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
     """Learn from the rows, and keep what was learnt unless the audit of how failed; return that audit."""
     profile, codec = release.profile, release.codec
     spec = _sized(release, codec)
     # Charged before training, which then leaves it its part; measured before the settlement, which is final.
-    charged = Accuracy(codec, profile.rows).begin(release)
+    accuracy_plan = Accuracy(codec, profile.rows).begin(release)
     training = Training.of(release, codec, spec, profile.population)
     generator, facts = _generator(release, codec, training, folder)
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, release.folder, release.id)
         return training.audit
-    metrics = Accuracy(codec, profile.rows, generator).run(release, charged) if charged else {}
+    metrics = Accuracy(codec, profile.rows, generator).run(release, accuracy_plan) if accuracy_plan else {}
     ran: list[TaggedEvent] = [*release.state.ran, *training.ran]
     about = {
         "release": release.id,
@@ -113,7 +113,7 @@ def _learn(release: Release, folder: Path, kept: Path) -> Audit | None:
         "accuracy": metrics,
         "ran": dump_ran(ran),
     }
-    generator_files.keep(kept, generator, about, profile.to_json(), training.audit)
+    generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit)
     return training.audit
 
 
@@ -135,18 +135,18 @@ def _generator(
     from dp_synth_pipeline.model.marginals import storage
 
     spec, file = training.spec, release.state.files.marginals
-    measured = None if file is None else storage.load(file)
+    noisy_marginals = None if file is None else storage.load(file)
     trains, facts = Method(spec.method).trains, {}
-    if measured is None and not trains:
+    if noisy_marginals is None and not trains:
         raise InvalidInput("method: marginals needs two columns to learn; use method: autoregressive for this table.")
     public = _public_codes(release, codec) if trains and spec.start == Start.PUBLIC else None
     previous = _previous(release, folder) if trains and spec.start == Start.WARM_START else None
-    known = Released(codec.marginals(), measured, previous, public)
-    model = artifact.model_of(spec.kind).begin(codec.cardinalities, spec, known)
+    start_facts = Released(codec.marginals(), noisy_marginals, previous, public)
+    model = artifact.model_of(spec.kind).begin(codec.cardinalities, spec, start_facts)
     if trains:
         facts = training.train(model, release.reporter("training"))
-    if measured is not None and spec.rake:
-        model = model.rake(measured)
+    if noisy_marginals is not None and spec.rake:
+        model = model.rake(noisy_marginals)
     return model, facts
 
 
@@ -195,7 +195,7 @@ def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:
         return np.array(codes)
 
 
-def _ended(release: Release, audit: Audit) -> AuditFailed:
+def _end_failed(release: Release, audit: Audit) -> AuditFailed:
     """End a release whose training failed its audit, and return what to raise.
 
     It is charged for all that started, and its weights are not released. Nothing of it runs any more, so nobody need find

@@ -1,4 +1,4 @@
-"""What a release learnt, kept durably before the release is settled, and released only after.
+"""Keeps what a release learnt durably before the release is settled, and releases it only after.
 
 Until then it lies with the restricted rows, so that nobody draws from what nobody has paid for. A settlement is final: were
 the weights written after it, a crash between the two would lose a release that is paid for.
@@ -68,10 +68,10 @@ def audit(folder: Path) -> Audit | None:
 def findings(folder: Path, release: str) -> list[dict[str, Any]]:
     """Return the findings of the audit beside a generator's weights, if it is about the training of this release."""
     try:
-        kept = json.loads((folder / AUDIT).read_text(encoding="utf-8"))
+        audit_record = json.loads((folder / AUDIT).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    return kept["findings"] if kept["release"] == release else []
+    return audit_record["findings"] if audit_record["release"] == release else []
 
 
 def keep_failed(audit: Audit | None, folder: Path, release: str) -> None:
@@ -80,14 +80,14 @@ def keep_failed(audit: Audit | None, folder: Path, release: str) -> None:
         sink.write_text(audit.to_json(release=release), folder / FAILED_AUDIT)
 
 
-def release_to(kept: Path, folder: Path) -> None:
+def release_to(learnt_folder: Path, folder: Path) -> None:
     """Copy what was learnt to where it may leave; called again after a crash, it ends as if it had not been cut short."""
-    if kept == folder:
+    if learnt_folder == folder:
         return
     folder.mkdir(parents=True, exist_ok=True)
     for name in (DESCRIBED, AUDIT):
         (folder / name).unlink(missing_ok=True)
-    for path in sorted(kept.iterdir(), key=lambda p: p.name == DESCRIBED):
+    for path in sorted(learnt_folder.iterdir(), key=lambda p: p.name == DESCRIBED):
         with sink.replacing(folder / path.name) as partial:
             shutil.copyfile(path, partial)
 

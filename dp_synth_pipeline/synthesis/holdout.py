@@ -1,4 +1,4 @@
-"""The declared holdout: rows of the source's population that were never learnt from, read for the restricted report alone.
+"""Reads the declared holdout, rows of the source's population that were never learnt from, for the restricted report only.
 
 They are real rows. Nothing of them is charged, since nothing made of them leaves: not a figure, and not whether one warns,
 which would be one fact about real rows in the event log. `evidence_checks` is a person's word that this bit may.
@@ -40,11 +40,11 @@ def check(settings: ReleaseSettings, schema: TableSchema) -> None:
     uri = settings.validation.holdout
     if uri is None:
         return
-    with _told():
+    with _naming_holdout():
         storage = ingestion.storage_types(source.parse(uri, settings.columns))
         how = {"nulls": settings.nulls, "other": settings.other, "unit_column": settings.privacy_unit.column}
-        found = build(storage, settings.columns, complete=settings.columns_complete, **how)
-    _check_columns(found, schema)
+        holdout_schema = build(storage, settings.columns, complete=settings.columns_complete, **how)
+    _check_columns(holdout_schema, schema)
 
 
 def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) -> Evidence:
@@ -66,11 +66,11 @@ def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) 
     schema, rows = synthetic.table_schema(), completed.path("completed")
     # In the release's own folder, which only its owner can open and which goes when the snapshot goes.
     with private(), TemporaryDirectory(dir=rows.parent, prefix="holdout-") as folder:
-        found = _snapshot(settings, uri, synthetic, Path(folder))
-        if found.digest == synthetic.digest:
+        snapshot = _snapshot(settings, uri, synthetic, Path(folder))
+        if snapshot.digest == synthetic.digest:
             return Evidence(evidence.SAME)
-        _check_columns(found.schema, schema)
-        whole = nulls.complete(found.path, schema, profile, Path(folder) / "completed.parquet")
+        _check_columns(snapshot.schema, schema)
+        whole = nulls.complete(snapshot.path, schema, profile, Path(folder) / "completed.parquet")
         return evidence.gather(
             rows,
             whole,
@@ -84,7 +84,7 @@ def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) 
 def _snapshot(settings: ReleaseSettings, uri: str, state: RunState, folder: Path) -> ingestion.Snapshot:
     """Copy the holdout as `ingested` copies the source: the same filter and partitions, the same bound on rows a unit."""
     where = part(settings.model_copy(update={"source": uri, "target": None}), state.partitions).where
-    with _told():
+    with _naming_holdout():
         return ingestion.snapshot(
             source.parse(uri, settings.columns, where),
             folder / "holdout.parquet",
@@ -97,7 +97,7 @@ def _snapshot(settings: ReleaseSettings, uri: str, state: RunState, folder: Path
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _naming_holdout() -> Iterator[None]:
     """Say of what is refused that it is the holdout, and not the source."""
     try:
         yield
@@ -105,10 +105,10 @@ def _told() -> Iterator[None]:
         raise InvalidInput(f"validation: holdout: {error}") from None
 
 
-def _check_columns(found: TableSchema, wanted: TableSchema) -> None:
+def _check_columns(holdout_schema: TableSchema, source_schema: TableSchema) -> None:
     """Refuse a holdout whose learned columns have other names, or kinds that are coded in another way."""
-    kinds = {c.name: c.kind for c in found.learned}
-    for column in wanted.learned:
+    kinds = {c.name: c.kind for c in holdout_schema.learned}
+    for column in source_schema.learned:
         if column.name not in kinds:
             raise InvalidInput(
                 f"validation: holdout: it needs the source's columns, and {column.name!r} is missing; name rows of the "

@@ -1,7 +1,8 @@
-"""A queue may deliver one attempt of a step twice, at once or one after the other; only the first reads rows and is charged.
+"""Lets only the first delivery of a step's attempt read rows and be charged.
 
-A mechanism's name is used once in a release, so the ledger never lets two deliveries look for one charge. Here the second
-is told apart from a retry or a re-execution, which pay for themselves and may take a dead attempt's training over.
+A queue may deliver one attempt twice, at once or one after the other. A mechanism's name is used once in a release, so
+the ledger never lets two deliveries look for one charge. Here the second delivery is told apart from a retry or a
+re-execution, which pay for themselves and may take a dead attempt's training over.
 """
 
 from __future__ import annotations

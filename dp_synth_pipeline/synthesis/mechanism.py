@@ -1,4 +1,4 @@
-"""What every mechanism does, in this order and no other: plan from public facts, charge, then touch rows.
+"""Every mechanism plans from public facts, charges, and then touches rows, in this order and no other.
 
 A new mechanism is one file under `mechanisms/`: a name, a plan, the plan's privacy events, and a run.
 """

@@ -1,6 +1,6 @@
-"""`privacy: none`: releases without a guarantee, of a source that a person declared public; their record and their plans.
+"""Records and plans the releases under `privacy: none`, without a guarantee, of a source that a person declared public.
 
-`NoProtection` charges nothing and writes nothing into the ledger; it asks the ledger whether the source is protected, and
+`NoProtection` charges nothing and writes nothing into the ledger. It asks the ledger whether the source is protected, and
 refuses it then. Every plan without noise is made here, and only for a release that `NoProtection` has on record.
 """
 
@@ -41,7 +41,7 @@ NO_NOISE = 1e-3
 
 
 class NoProtection(Protection):
-    """Nobody pays: a person declared the source public, and every release of it is on record in the store."""
+    """Nobody pays, since a person declared the source public. Every release of it is on record in the store."""
 
     guaranteed = False
 
@@ -62,7 +62,7 @@ class NoProtection(Protection):
             r.account for r in self.ledger.releases() if r.table in (name, name + SUFFIX) and r.state != "voided"
         }
         if accounts:
-            _protected(
+            _refuse_protected(
                 f"table {name!r} was released under",
                 sorted(accounts),
                 "or, if these are other data, name it otherwise",
@@ -103,7 +103,7 @@ class NoProtection(Protection):
             InvalidInput: if any account of the ledger ever read this very content.
         """
         if accounts := self.ledger.same_source(digest):
-            _protected("this very content was read under", accounts, "nothing of it was kept")
+            _refuse_protected("this very content was read under", accounts, "nothing of it was kept")
         self._keep(replace(self.record(release_id), fingerprint=self.fingerprint(digest)))
 
     def allocation(self, release_id: str) -> Allocation:
@@ -186,18 +186,18 @@ def same_source(store: Store, fingerprint: str | None) -> list[str]:
     return sorted({r.table for r in releases(store) if fingerprint is not None and r.fingerprint == fingerprint})
 
 
-def sampled(counted: Marginals) -> Marginals:
+def sampled(marginals: Marginals) -> Marginals:
     """Return exact marginals whose `scale` is the sampling noise of their mean cell, beyond which raking trusts none.
 
     With no noise at all, raking would follow the chance of its own draws (RAND HIE: accuracy of pairs 0.972, against
     0.984 without raking and 0.986 like this).
     """
-    return replace(counted, scale=math.sqrt(counted.rows * len(counted.layout.cliques) / counted.layout.cells))
+    return replace(marginals, scale=math.sqrt(marginals.rows * len(marginals.layout.cliques) / marginals.layout.cells))
 
 
-def _protected(what: str, accounts: list[str], otherwise: str) -> NoReturn:
+def _refuse_protected(subject: str, accounts: list[str], otherwise: str) -> NoReturn:
     raise InvalidInput(
-        f"{what} account {', '.join(accounts)}: it is protected, and a release without a guarantee would undo that for "
+        f"{subject} account {', '.join(accounts)}: it is protected, and a release without a guarantee would undo that for "
         f"everybody in it. Refresh it under privacy: dp; {otherwise}."
     )
 

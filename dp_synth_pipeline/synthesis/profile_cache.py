@@ -1,7 +1,7 @@
-"""The cached profile of a table: released facts, so a later refresh may use them again at no charge.
+"""Caches the profile of a table. It consists of released facts, so a later refresh may use them again at no charge.
 
 A refresh reuses a profile while the public facts that shaped it still hold and the ledger knows the release that paid
-for it. A person renews it; nothing else does.
+for it. Only a person renews it.
 """
 
 from __future__ import annotations
@@ -80,22 +80,22 @@ def facts(settings: ReleaseSettings, release: Release, schema: str, keys: Sequen
         "relation": release.relation,
         "population": settings.population,
         "filter": part(settings, keys).where,
-        "schema": _digest(_shaping(settings, schema)),
+        "schema": _digest(_shaping_schema(settings, schema)),
     }
 
 
-def _shaping(settings: ReleaseSettings, schema: str) -> str:
+def _shaping_schema(settings: ReleaseSettings, schema: str) -> str:
     """Return the schema without the formats that a CSV was found to have: they shape what is written, not what is measured.
 
     A declared format stays, since it says how the cells are read.
     """
     if '"format"' not in schema:
         return schema
-    found = json.loads(schema)
-    for column in found["columns"]:
+    schema_facts = json.loads(schema)
+    for column in schema_facts["columns"]:
         if (settings.columns.get(column["name"]) or {}).get("format") is None:
             column.pop("format", None)
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)  # as `dump_schema` writes it
+    return json.dumps(schema_facts, separators=(",", ":"), ensure_ascii=False)  # as `dump_schema` writes it
 
 
 def keep(folder: Path, profile: TableProfile, release: Release, shaped_by: dict[str, Any]) -> Origin:
@@ -115,7 +115,7 @@ def keep(folder: Path, profile: TableProfile, release: Release, shaped_by: dict[
     return origin
 
 
-def find(folder: Path, ledger: Ledger, account: str, wanted: dict[str, Any]) -> tuple[Cached | None, str]:
+def find(folder: Path, ledger: Ledger, account: str, shaping_facts: dict[str, Any]) -> tuple[Cached | None, str]:
     """Return the cached profile if a refresh may reuse it, else None; and why not, in public facts only.
 
     Nothing is reused that this ledger did not charge to this very account.
@@ -129,10 +129,10 @@ def find(folder: Path, ledger: Ledger, account: str, wanted: dict[str, Any]) -> 
         return None, f"{origin.renew['who']} asked for a new profile"
     if origin.account != account:
         return None, f"the cached profile was charged to account {origin.account}"
-    changed = [k for k, v in wanted.items() if origin.facts.get(k) != v]
-    if changed:
-        return None, f"another {' and '.join(changed)} than the cached profile's"
-    if not _charged(ledger, origin, cached.profile.events):
+    changed_names = [k for k, v in shaping_facts.items() if origin.facts.get(k) != v]
+    if changed_names:
+        return None, f"another {' and '.join(changed_names)} than the cached profile's"
+    if not _is_charged(ledger, origin, cached.profile.events):
         return None, "the ledger knows of no charge for the cached profile"
     return cached, ""
 
@@ -163,8 +163,8 @@ def renew(folder: Path, why: str) -> Origin:
         InvalidInput: if there is none.
     """
     origin = read(folder).origin
-    asked = {"who": getpass.getuser(), "why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-    _write(folder, replace(origin, renew=asked))
+    request = {"who": getpass.getuser(), "why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    _write(folder, replace(origin, renew=request))
     return origin
 
 
@@ -173,13 +173,13 @@ def paid_by(ledger: Ledger, release_id: str) -> list[Entry]:
     return [e for e in ledger.entries(release_id=release_id) if e.mechanism in MECHANISMS]
 
 
-def _charged(ledger: Ledger, origin: Origin, events: tuple[Event, ...]) -> bool:
+def _is_charged(ledger: Ledger, origin: Origin, events: tuple[Event, ...]) -> bool:
     try:
         release = ledger.release(origin.release)
     except InvalidInput:
         return False
-    paid = tuple(event for entry in paid_by(ledger, origin.release) for event in entry.events)
-    return release.account == origin.account and bool(events) and paid == events
+    charged_events = tuple(event for entry in paid_by(ledger, origin.release) for event in entry.events)
+    return release.account == origin.account and bool(events) and charged_events == events
 
 
 def _write(folder: Path, origin: Origin) -> None:

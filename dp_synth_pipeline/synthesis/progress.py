@@ -1,4 +1,4 @@
-"""How far a long stage is, told to whoever listens: a terminal, a notebook, Dagster's log. Public facts only."""
+"""Reports how far a long stage is to a terminal, a notebook or Dagster's log, in public facts only."""
 
 from __future__ import annotations
 

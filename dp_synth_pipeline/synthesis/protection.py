@@ -1,4 +1,4 @@
-"""Who keeps a table's releases and pays for what they learn: an account of the ledger, or nobody.
+"""Says who keeps a table's releases and pays for what they learn: an account of the ledger, or nobody.
 
 A release meets one of two protections, chosen once by `protection_of`. Under `LedgerProtection` everything that is learnt
 was reserved and is charged before it is. Under `no_protection.NoProtection` a person declared the source public.
@@ -212,12 +212,12 @@ class LedgerProtection(Protection):
 
     def _last_events(self) -> list[Event]:
         """Return what this table's last settled release ran, so that a refusal can say which steps and noise would fit."""
-        settled = [
+        settled_releases = [
             r
             for r in self.ledger.releases(self.settings.account)
             if r.table == self.settings.name and r.state == "settled"
         ]
-        return events_of(self.entries(settled[-1].id)) if settled else []
+        return events_of(self.entries(settled_releases[-1].id)) if settled_releases else []
 
 
 def events_of(entries: Iterable[Entry]) -> list[Event]:

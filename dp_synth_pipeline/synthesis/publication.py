@@ -1,4 +1,4 @@
-"""The checked table replaces the one that analysts read, atomically, if its release is settled and it was drawn under it."""
+"""Atomically replaces the table that analysts read by the checked one, if its release is settled and drew it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Publication(Stage):
         require_settled(release)
         require_drawn(release)
         check_targets(release.settings, release.part, release.progress)
-        waiting = partial(release.progress.wait, f"{release.settings.name}: publishing")
+        on_wait = partial(release.progress.wait, f"{release.settings.name}: publishing")
         rows = release.state.path("synthetic")
-        places = [sink.publish(rows, target, waiting) for target in targets_of(release.settings.name, release.part)]
+        places = [sink.publish(rows, target, on_wait) for target in targets_of(release.settings.name, release.part)]
         release.state = release.state.with_(published=places)
         return {"places": places}
 

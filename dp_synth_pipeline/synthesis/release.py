@@ -1,4 +1,4 @@
-"""One release of one table: its terms, its state, who pays for it, and where its files lie.
+"""A `Release` holds the terms and the state of one release, who pays for it, and where its files lie.
 
     reserved ──► ingested ──► profile ──► completed ──► marginals ──► generator ──► synthetic ──► published
                  snapshot     charged     nulls         charged       charged,      free          warehouse
@@ -124,8 +124,10 @@ class Release:
                 are not those that the release was reserved under.
         """
         record = protection_of(settings, ledger, store).record(state.release)
-        own = terms.of_release(settings, state, record)
-        return cls(own, protection_of(own, ledger, store), store, state, attempt=attempt, progress=progress)
+        own_settings = terms.of_release(settings, state, record)
+        return cls(
+            own_settings, protection_of(own_settings, ledger, store), store, state, attempt=attempt, progress=progress
+        )
 
     def run(self, stage: Stage) -> dict[str, Any]:
         """Take the release through one stage, and return public facts of how it went."""
@@ -200,20 +202,20 @@ class Release:
         """
         completed = self.state.path("completed")
         codes_file, units_file = completed.with_name("codes.npy"), completed.with_name("units.npy")
-        done = completed.with_name("encoded")
-        if not done.exists():
+        marker = completed.with_name("encoded")
+        if not marker.exists():
             with retention.private():
                 _, units = codec.encode_file(completed, codes_file)
                 if units is not None:
                     np.save(units_file, units)
-                done.touch()
+                marker.touch()
         units = np.load(units_file, mmap_mode="r") if units_file.exists() else None
         return np.load(codes_file, mmap_mode="r"), units
 
-    def reporter(self, what: str) -> Callable[..., None]:
+    def reporter(self, stage_name: str) -> Callable[..., None]:
         """Return a callback `(done, total, note="")` for one long stage."""
 
         def report(done: int, total: int, note: str = "") -> None:
-            self.progress.report(f"{self.settings.name}: {what}", done, total, note)
+            self.progress.report(f"{self.settings.name}: {stage_name}", done, total, note)
 
         return report

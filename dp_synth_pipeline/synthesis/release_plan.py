@@ -1,4 +1,4 @@
-"""The mechanisms of a release in their order, each with the privacy events that it may run: what a declared plan says."""
+"""A plan lists a release's mechanisms in order, each with the privacy events that it may run. A declared plan is this."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class ReleasePlan:
 
     def events(self, mechanism: str) -> tuple[Event, ...]:
         """Return what one mechanism may run; nothing if the plan does not have it."""
-        return tuple(e for planned in self.mechanisms if planned.mechanism == mechanism for e in planned.events)
+        return tuple(e for item in self.mechanisms if item.mechanism == mechanism for e in item.events)
 
     def flat(self) -> tuple[tuple[Event, ...], tuple[str, ...]]:
         """Return all events in order, and the mechanism of each: what a ledger keeps."""
-        pairs = [(event, planned.mechanism) for planned in self.mechanisms for event in planned.events]
+        pairs = [(event, item.mechanism) for item in self.mechanisms for event in item.events]
         return tuple(event for event, _ in pairs), tuple(tag for _, tag in pairs)
 
     @property
@@ -115,11 +115,11 @@ class ReleasePlan:
         Raises:
             InvalidInput: if only some events name their mechanism, or one is unknown.
         """
-        listed = [dict(fact) for fact in facts]
-        tags = [tag for fact in listed if (tag := fact.pop("mechanism", None))]
-        if tags and len(tags) < len(listed):
+        entries = [dict(fact) for fact in facts]
+        tags = [tag for fact in entries if (tag := fact.pop("mechanism", None))]
+        if tags and len(tags) < len(entries):
             raise InvalidInput("a plan names the mechanism of each of its events, or of none; complete the list.")
-        return cls.of([from_dict(fact) for fact in listed], tags)
+        return cls.of([from_dict(fact) for fact in entries], tags)
 
     def __iter__(self) -> Iterator[PlannedMechanism]:
         return iter(self.mechanisms)

@@ -1,6 +1,6 @@
-"""What holds real rows: made readable by its owner only, kept as long as a person said, and then deleted.
+"""Makes what holds real rows readable by its owner only, keeps it as long as a person said, and then deletes it.
 
-Belongs here: how restricted files come and go. Does not belong here: what is in them.
+How restricted files come and go belongs here. What is in them does not.
 """
 
 from __future__ import annotations
@@ -108,17 +108,17 @@ def purge(
     Raises:
         InvalidInput: if the store has no such table.
     """
-    known = tables(store)
-    if table is not None and table not in known:
+    table_names = tables(store)
+    if table is not None and table not in table_names:
         raise InvalidInput(
-            f"the store has nothing restricted of a table {table!r}; it has: {', '.join(known) or 'none'}."
+            f"the store has nothing restricted of a table {table!r}; it has: {', '.join(table_names) or 'none'}."
         )
     closed = {release for release, state in _states(store, ledger) if state in CLOSED}
     limit = (datetime.now(UTC) - older_than).timestamp()
     names: list[str] = []
-    for name in known if table is None else [table]:
-        ended = [f for f in _release_folders(store, [name]) if open_too or f.name in closed]
-        folders = [f for f in ended if _last_written(f) <= limit]
+    for name in table_names if table is None else [table]:
+        candidates = [f for f in _release_folders(store, [name]) if open_too or f.name in closed]
+        folders = [f for f in candidates if _last_written(f) <= limit]
         pages = [page for page in store.restricted(name).glob("*.html") if page.stat().st_mtime <= limit]
         names += [n for folder in folders for n in _names(store, folder.rglob("*"))] + _names(store, pages)
         if not dry_run:

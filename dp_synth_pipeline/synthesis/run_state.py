@@ -1,4 +1,4 @@
-"""What one stage of a release hands to the next, as a frozen value with a JSON-ready form."""
+"""A run state is what one stage of a release hands to the next: a frozen value with a JSON-ready form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows drawn from released weights: post-processing, free, as many as asked, made to keep the declared rules."""
+"""Draws as many rows as asked from released weights, under the declared rules. As post-processing, this is free."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Sampling(Stage):
             release.state.path("profile"),
             release.settings.validation.parsed_rules if release.settings.validation.enforce_rules else [],
         )
-        wanted = release.settings.rows or release.state.facts.rows
-        if wanted is None:
+        row_count = release.settings.rows or release.state.facts.rows
+        if row_count is None:
             raise ReleaseStateError("this release has no generator yet; run the stage that makes it first.")
         path = release.folder / FILE
-        batches = _counted(drawer.draw(wanted), wanted, release.reporter("generation"))
+        batches = _with_progress(drawer.draw(row_count), row_count, release.reporter("generation"))
         rows = sink.write_parquet(batches, drawer.schema, path)
         seal = release.protection.fingerprint(sealed(release.id, path))
-        release.state = release.state.with_(synthetic=path, synthetic_rows=rows, asked_rows=wanted, seal=seal)
+        release.state = release.state.with_(synthetic=path, synthetic_rows=rows, asked_rows=row_count, seal=seal)
         return {"rows": rows, "path": path}
 
 
@@ -51,17 +51,17 @@ class Drawer:
     Args:
         generator: the folder of its weights.
         profile: the profile that it was learnt under.
-        declared: rules across columns that every row is made to keep.
+        rules: what holds across columns in every row that is drawn.
     """
 
-    def __init__(self, generator: Path, profile: Path, declared: list[Rule]) -> None:
+    def __init__(self, generator: Path, profile: Path, rules: list[Rule]) -> None:
         from dp_synth_pipeline.model import artifact
 
         self._generator, facts = artifact.load(generator)
         self._profile = TableProfile.from_json(profile.read_text(encoding="utf-8"))
         self._codec = TableCodec(load_schema(facts["schema"]), self._profile)
-        self._declared = declared
-        constraints.check(declared, self._codec.schema)
+        self._declared = rules
+        constraints.check(rules, self._codec.schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -79,14 +79,14 @@ class Drawer:
         if not self._declared:
             return self._decoded(rows)
         codec = self._codec
-        kept = constraints.enforced(
-            lambda many: pa.Table.from_batches(self._decoded(many), self.schema),
+        batches = constraints.enforced(
+            lambda count: pa.Table.from_batches(self._decoded(count), self.schema),
             rows,
             self._declared,
             limits=constraints.limits(codec.schema, self._profile),
             digits=constraints.digits(codec.schema, self._profile),
         )
-        return codec.renumber(kept)
+        return codec.renumber(batches)
 
     def _decoded(self, rows: int) -> Iterator[pa.RecordBatch]:
         return self._codec.decode_stream(self._generator.draw(rows, forbidden=self._codec.forbidden))
@@ -103,18 +103,18 @@ def sealed(release: str, rows: Path) -> str:
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file that may leave; never call it on real rows, whose plain hash confirms a guess."""
     try:
-        with path.open("rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         raise InvalidInput(f"{path} cannot be read; name the published Parquet file.") from None
 
 
-def _counted(
-    drawn: Iterator[pa.RecordBatch], wanted: int, report: Callable[[int, int], None]
+def _with_progress(
+    batches: Iterator[pa.RecordBatch], total: int, report: Callable[[int, int], None]
 ) -> Iterator[pa.RecordBatch]:
-    done = 0
-    report(0, wanted)
-    for batch in drawn:
+    row_count = 0
+    report(0, total)
+    for batch in batches:
         yield batch
-        done += batch.num_rows
-        report(done, wanted)
+        row_count += batch.num_rows
+        report(row_count, total)

@@ -1,6 +1,6 @@
-"""A schema, discovered privately: one release of its own, all of whose epsilon goes to the profile.
+"""Discovers a schema privately, by one release of its own, all of whose epsilon goes to the profile.
 
-Same order as a refresh: reserve, read into a restricted snapshot, count, profile, settle. The snapshot is deleted at the
+Its order is a refresh's: reserve, read into a restricted snapshot, count, profile, settle. The snapshot is deleted at the
 end in every case. What is written was released by that entry, so declaring it costs nothing more.
 """
 
@@ -59,26 +59,26 @@ def infer(ledger: Ledger, store: Store, settings: ReleaseSettings) -> Inferred:
         BudgetExceeded: if the account cannot pay; nothing was read then.
         InvalidInput: if the source cannot be used; nothing was charged then.
     """
-    own = settings.model_copy(
+    own_settings = settings.model_copy(
         update={"table": settings.name + SUFFIX, "partitions": None, "plan": None, "target": None}
     )
     run = uuid.uuid4().hex
-    release = Release.reserve(own, ledger, store, key=f"schema:{run}", run_id=run)
+    release = Release.reserve(own_settings, ledger, store, key=f"schema:{run}", run_id=run)
     try:
         release.run(Ingestion())
         with retention.private():
             profile = _profile(release)
         # The noisy count is released, so delta and the noise of what followed may depend on it.
         delta = release.allocation.delta(profile.population)
-        settled = release.protection.settle(release.id, delta=delta, digest=release.state.digest)
+        settled_release = release.protection.settle(release.id, delta=delta, digest=release.state.digest)
     except Exception:
         if release.record.state == "started":
             ledger.settle(release.id)  # no more of it will run: what started is charged, the rest given back
         raise
     finally:
-        retention.drop(store, own.name, release.id)
-    assert isinstance(settled, LedgerRelease)
-    return Inferred(release.schema, profile, settled)
+        retention.drop(store, own_settings.name, release.id)
+    assert isinstance(settled_release, LedgerRelease)
+    return Inferred(release.schema, profile, settled_release)
 
 
 def _profile(release: Release) -> TableProfile:
@@ -91,18 +91,18 @@ def _profile(release: Release) -> TableProfile:
 def whole_profile(plan: ProfilePlan, release: LedgerRelease, schema: TableSchema, delta: float) -> ProfilePlan:
     """Return the profile with the least noise at which it and its row count cost at most what was reserved."""
     moves = 1 if release.relation == ADD_REMOVE else 2
-    one = plan.unit.max_rows * math.sqrt(moves * weight(schema, plan.unit, plan.refined))
+    unit_noise = plan.unit.max_rows * math.sqrt(moves * weight(schema, plan.unit, plan.refined))
     budget = allocation.RemainingBudget.of(release, plan.count_events(), delta)
-    noise = budget.least_noise(lambda multiple: replace(plan, scale=multiple * one).histogram_events(schema))
-    return replace(plan, scale=noise * one)
+    noise = budget.least_noise(lambda multiple: replace(plan, scale=multiple * unit_noise).histogram_events(schema))
+    return replace(plan, scale=noise * unit_noise)
 
 
-def to_yaml(found: Inferred, settings: ReleaseSettings) -> str:
+def to_yaml(inference: Inferred, settings: ReleaseSettings) -> str:
     """Write what was inferred as the `columns:` of a table's YAML, with remarks for the person who edits it."""
-    lines = _header(found, settings)
-    for column in found.schema:
+    lines = _header(inference, settings)
+    for column in inference.schema:
         if column.kind.learned:
-            advice = suggest(column, found.profile[column.name], found.profile.population)
+            advice = suggest(column, inference.profile[column.name], inference.profile.population)
             facts, remarks = advice.facts, advice.remarks
         else:
             facts, remarks = {"kind": str(column.kind)}, ()
@@ -114,8 +114,8 @@ def to_yaml(found: Inferred, settings: ReleaseSettings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _header(found: Inferred, settings: ReleaseSettings) -> list[str]:
-    release, unit = found.release, settings.privacy_unit
+def _header(inference: Inferred, settings: ReleaseSettings) -> list[str]:
+    release, unit = inference.release, settings.privacy_unit
     whose = "row" if unit.column is None else f"{unit.column} (at most {unit.max_rows} rows each)"
     return [
         f"# Schema of {shown(settings.source)}",
@@ -136,14 +136,14 @@ def load_columns(path: Path) -> dict[str, Any]:
         InvalidInput: if there is no such file, or it is none.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError:
         raise InvalidInput(
             f"no such schema file: {path}. Write one: dp-synth schema infer SOURCE --out {path}."
         ) from None
     except yaml.YAMLError as error:
         raise InvalidInput(f"{path} is not YAML ({type(error).__name__}); mend it and run again.") from None
-    columns = found.get("columns") if isinstance(found, dict) else None
+    columns = document.get("columns") if isinstance(document, dict) else None
     if not isinstance(columns, dict):
         raise InvalidInput(f"{path} holds no `columns:`; it should map column names to facts.")
     return columns

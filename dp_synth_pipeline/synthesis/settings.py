@@ -1,4 +1,4 @@
-"""What one release asks for: the fields that a person writes, their defaults and their meaning, in one place.
+"""Defines what one release asks for: the fields that a person writes, their defaults and their meaning, in one place.
 
 Schedules, owners and machines are no part of a release: they stay with whatever runs it.
 """
@@ -68,7 +68,7 @@ class PublicSettings(Section):
 
     @field_validator("why", "by")
     @classmethod
-    def _said(cls, value: str) -> str:
+    def _not_blank(cls, value: str) -> str:
         if not value.strip():
             raise InvalidInput("public: expected who declared the data public (by) and the reason (why), got a blank.")
         return " ".join(value.split())
@@ -351,28 +351,28 @@ class ReleaseSettings(Section):
                 "privacy: none gives no guarantee, so it needs a person who declares the data public: write "
                 "public: {why: REASON, by: NAME}, or account and epsilon for a guarantee."
             )
-        given = {
+        charged_fields = {
             "account": self.account,
             "epsilon": self.epsilon,
             "plan": self.plan,
             "delta": None if self.delta == "auto" else self.delta,
             **{k: self.training.settings.get(k) for k in ("noise_multiplier", "looks")},
         }
-        if found := [name for name, value in given.items() if value]:
+        if conflicts := [name for name, value in charged_fields.items() if value]:
             raise InvalidInput(
-                f"{found[0]}: with privacy: none nothing is charged and no noise is drawn; remove it, or write "
+                f"{conflicts[0]}: with privacy: none nothing is charged and no noise is drawn; remove it, or write "
                 f"privacy: dp for a guarantee."
             )
 
     @model_validator(mode="after")
     def _sound_training(self) -> ReleaseSettings:
-        asked = set(self.training.settings)
-        if asked & SEEDS:
+        option_names = set(self.training.settings)
+        if option_names & SEEDS:
             raise InvalidInput("training: a seed would repeat the noise and void the guarantee; remove it.")
-        if found := sorted(asked & SELECTIONS):
+        if selections := sorted(option_names & SELECTIONS):
             raise InvalidInput(
-                f"training: {found[0]} stops or selects on a loss of real rows, which no epsilon would cover; remove it. "
-                f"max_epochs ends training by a public rule."
+                f"training: {selections[0]} stops or selects on a loss of real rows, which no epsilon would cover; remove "
+                f"it. max_epochs ends training by a public rule."
             )
         if self.training.spec().microbatch > 1 and self.privacy_unit.column is not None:
             raise InvalidInput(
@@ -403,9 +403,9 @@ class ReleaseSettings(Section):
     @model_validator(mode="after")
     def _sound_blocks(self) -> ReleaseSettings:
         """Refuse partitions that would break the promise or overwrite one another."""
-        named = [PLACE in target for target in self.targets]
+        has_placeholder = [PLACE in target for target in self.targets]
         if self.partitions is None:
-            if any(named):
+            if any(has_placeholder):
                 raise InvalidInput(f"target: {PLACE} needs `partitions`; add them, or name one table.")
             return self
         unit = self.privacy_unit.column
@@ -415,7 +415,7 @@ class ReleaseSettings(Section):
                 f"releases about them then adds up. Write units_span: true, and every partition is charged to the account "
                 f"as a whole; or units_span: false, if you declare that each {unit} has rows in one block only."
             )
-        if not all(named):
+        if not all(has_placeholder):
             raise InvalidInput(
                 f"target: partitions would overwrite one another; write {PLACE} into each target, as in "
                 f"visits/visit_date={PLACE}/rows.parquet or duckdb:///warehouse.duckdb?table=synthetic.visits_{PLACE}."
@@ -454,8 +454,8 @@ class ReleaseSettings(Section):
     @property
     def read(self) -> dict[str, str]:
         """What a refresh reads, by its role: no target may be any of it."""
-        found = {"source": self.source, "holdout": self.validation.holdout, "public table": self.training.public}
-        return {role: uri for role, uri in found.items() if uri is not None}
+        uris = {"source": self.source, "holdout": self.validation.holdout, "public table": self.training.public}
+        return {role: uri for role, uri in uris.items() if uri is not None}
 
     @property
     def targets(self) -> list[str]:
@@ -464,8 +464,8 @@ class ReleaseSettings(Section):
 
     def terms(self) -> dict[str, Any]:
         """Return all that changes what a refresh does to private data: what a release is charged for, JSON-ready."""
-        charged = ReleaseSettings.model_fields.keys() - FREE
-        facts = {"version": __version__, **self.model_dump(include=charged, mode="json")}
+        charged_fields = ReleaseSettings.model_fields.keys() - FREE
+        facts = {"version": __version__, **self.model_dump(include=charged_fields, mode="json")}
         facts["source"] = shown(self.source)  # a new password is no new code, and a hash of a weak one can be guessed
         facts["training"]["public"] = shown(self.training.public or "") or None
         facts["report_epsilon"] = (

@@ -1,4 +1,4 @@
-"""The stages of a release in their order, each as what it changes; `generator` and `publication` have files of their own.
+"""Defines a release's stages in their order, each by what it changes. `generator` and `publication` have their own files.
 
 A stage that looks at rows and lets something out does so through a mechanism. The others read what was released, or write
 what stays restricted.
@@ -28,7 +28,7 @@ from dp_synth_pipeline.validation.figures import check_declared
 
 
 class Ingestion(Stage):
-    """Copies the source, or the rows of a part of it, into a restricted snapshot; the release is reserved before."""
+    """Copies the source, or a part of its rows, into a restricted snapshot. The release was reserved before."""
 
     name, makes = "ingested", "snapshot"
 
@@ -63,9 +63,9 @@ class Profiling(Stage):
     def run(self, release: Release) -> dict[str, Any]:
         """Return where the profile comes from and at which noise it was measured."""
         if release.protection.guaranteed:
-            profile, facts = self._charged(release)
+            profile, facts = self._charged_profile(release)
         else:
-            profile, facts = self._measured(release), {"profile_release": release.id}
+            profile, facts = self._measure(release), {"profile_release": release.id}
         # This release's own copy, since another one may replace the cached one before this one is done.
         path = release.restricted / profile_cache.PROFILE
         with retention.private():
@@ -73,12 +73,12 @@ class Profiling(Stage):
         release.state = release.state.with_(profile=path, profile_release=facts["profile_release"])
         return facts
 
-    def _charged(self, release: Release) -> tuple[TableProfile, dict[str, Any]]:
-        cached, why_not = self._cached(release)
+    def _charged_profile(self, release: Release) -> tuple[TableProfile, dict[str, Any]]:
+        cached, why_not = self._reusable_profile(release)
         name = release.settings.name
         if cached is None:
             release.progress.log(f"{name}: the profile is measured, since {why_not}.")
-            profile = self._measured(release)
+            profile = self._measure(release)
             origin = profile_cache.keep(release.folder, profile, self._record(release), self._facts(release))
         else:
             profile, origin = cached.profile, cached.origin
@@ -95,7 +95,7 @@ class Profiling(Stage):
             "noise_per_cell": noise,
         }
 
-    def _measured(self, release: Release) -> TableProfile:
+    def _measure(self, release: Release) -> TableProfile:
         report = release.reporter("profile")
         report(0, 1)
         population = RowCount().perform(release)
@@ -105,7 +105,7 @@ class Profiling(Stage):
         report(1, 1)
         return profile
 
-    def _cached(self, release: Release) -> tuple[profile_cache.Cached | None, str]:
+    def _reusable_profile(self, release: Release) -> tuple[profile_cache.Cached | None, str]:
         """Return the profile that this release reuses, or None and why it measures one."""
         if not release.settings.reuse_profile:
             return None, "reuse_profile is false"
@@ -127,7 +127,7 @@ class Profiling(Stage):
 
 
 class Completion(Stage):
-    """Handles the snapshot's nulls by released numbers; the outcome is as restricted as the snapshot."""
+    """Handles the snapshot's nulls by released numbers. The outcome is as restricted as the snapshot."""
 
     name, makes = "completed", "completed"
 

@@ -1,4 +1,4 @@
-"""Where releases live on disk: `restricted/` holds real rows, `releasable/` what may leave; and where the ledger is."""
+"""Says where the ledger and releases live: on disk, `restricted/` holds real rows, and `releasable/` what may leave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Store:
     root: Path
 
     def restricted(self, table: str, release: str = "") -> Path:
-        """A folder for what holds real rows or exact numbers; neither it nor what it lies in can be opened by others."""
+        """Return a folder for what holds real rows or exact numbers. Others can open neither it nor what it lies in."""
         folder = self.root / RESTRICTED_FOLDER
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.chmod(0o700)
@@ -33,20 +33,20 @@ class Store:
         return folder
 
     def locks(self) -> Path:
-        """A folder for locks of the operating system, which hold nothing."""
+        """Return a folder for locks of the operating system, which hold nothing."""
         folder = self.root / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def releasable(self, table: str) -> Path:
-        """A folder for what may leave."""
+        """Return a folder for what may leave."""
         folder = self.root / "releasable" / table
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
 
 def ledger_url() -> str:
-    """The ledger to use when none is given: DP_SYNTH_LEDGER, else ledger.db at home."""
+    """Return the ledger to use when none is given: DP_SYNTH_LEDGER, else ledger.db at home."""
     return os.environ.get("DP_SYNTH_LEDGER") or str(home() / "ledger.db")
 
 

@@ -1,8 +1,8 @@
-"""A release under way, as the steps after its first find it: under the terms that it was reserved for, and no others.
+"""Keeps a release under the terms that it was reserved for, in every step after its first.
 
-The settings of a table may change between two steps; what a release was charged for may not. So its terms are kept with it
+The settings of a table may change between two steps. What a release was charged for may not. So its terms are kept with it
 when it is reserved, the ledger knows their hash, and every later step takes them from there. While anything may still be
-learnt, a changed term is refused by its name; afterwards what is drawn and said is what the terms were.
+learnt, a changed term is refused by its name. Afterwards what is drawn and said follows the terms as they were.
 """
 
 from __future__ import annotations
@@ -27,44 +27,48 @@ def of_release(settings: ReleaseSettings, state: RunState, release: Record) -> R
         ReleaseStateError: if more of it may be learnt and the settings' terms are others now, or if the state's terms
             are not those that it was reserved under.
     """
-    now, kept = settings.terms(), state.terms
-    if kept is None:  # a state of an older version: all that is known of its terms is their hash
-        if release.state in OPEN and terms_version(now) != release.code_version:
-            raise _changed(["a setting"], release)
+    current_terms, release_terms = settings.terms(), state.terms
+    if release_terms is None:  # a state of an older version: all that is known of its terms is their hash
+        if release.state in OPEN and terms_version(current_terms) != release.code_version:
+            raise _change_refusal(["a setting"], release)
         return settings
-    if terms_version(kept) != release.code_version:
+    if terms_version(release_terms) != release.code_version:
         raise ReleaseStateError(
             f"the terms beside these rows are not those that release {release.id} was reserved under, so its files were "
             f"changed by hand. Materialize {settings.name} again from `ingested`: a new release is a new charge."
         )
-    changed = [name for name in kept if name not in UNBOUND and kept[name] != now.get(name)]
-    if changed and release.state in OPEN:
-        raise _changed(list(_names(kept, now, changed)), release)
-    return _with(settings, {name: kept[name] for name in changed})
+    changed_names = [
+        name for name in release_terms if name not in UNBOUND and release_terms[name] != current_terms.get(name)
+    ]
+    if changed_names and release.state in OPEN:
+        raise _change_refusal(list(_names(release_terms, current_terms, changed_names)), release)
+    return _with_terms(settings, {name: release_terms[name] for name in changed_names})
 
 
-def _with(settings: ReleaseSettings, terms: dict[str, Any]) -> ReleaseSettings:
+def _with_terms(settings: ReleaseSettings, terms: dict[str, Any]) -> ReleaseSettings:
     if not terms:
         return settings
-    own = settings.model_dump(include=set(ReleaseSettings.model_fields))
+    fields = settings.model_dump(include=set(ReleaseSettings.model_fields))
     if "report_epsilon" in terms:
-        own["validation"]["report_epsilon"] = terms.pop("report_epsilon")
-    return ReleaseSettings(**(own | terms))
+        fields["validation"]["report_epsilon"] = terms.pop("report_epsilon")
+    return ReleaseSettings(**(fields | terms))
 
 
-def _names(kept: dict[str, Any], now: dict[str, Any], changed: list[str]) -> Iterator[str]:
+def _names(release_terms: dict[str, Any], current_terms: dict[str, Any], changed_names: list[str]) -> Iterator[str]:
     """Yield what a person would look for in the settings: `unit.max_rows` rather than `unit`."""
-    for name in changed:
-        before, after = kept[name], now.get(name)
-        if isinstance(before, dict) and isinstance(after, dict):
+    for name in changed_names:
+        old_value, new_value = release_terms[name], current_terms.get(name)
+        if isinstance(old_value, dict) and isinstance(new_value, dict):
             yield from (
-                f"{name}.{part}" for part in before.keys() | after.keys() if before.get(part) != after.get(part)
+                f"{name}.{part}"
+                for part in old_value.keys() | new_value.keys()
+                if old_value.get(part) != new_value.get(part)
             )
         else:
             yield name
 
 
-def _changed(names: list[str], release: Record) -> ReleaseStateError:
+def _change_refusal(names: list[str], release: Record) -> ReleaseStateError:
     end = "Materialize the table again from `ingested`"
     if isinstance(release, LedgerRelease):
         how = "void" if release.state == "reserved" else "settle"

@@ -1,1 +1,1 @@
-"""One stage of a release a file; each builds its asset for one table from `TableSettings`."""
+"""Each file builds the asset of one stage of a release, for one table, from its `TableSettings`."""

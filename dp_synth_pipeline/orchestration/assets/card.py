@@ -1,4 +1,4 @@
-"""`release_card`: one page per published table that says what it is, what it cost and what was assumed."""
+"""`release_card` says on one page per published table what it is, what it cost and what was assumed."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def release_card(settings: TableSettings) -> dg.AssetsDefinition:
                 **metadata.cost(release.record, release.protection.entries(release.id)),
                 "ledger_head": release.protection.head(),
                 "seal": card.facts.seal,
-                **_left(release),
+                **_remaining_budget(release),
                 "page": dg.MetadataValue.path(str(release.state.path("card"))),
                 "card": dg.MetadataValue.path(str(release.folder / "release_card.json")),
             },
@@ -46,11 +46,11 @@ def release_card(settings: TableSettings) -> dg.AssetsDefinition:
     return _release_card
 
 
-def _left(release: Release) -> dict[str, Any]:
+def _remaining_budget(release: Release) -> dict[str, Any]:
     """Return what is left of the account, as a number and as a picture; nothing where no account paid."""
     record, ledger = release.record, release.protection.ledger
     if not isinstance(record, LedgerRelease):
         return {}
     page = statements.page(ledger, record.account)["accounts"][0]
-    left = {"epsilon_left_for_one_release": ledger.balance(record.account).epsilon_left}
-    return left | metadata.burn_down(page)
+    facts = {"epsilon_left_for_one_release": ledger.balance(record.account).epsilon_left}
+    return facts | metadata.burn_down(page)

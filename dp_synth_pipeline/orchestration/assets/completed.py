@@ -1,4 +1,4 @@
-"""`completed`: the snapshot with its nulls handled by released numbers; as restricted as the snapshot."""
+"""`completed` handles the snapshot's nulls by released numbers, and is as restricted as the snapshot."""
 
 import dagster as dg
 

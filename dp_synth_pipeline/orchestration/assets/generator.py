@@ -1,4 +1,4 @@
-"""`generator`: DP-SGD with the least noise at which the whole release fits what was reserved, then the settlement."""
+"""`generator` trains by DP-SGD with the least noise at which the whole release fits its reservation, then settles it."""
 
 import dagster as dg
 
@@ -42,9 +42,11 @@ def generator(settings: TableSettings) -> dg.AssetsDefinition:
                 yield from audits.evaluations(settings, learning.audit)
                 raise
             yield from audits.evaluations(settings, learning.audit)
-        paid = metadata.cost(release.record, release.protection.entries(release.id))
+        cost_facts = metadata.cost(release.record, release.protection.entries(release.id))
         yield materialized(
-            release, metadata.RELEASABLE, {**paid, HEAD: release.protection.head(), "method": str(method), **facts}
+            release,
+            metadata.RELEASABLE,
+            {**cost_facts, HEAD: release.protection.head(), "method": str(method), **facts},
         )
 
     return _generator

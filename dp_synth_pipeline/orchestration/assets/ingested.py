@@ -1,4 +1,4 @@
-"""`ingested`: reserve the whole release, then, and only then, open the source and copy it into a restricted snapshot."""
+"""`ingested` reserves the whole release; only then does it open the source and copy it into a restricted snapshot."""
 
 import dagster as dg
 
@@ -30,17 +30,17 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
     )
     def _ingested(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource):
         with reported("ingested"):
-            release = _reserved(context, settings, ledger.get(), store.get())
+            release = _reserve(context, settings, ledger.get(), store.get())
             release.run(stages.Ingestion())
             digest, protection = release.state.digest, release.protection
-            shared = _also_released(context, release) if protection.guaranteed else {}
+            overlaps = _overlapping_releases(context, release) if protection.guaranteed else {}
         return materialized(
             release,
             metadata.RESTRICTED,
             {
                 HEAD: protection.head(),
                 "source_fingerprint": protection.fingerprint(digest),
-                **shared,
+                **overlaps,
                 "dagster/column_schema": metadata.column_schema(release.schema),
             },
             data_version=dg.DataVersion(protection.fingerprint(digest)[:16]),
@@ -49,7 +49,7 @@ def ingested(settings: TableSettings) -> dg.AssetsDefinition:
     return _ingested
 
 
-def _reserved(context: dg.AssetExecutionContext, settings: TableSettings, ledger: Ledger, store: Store) -> Release:
+def _reserve(context: dg.AssetExecutionContext, settings: TableSettings, ledger: Ledger, store: Store) -> Release:
     """Reserve the release; the key is this run, this step and this attempt, so a retry is a new charge."""
     check_continuity(context.instance, ledger, settings)
     progress, part = DagsterProgress(context), blocks.part(settings, partitions.keys_of(context, settings))
@@ -69,7 +69,7 @@ def _reserved(context: dg.AssetExecutionContext, settings: TableSettings, ledger
         )
 
 
-def _also_released(context: dg.AssetExecutionContext, release: Release) -> dict[str, list[str]]:
+def _overlapping_releases(context: dg.AssetExecutionContext, release: Release) -> dict[str, list[str]]:
     """Return, and warn of, other accounts and unprotected tables that were released from this very content."""
     ledger, digest = release.protection.ledger, release.state.digest
     accounts = ledger.same_source(digest, not_account=release.settings.account)
@@ -84,5 +84,5 @@ def _also_released(context: dg.AssetExecutionContext, release: Release) -> dict[
             f"{', '.join(tables)} was released from this very content without a privacy guarantee: no budget protects "
             f"whoever is in it from that."
         )
-    shared = {"same_content_as_accounts": accounts, "same_content_without_guarantee": tables}
-    return {name: values for name, values in shared.items() if values}
+    overlaps = {"same_content_as_accounts": accounts, "same_content_without_guarantee": tables}
+    return {name: values for name, values in overlaps.items() if values}

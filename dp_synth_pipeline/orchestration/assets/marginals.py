@@ -1,4 +1,4 @@
-"""`marginals`: noisy counts of pairs and triples of columns, charged: where the network starts, what draws are raked to."""
+"""`marginals` counts pairs and triples of columns, noisy and charged: the network's start, and what draws are raked to."""
 
 import dagster as dg
 

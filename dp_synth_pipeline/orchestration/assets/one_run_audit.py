@@ -1,6 +1,6 @@
-"""`one_run_audit`: does the implementation keep what it promises? A training on a made-up table, attacked; off by default.
+"""`one_run_audit` attacks a training on a made-up table to test what the implementation promises. It is off by default.
 
-Belongs here: the asset, its check, its job and its schedule. It reads no real row and charges nothing; it is in no refresh.
+The asset, its check, its job and its schedule belong here. It reads no real row, charges nothing and is in no refresh.
 """
 
 import json
@@ -23,7 +23,7 @@ from dp_synth_pipeline.synthesis.blocks import FOLDER, folded_label
 from dp_synth_pipeline.tabular.targets import sink
 
 DELTA = 1e-6
-"""Where the claim is put to the test. A larger one would prove less."""
+"""The delta at which the claim is tested. A larger one would prove less."""
 
 CONFIDENCE = 0.9999
 """An honest implementation fails one audit in ten thousand, at most: once in two hundred years of weeks."""
@@ -58,11 +58,11 @@ def one_run_audits(settings: TableSettings) -> dg.Definitions:
     )
     def _audit(store: StoreResource):
         with reported("one_run_audit"):
-            found = audit(latest(store.get().releasable(settings.name)))
+            outcome = audit(latest(store.get().releasable(settings.name)))
         yield dg.AssetCheckResult(
-            asset_key=key, check_name="one_run_bound", passed=found["passed"], description=found["told"]
+            asset_key=key, check_name="one_run_bound", passed=outcome["passed"], description=outcome["told"]
         )
-        yield dg.MaterializeResult(metadata={"visibility": metadata.RELEASABLE, **found})
+        yield dg.MaterializeResult(metadata={"visibility": metadata.RELEASABLE, **outcome})
 
     job: Any = dg.define_asset_job(
         f"{settings.name}_audit",
@@ -83,8 +83,8 @@ def latest(table: Path, partition: str = "") -> Path:
     """
     if partition:
         return table / f"{FOLDER}{folded_label(partition.split('..'))}" / "generator"
-    found = [table / "generator", *table.glob(f"{FOLDER}*/generator")]
-    return max((g for g in found if g.is_dir()), key=lambda g: g.stat().st_mtime, default=found[0])
+    folders = [table / "generator", *table.glob(f"{FOLDER}*/generator")]
+    return max((g for g in folders if g.is_dir()), key=lambda g: g.stat().st_mtime, default=folders[0])
 
 
 def audit(generator: Path, device: str | None = None) -> dict[str, Any]:
@@ -98,27 +98,27 @@ def audit(generator: Path, device: str | None = None) -> dict[str, Any]:
     from dp_synth_pipeline.model.autoregressive import one_run_target
     from dp_synth_pipeline.model.dpsgd import one_run_attack
 
-    plan, spec, cardinalities = _released(generator)
-    attacked = one_run_attack.attack(one_run_target.target(spec), cardinalities, plan, spec, device=device)
-    proved = bound(attacked.scores, attacked.included, DELTA, CONFIDENCE)
-    claimed = accountant.epsilon(plan.event, DELTA)
-    told = (
-        f"{proved.correct} of {proved.guesses} guesses were right, which proves an epsilon of at least "
-        f"{proved.epsilon:.3g} at delta {DELTA:g}, where {claimed:.3g} is claimed for training."
+    plan, spec, cardinalities = _released_plan(generator)
+    attack = one_run_attack.attack(one_run_target.target(spec), cardinalities, plan, spec, device=device)
+    proof = bound(attack.scores, attack.included, DELTA, CONFIDENCE)
+    claim = accountant.epsilon(plan.event, DELTA)
+    sentence = (
+        f"{proof.correct} of {proof.guesses} guesses were right, which proves an epsilon of at least "
+        f"{proof.epsilon:.3g} at delta {DELTA:g}, where {claim:.3g} is claimed for training."
     )
-    passed = proved.epsilon <= claimed and attacked.audit.passed
-    if not attacked.audit.passed:
-        told += f" The audit of what ran failed: {', '.join(attacked.audit.failed)}."
-    outcome = {"passed": passed, "claimed": claimed, **asdict(proved), "told": told, "meaning": MEANING}
+    passed = proof.epsilon <= claim and attack.audit.passed
+    if not attack.audit.passed:
+        sentence += f" The audit of what ran failed: {', '.join(attack.audit.failed)}."
+    outcome = {"passed": passed, "claimed": claim, **asdict(proof), "told": sentence, "meaning": MEANING}
     sink.write_text(json.dumps(outcome, indent=1), generator.with_name(FILE))
     return outcome
 
 
-def _released(generator: Path) -> tuple[TrainingPlan, GeneratorSpec, list[int]]:
+def _released_plan(generator: Path) -> tuple[TrainingPlan, GeneratorSpec, list[int]]:
     """Read the plan that a released generator says it was trained by; all of it is public."""
     try:
-        described = json.loads((generator / "generator.json").read_text(encoding="utf-8"))
-        facts, spec = described["facts"], GeneratorSpec(**described["spec"])
+        description = json.loads((generator / "generator.json").read_text(encoding="utf-8"))
+        facts, spec = description["facts"], GeneratorSpec(**description["spec"])
         spec = spec.with_(learning_rate=facts.get("learning_rate"))  # the rule would give a made-up table another
         plan = TrainingPlan(facts["sample_rate"], facts["steps"], 1.0, facts["noise_multiplier"])
     except (OSError, KeyError, TypeError):
@@ -126,4 +126,4 @@ def _released(generator: Path) -> tuple[TrainingPlan, GeneratorSpec, list[int]]:
             "there is no generator that was trained under a guarantee, so there is no claim to audit; materialize "
             "`generator` first."
         ) from None
-    return plan, spec, described["cardinalities"]
+    return plan, spec, description["cardinalities"]

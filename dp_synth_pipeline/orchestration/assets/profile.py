@@ -1,4 +1,4 @@
-"""`profile`: one private pass, charged, or the last one reused: row count, bounds, categories, nulls, fine histograms."""
+"""`profile` measures row count, bounds, categories, nulls and fine histograms in one charged pass, or reuses the last."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""`published`: the checked table replaces the one that analysts read, atomically, if the ledger settled its release."""
+"""`published` atomically replaces the table that analysts read by the checked one, if the ledger settled its release."""
 
 import dagster as dg
 

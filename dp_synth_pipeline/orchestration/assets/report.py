@@ -1,4 +1,4 @@
-"""`quality_report`: real against synthetic, for the data's owner only; it looks at real rows, so it is restricted."""
+"""`quality_report` compares real with synthetic rows for the data's owner only. It reads real rows, so it is restricted."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""What every stage of a table's release has in common as a Dagster asset: how it is declared, opened and reported."""
+"""Declares, opens and reports every stage of a table's release as a Dagster asset."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence

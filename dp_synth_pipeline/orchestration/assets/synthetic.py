@@ -1,4 +1,4 @@
-"""`synthetic`: rows drawn from released weights: post-processing, free, as many as asked."""
+"""`synthetic` draws as many rows as asked from released weights. This is post-processing, so it is free."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""Where each step runs: one executor per run, which asks every step's own tag for its engine.
+"""Decides where each step runs. Each run has one executor, which asks every step's own tag for its engine.
 
-Belongs here: placing, starting, watching and ending steps. Does not belong here: what a step does.
+Placing, starting, watching and ending steps belong here. What a step does belongs elsewhere.
 """

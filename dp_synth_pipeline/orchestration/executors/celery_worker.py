@@ -1,8 +1,8 @@
 """The Celery app whose workers take every step once: `dagster-celery worker start -A <this module> -q gpu -y celery.yaml`.
 
 A queue may deliver a task again while it still runs (with Redis, after `visibility_timeout`). Each delivery puts itself
-on the run's log before it loads any code; only the first of an attempt goes on. The ledger would refuse the second in
-any case; here it does not even fail the run.
+on the run's log before it loads any code, and only the first of an attempt goes on. The ledger would refuse the second
+in any case. Here it does not even fail the run.
 """
 
 import multiprocessing
@@ -33,41 +33,41 @@ class OncePerAttempt(celery.Task):
         Raises:
             Ignore: if this attempt was delivered before; the first delivery's result is left as it is.
         """
-        asked = unpack_value(execute_step_args_packed, as_type=ExecuteStepArgs)
-        with dg.DagsterInstance.from_ref(dg._check.not_none(asked.instance_ref)) as instance:
-            if not first_delivery(instance, asked):
+        step_args = unpack_value(execute_step_args_packed, as_type=ExecuteStepArgs)
+        with dg.DagsterInstance.from_ref(dg._check.not_none(step_args.instance_ref)) as instance:
+            if not first_delivery(instance, step_args):
                 raise Ignore
         return self.run(execute_step_args_packed, executable_dict)
 
 
-def first_delivery(instance: dg.DagsterInstance, asked: ExecuteStepArgs) -> bool:
+def first_delivery(instance: dg.DagsterInstance, step_args: ExecuteStepArgs) -> bool:
     """Put this delivery of a step's attempt on its run's log; return whether it is the first one there."""
-    run = dg._check.not_none(instance.get_run_by_id(asked.run_id))
-    step = next(iter(asked.step_keys_to_execute or ()))
-    attempt = asked.known_state.get_retry_state().get_attempt_count(step) if asked.known_state else 0
-    own, host = uuid.uuid4().hex, socket.gethostname()
-    facts = {ATTEMPT: dg.MetadataValue.int(attempt), DELIVERY: own, "host": host}
-    told = f"A worker on {host} was handed attempt {attempt + 1}."
-    instance.report_engine_event(told, run, EngineEventData(metadata=facts), CeleryExecutor, step_key=step)
-    first = _deliveries(instance, asked.run_id, step, attempt)[0]
-    if first != own:
-        told = (
+    run = dg._check.not_none(instance.get_run_by_id(step_args.run_id))
+    step = next(iter(step_args.step_keys_to_execute or ()))
+    attempt = step_args.known_state.get_retry_state().get_attempt_count(step) if step_args.known_state else 0
+    own_name, host = uuid.uuid4().hex, socket.gethostname()
+    facts = {ATTEMPT: dg.MetadataValue.int(attempt), DELIVERY: own_name, "host": host}
+    message = f"A worker on {host} was handed attempt {attempt + 1}."
+    instance.report_engine_event(message, run, EngineEventData(metadata=facts), CeleryExecutor, step_key=step)
+    first_name = _deliveries(instance, step_args.run_id, step, attempt)[0]
+    if first_name != own_name:
+        message = (
             "This attempt was delivered before, so this delivery is dropped. If the worker that has it died, cancel the "
             "run and re-execute it from its failed steps."
         )
-        instance.report_engine_event(told, run, cls=CeleryExecutor, step_key=step)
-    return first == own
+        instance.report_engine_event(message, run, cls=CeleryExecutor, step_key=step)
+    return first_name == own_name
 
 
 def _deliveries(instance: dg.DagsterInstance, run_id: str, step: str, attempt: int) -> list[str]:
     """Return the names of the deliveries of an attempt, in the order of the log."""
-    found = []
+    deliveries = []
     for record in instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT).records:
         event = record.event_log_entry.dagster_event
         facts = event.engine_event_data.metadata if event and event.step_key == step else {}
         if DELIVERY in facts and facts[ATTEMPT].value == attempt:
-            found.append((record.storage_id, str(facts[DELIVERY].value)))
-    return [name for _, name in sorted(found)]
+            deliveries.append((record.storage_id, str(facts[DELIVERY].value)))
+    return [name for _, name in sorted(deliveries)]
 
 
 @worker_init.connect

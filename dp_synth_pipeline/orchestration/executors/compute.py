@@ -1,4 +1,4 @@
-"""What a step asks of a machine, as a person declares it and as every engine reads it."""
+"""Says what a step asks of a machine, as a person declares it and as every engine reads it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Compute(dg.Model, dg.Resolvable):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:
-        return _known_keys(cls, given, "compute")
+    def _check_keys(cls, fields: Any) -> Any:
+        return _refuse_unknown_keys(cls, fields, "compute")
 
     @model_validator(mode="after")
     def _whole(self) -> Compute:
@@ -78,17 +78,17 @@ class Compute(dg.Model, dg.Resolvable):
 
     def _ray(self) -> dict[str, Any]:
         memory = None if self.memory_gib is None else int(self.memory_gib * 2**30)
-        wanted = {"num_gpus": float(self.gpus), "num_cpus": self.cpus, "memory": memory}
-        return {name: value for name, value in wanted.items() if value is not None}
+        resources = {"num_gpus": float(self.gpus), "num_cpus": self.cpus, "memory": memory}
+        return {name: value for name, value in resources.items() if value is not None}
 
     def _k8s(self) -> dict[str, Any]:
-        asked: dict[str, str] = {} if self.cpus is None else {"cpu": f"{self.cpus:g}"}
+        requests: dict[str, str] = {} if self.cpus is None else {"cpu": f"{self.cpus:g}"}
         limits: dict[str, str] = {}
         if self.memory_gib is not None:
-            asked["memory"] = limits["memory"] = f"{int(self.memory_gib * 1024)}Mi"
+            requests["memory"] = limits["memory"] = f"{int(self.memory_gib * 1024)}Mi"
         if self.gpus:  # Kubernetes takes a device's limit as its request
             limits["nvidia.com/gpu"] = f"{math.ceil(self.gpus)}"
-        container = {"resources": {"requests": asked, "limits": limits}} if asked or limits else {}
+        container = {"resources": {"requests": requests, "limits": limits}} if requests or limits else {}
         pod: dict[str, Any] = {}
         if self.node_selector:
             pod["node_selector"] = self.node_selector
@@ -124,19 +124,23 @@ class ComputeSettings(dg.Model, dg.Resolvable):
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, given: Any) -> Any:
-        return _known_keys(cls, given, "compute")
+    def _check_keys(cls, fields: Any) -> Any:
+        return _refuse_unknown_keys(cls, fields, "compute")
 
     @model_validator(mode="after")
     def _fits(self) -> ComputeSettings:
-        stages = {name: found for name in STAGES if (found := getattr(self, name)) is not None}
-        many = [name for name, found in stages.items() if found.workers is not None and name != "training"]
-        if many:
-            raise InvalidInput(f"compute: {many[0]} is one process; workers belongs to training.")
-        given = [name for name in ("broker", "backend", "config_source") if getattr(self, name)]
-        if given and self.executor is None:
-            raise InvalidInput(f"compute: {given[0]} is Celery's, so it goes with executor: celery; write that too.")
-        elsewhere = [name for name, found in stages.items() if found.target != "local"]
+        stages = {name: stage_compute for name in STAGES if (stage_compute := getattr(self, name)) is not None}
+        with_workers = [
+            name for name, stage_compute in stages.items() if stage_compute.workers is not None and name != "training"
+        ]
+        if with_workers:
+            raise InvalidInput(f"compute: {with_workers[0]} is one process; workers belongs to training.")
+        celery_fields = [name for name in ("broker", "backend", "config_source") if getattr(self, name)]
+        if celery_fields and self.executor is None:
+            raise InvalidInput(
+                f"compute: {celery_fields[0]} is Celery's, so it goes with executor: celery; write that too."
+            )
+        elsewhere = [name for name, stage_compute in stages.items() if stage_compute.target != "local"]
         if elsewhere and self.executor == "celery":
             raise InvalidInput(
                 f"compute: with executor: celery the queues' workers run every step, got a target for {elsewhere[0]}. "
@@ -151,14 +155,14 @@ class ComputeSettings(dg.Model, dg.Resolvable):
 
 def op_tags(compute: ComputeSettings | None, stage: str) -> dict[str, Any] | None:
     """Return the tags of one stage's step; none when nothing was declared for it."""
-    found = compute.of(stage) if compute else None
-    return found.tags() if found else None
+    stage_compute = compute.of(stage) if compute else None
+    return stage_compute.tags() if stage_compute else None
 
 
 def pool_of(compute: ComputeSettings | None, stage: str) -> str | None:
     """Return the `gpu` pool for a stage that asks for GPUs."""
-    found = compute.of(stage) if compute else None
-    return GPU_POOL if found and found.gpus else None
+    stage_compute = compute.of(stage) if compute else None
+    return GPU_POOL if stage_compute and stage_compute.gpus else None
 
 
 def resolve(step: Mapping[str, str], run: Mapping[str, str], default: Compute) -> Compute:
@@ -171,15 +175,15 @@ def resolve(step: Mapping[str, str], run: Mapping[str, str], default: Compute) -
             try:
                 return Compute.model_validate(json.loads(tags[COMPUTE]))
             except (ValidationError, ValueError) as error:
-                told = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is not JSON"
+                reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it is not JSON"
                 raise InvalidInput(
-                    f"the {where}'s tag {COMPUTE} cannot be read ({told}). Write JSON such as "
+                    f"the {where}'s tag {COMPUTE} cannot be read ({reason}). Write JSON such as "
                     f'{{"target": "local", "gpus": 1}}.'
                 ) from None
     return default
 
 
-def _known_keys(cls: type[dg.Model], given: Any, what: str) -> Any:
-    if isinstance(given, Mapping) and (unknown := [str(k) for k in given if k not in cls.model_fields]):
-        raise InvalidInput(f"{what}: {unknown[0]} is unknown; expected one of {', '.join(cls.model_fields)}.")
-    return given
+def _refuse_unknown_keys(cls: type[dg.Model], fields: Any, section: str) -> Any:
+    if isinstance(fields, Mapping) and (unknown := [str(k) for k in fields if k not in cls.model_fields]):
+        raise InvalidInput(f"{section}: {unknown[0]} is unknown; expected one of {', '.join(cls.model_fields)}.")
+    return fields

@@ -1,4 +1,4 @@
-"""The step handlers of dagster-ray and dagster-k8s, taken from their own executors, so that each keeps its own rules."""
+"""Takes the step handlers of dagster-ray and dagster-k8s from their own executors, so that each keeps its own rules."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def engine_handler(target: str, context: InitExecutorContext, config: Mapping[st
             "a step asks for target: k8s; dagster-k8s takes the pod's image, home and instance from its run launcher, so "
             "dagster.yaml must name dagster_k8s.K8sRunLauncher."
         )
-    ready = definition.configured({"ray": dict(config)} if target == "ray" else dict(config))
-    settled, make = ready.apply_config_mapping({}), definition.executor_creation_fn
-    if not settled.success or settled.value is None or make is None:
-        told = "; ".join(error.message for error in settled.errors or ())
-        raise InvalidInput(f"the executor's configuration under `{target}` does not fit {EXTRAS[target]}: {told}")
-    made = make(context._replace(executor_def=ready, executor_config=settled.value["config"]))
-    assert isinstance(made, StepDelegatingExecutor)
-    return made._step_handler
+    executor_def = definition.configured({"ray": dict(config)} if target == "ray" else dict(config))
+    resolution, make = executor_def.apply_config_mapping({}), definition.executor_creation_fn
+    if not resolution.success or resolution.value is None or make is None:
+        problems = "; ".join(error.message for error in resolution.errors or ())
+        raise InvalidInput(f"the executor's configuration under `{target}` does not fit {EXTRAS[target]}: {problems}")
+    executor = make(context._replace(executor_def=executor_def, executor_config=resolution.value["config"]))
+    assert isinstance(executor, StepDelegatingExecutor)
+    return executor._step_handler
 
 
 def _definition(target: str) -> dg.ExecutorDefinition:

@@ -1,4 +1,4 @@
-"""Steps as child processes of the run, on GPUs that an operating system lock hands out."""
+"""Runs steps as child processes of the run, on GPUs that an operating system lock hands out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDED = {DagsterEventType.STEP_SUCCESS, DagsterEventType.STEP_FAILURE, DagsterEv
 """One of these is the last word of a step's attempt."""
 
 GRACE_SECONDS = 10.0
-"""Between the request to end (SIGTERM) and the end (SIGKILL)."""
+"""How long a step may take to end after SIGTERM, before it gets SIGKILL."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,10 @@ class LocalStepHandler(StepHandler):
         self._waiting[key] = Waiting(context, compute)
         self._start_ready()
         if key in self._waiting:
-            told = f"Waits for {compute.gpus:g} of this machine's {len(self._slots.names)} GPUs, or for a free process."
-            DagsterEvent.engine_event(context.get_step_context(key), told, EngineEventData())
+            message = (
+                f"Waits for {compute.gpus:g} of this machine's {len(self._slots.names)} GPUs, or for a free process."
+            )
+            DagsterEvent.engine_event(context.get_step_context(key), message, EngineEventData())
 
     def launch_step(self, step_handler_context: StepHandlerContext) -> Iterator[DagsterEvent]:
         """Start the step without a GPU; `place` is the way to ask for one."""
@@ -112,64 +114,66 @@ class LocalStepHandler(StepHandler):
             finally:
                 _signal(child.process, signal.SIGKILL, gone_too=True)
                 child.process.wait()
-        told = "Ended the step's process." if child else "The step had not started."
-        yield DagsterEvent.engine_event(step_handler_context.get_step_context(key), told, EngineEventData())
+        message = "Ended the step's process." if child else "The step had not started."
+        yield DagsterEvent.engine_event(step_handler_context.get_step_context(key), message, EngineEventData())
 
     def _start_ready(self) -> None:
         gpus_short = False  # GPU steps start in the order they came, so that a large one is not overtaken for ever
-        for key, waiting in list(self._waiting.items()):
+        for key, step in list(self._waiting.items()):
             busy = sum(child.process.poll() is None for child in self._children.values())
             if busy >= self._max_concurrent:
                 return
-            if waiting.compute.gpus and gpus_short:
+            if step.compute.gpus and gpus_short:
                 continue
             try:
-                held = self._slots.acquire(int(waiting.compute.gpus))
+                gpu_locks = self._slots.acquire(int(step.compute.gpus))
             except InvalidInput as error:
                 self._refused[key] = str(error)
                 del self._waiting[key]
                 continue
-            if held is None:
+            if gpu_locks is None:
                 gpus_short = True
                 continue
             del self._waiting[key]
-            self._start(waiting, held)
+            self._start(step, gpu_locks)
 
-    def _start(self, waiting: Waiting, held: Held) -> None:
-        context, key = waiting.context, step_key(waiting.context)
+    def _start(self, step: Waiting, gpu_locks: Held) -> None:
+        context, key = step.context, step_key(step.context)
         args = context.execute_step_args
-        env = {**os.environ, DEVICES: ",".join(held.names), "DAGSTER_RUN_STEP_KEY": key}
+        env = {**os.environ, DEVICES: ",".join(gpu_locks.names), "DAGSTER_RUN_STEP_KEY": key}
         env |= {pair["name"]: pair["value"] for pair in args.get_command_env()}
-        if waiting.compute.cpus:
-            env["OMP_NUM_THREADS"] = str(max(1, int(waiting.compute.cpus)))
+        if step.compute.cpus:
+            env["OMP_NUM_THREADS"] = str(max(1, int(step.compute.cpus)))
         command = [sys.executable, "-m", "dagster", "api", "execute_step"]  # as in the run's own environment
-        started = time.time()
+        start_time = time.time()
         try:
-            process = subprocess.Popen(command, env=env, pass_fds=held.files, start_new_session=True)
+            process = subprocess.Popen(command, env=env, pass_fds=gpu_locks.files, start_new_session=True)
         finally:
-            held.close()  # from now on the child alone holds its GPUs
-        self._children[key] = Child(process, started)
-        gpus = f"GPU {', '.join(held.names)}" if held.names else "no GPU"
-        told = f"Executing step {key} in process {process.pid} with {gpus}."
+            gpu_locks.close()  # from now on the child alone holds its GPUs
+        self._children[key] = Child(process, start_time)
+        gpus = f"GPU {', '.join(gpu_locks.names)}" if gpu_locks.names else "no GPU"
+        text = f"Executing step {key} in process {process.pid} with {gpus}."
         DagsterEvent.step_worker_starting(
-            context.get_step_context(key), message=told, metadata={"pid": str(process.pid), "gpus": list(held.names)}
+            context.get_step_context(key),
+            message=text,
+            metadata={"pid": str(process.pid), "gpus": list(gpu_locks.names)},
         )
 
 
-def _signal(process: subprocess.Popen[bytes], what: signal.Signals, *, gone_too: bool = False) -> None:
+def _signal(process: subprocess.Popen[bytes], signal_number: signal.Signals, *, gone_too: bool = False) -> None:
     """Signal the step's whole process group, its own workers too."""
     if not gone_too and process.poll() is not None:
         return
     try:
-        os.killpg(process.pid, what)
+        os.killpg(process.pid, signal_number)
     except (ProcessLookupError, PermissionError):
         return
 
 
-def _ended_since(context: StepHandlerContext, key: str, started: float) -> bool:
+def _ended_since(context: StepHandlerContext, key: str, start_time: float) -> bool:
     """Whether the log holds the last word of this attempt: then the executor will read it, and the step is well."""
     records = context.instance.get_records_for_run(context.execute_step_args.run_id, of_type=ENDED).records
-    return any(r.event_log_entry.step_key == key and r.event_log_entry.timestamp >= started for r in records)
+    return any(r.event_log_entry.step_key == key and r.event_log_entry.timestamp >= start_time for r in records)
 
 
 def _how_it_died(code: int) -> str:

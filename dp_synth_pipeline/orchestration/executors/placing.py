@@ -1,4 +1,4 @@
-"""Which executor some definitions need, and whether their remote workers could reach the ledger."""
+"""Chooses the executor that definitions need, and checks that their remote workers can reach the ledger."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def executor_for(definitions: dg.Definitions, ledger: str) -> dg.ExecutorDefinit
         InvalidInput: when a step runs on another machine and the ledger is a file of this one, or when one table asks
             for Celery and another for something else.
     """
-    declared = [tags[COMPUTE] for tags in map(_op_tags, definitions.assets or ()) if COMPUTE in tags]
-    targets = {json.loads(tag).get("target", "local") for tag in declared}
-    chosen = {job.executor_def for job in definitions.jobs or () if job.executor_def is not None}
-    queued = {found for found in chosen if found.name == CELERY}
-    check_reachable(targets | ({CELERY} if queued else set()), ledger)
-    if not queued:
-        return executor_of(ComputeSettings()) if declared else None
-    if len(chosen) > 1:
+    compute_tags = [tags[COMPUTE] for tags in map(_op_tags, definitions.assets or ()) if COMPUTE in tags]
+    targets = {json.loads(tag).get("target", "local") for tag in compute_tags}
+    executors = {job.executor_def for job in definitions.jobs or () if job.executor_def is not None}
+    celery_executors = {executor for executor in executors if executor.name == CELERY}
+    check_reachable(targets | ({CELERY} if celery_executors else set()), ledger)
+    if not celery_executors:
+        return executor_of(ComputeSettings()) if compute_tags else None
+    if len(executors) > 1:
         raise InvalidInput(
             "compute: one table asks for executor: celery and another for something else. One code location has one "
             "executor for what is materialized outside its jobs: write the same executor, broker and backend in each."
         )
-    return queued.pop()
+    return celery_executors.pop()
 
 
 @cache
@@ -62,17 +62,17 @@ def _celery(broker: str | None, backend: str | None, config_source: str) -> dg.E
         raise InvalidInput(
             "compute: executor: celery needs dagster-celery; install the extra: pip install 'dp-synth-pipeline[celery]'."
         ) from None
-    given = {"broker": broker, "backend": backend, "config_source": json.loads(config_source)}
-    return celery_executor.configured({name: value for name, value in given.items() if value}, name=CELERY)
+    config = {"broker": broker, "backend": backend, "config_source": json.loads(config_source)}
+    return celery_executor.configured({name: value for name, value in config.items() if value}, name=CELERY)
 
 
 def check_reachable(targets: Iterable[str], ledger: str) -> None:
     """Refuse a ledger that is a file of this machine when a step runs on another one."""
     remote = sorted(set(targets) - {"local"})
     if remote and not ledger.startswith("postgresql"):
-        what = f"{'executor' if remote[0] == CELERY else 'target'} {remote[0]}"
+        destination = f"{'executor' if remote[0] == CELERY else 'target'} {remote[0]}"
         raise InvalidInput(
-            f"compute: {what} runs steps on other machines, which cannot reach a SQLite ledger: each would "
+            f"compute: {destination} runs steps on other machines, which cannot reach a SQLite ledger: each would "
             f"count on a file of its own, and the budget would not hold. Keep the ledger in PostgreSQL "
             f"(DP_SYNTH_LEDGER=postgresql+psycopg://...), or write target: local and no executor."
         )

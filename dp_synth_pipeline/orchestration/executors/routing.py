@@ -1,4 +1,4 @@
-"""The routing executor: one run, and each step on the engine that its own tag names."""
+"""The routing executor runs each step of a run on the engine that the step's own tag names."""
 
 import json
 import os
@@ -30,10 +30,10 @@ SLOTS = "gpu_slots"
 class Routed(StepHandlerContext):
     """A step's context in which the engine reads the tags of what was resolved, under those of the step itself."""
 
-    def __init__(self, asked: StepHandlerContext, compute: Compute) -> None:
-        self.__dict__.update(asked.__dict__)
+    def __init__(self, context: StepHandlerContext, compute: Compute) -> None:
+        self.__dict__.update(context.__dict__)
         resolved = {k: v if isinstance(v, str) else json.dumps(v) for k, v in compute.tags().items()}
-        self._tags = {key: {**resolved, **tags} for key, tags in asked.step_tags.items()}
+        self._tags = {key: {**resolved, **tags} for key, tags in context.step_tags.items()}
 
     @property
     def step_tags(self) -> Mapping[str, Mapping[str, str]]:

@@ -1,4 +1,4 @@
-"""The pages' templates, styles and script, shipped as package data."""
+"""Loads and renders the pages' templates, styles and script, which ship as package data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def source(name: str) -> str:
 
 def render(name: str, **facts: Any) -> str:
     """Return a template filled with facts; everything but our own style and script is escaped."""
-    own = {k: Markup(facts.pop(k)) for k in ("plotly", "script", "charts") if k in facts}
+    trusted = {k: Markup(facts.pop(k)) for k in ("plotly", "script", "charts") if k in facts}
     styles = {"style": Markup(source("page.css")), "account_style": Markup(source("account.css"))}
-    return _environment().get_template(name).render(**styles, **own, **facts)
+    return _environment().get_template(name).render(**styles, **trusted, **facts)
 
 
 @cache
@@ -58,5 +58,5 @@ def code(text: Any) -> str:
         >>> code("a|b")
         '`a¦b`'
     """
-    plain = " ".join(str(text).split()).replace("`", "'").replace("|", "¦")
-    return f"`{plain}`" if plain else ""
+    line = " ".join(str(text).split()).replace("`", "'").replace("|", "¦")
+    return f"`{line}`" if line else ""

@@ -1,1 +1,1 @@
-"""The mechanisms of a release: everything in this house that looks at real rows and lets something of them out."""
+"""Holds the mechanisms of a release: everything that looks at real rows and lets something of them out."""

@@ -1,4 +1,4 @@
-"""`validation: report_epsilon`: DP metrics of the generator's accuracy, which are charged and so may be published.
+"""Measures for `validation: report_epsilon` DP metrics of the generator's accuracy, charged and so publishable.
 
 Their pure epsilon is a part of the release's, set aside before the profile is planned, like the row count's, and charged
 before training, so that training leaves it its part. They are measured between training and settlement, by the attempt
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
 
 DRAWS = 200_000
-"""Rows drawn to be compared, at most; free, like all rows drawn from a released generator."""
+"""At most so many rows are drawn to be compared. They are free, like all rows drawn from a released generator."""
 
 
 class Accuracy(Mechanism[ChargedPlan, dict[str, float]]):
-    """Measures how near the generator's draws are to the rows; charged before training, run after it."""
+    """Measures how near the generator's draws are to the rows. It is charged before training and runs after it."""
 
     name = ACCURACY
 
@@ -57,7 +57,7 @@ class Accuracy(Mechanism[ChargedPlan, dict[str, float]]):
         """Return the released metrics by name."""
         if self._generator is None:
             raise ReleaseStateError("there is no generator to measure yet; train first.")
-        drawn = self._generator.sample(min(self._rows, DRAWS), forbidden=self._codec.forbidden)
+        synthetic_codes = self._generator.sample(min(self._rows, DRAWS), forbidden=self._codec.forbidden)
         codes, _ = release.codes(self._codec)
-        metrics = dp_metrics.measure(codes, drawn, self._codec.cardinalities, plan, rows=self._rows)
+        metrics = dp_metrics.measure(codes, synthetic_codes, self._codec.cardinalities, plan, rows=self._rows)
         return {f"accuracy_{name}": round(value, 6) for name, value in asdict(metrics).items() if value is not None}

@@ -1,4 +1,4 @@
-"""Noisy counts of pairs and triples of columns: where the network starts, and what its draws are raked to."""
+"""Counts pairs and triples of columns with noise. The network starts from these counts, and its draws are raked to them."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
 
         codec = self._codec
         codes, _ = release.codes(codec)
-        measured = measuring.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows)
-        return measured if release.protection.guaranteed else sampled(measured)
+        measurements = measuring.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows)
+        return measurements if release.protection.guaranteed else sampled(measurements)

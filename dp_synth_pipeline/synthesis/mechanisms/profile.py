@@ -1,4 +1,4 @@
-"""The profile: noisy 1-way histograms, from which bounds, categories, null rates and precision are read."""
+"""Measures the noisy 1-way histograms from which bounds, categories, null rates and precision are read."""
 
 from __future__ import annotations
 

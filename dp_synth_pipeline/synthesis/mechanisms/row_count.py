@@ -1,4 +1,4 @@
-"""The noisy number of privacy units: it comes first, since everything later may depend on it."""
+"""Counts privacy units with noise. This comes first, since everything later may depend on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training: from a start that costs nothing more, by DP-SGD with the least noise at which the whole release fits.
+"""Trains from a start that costs nothing more, by DP-SGD with the least noise at which the whole release fits.
 
 A training that was cut short is resumed from its last checkpoint: its steps so far are charged, and the rest is charged
 anew, always with fresh noise.
@@ -54,8 +54,8 @@ class Training(ABC):
     @classmethod
     def of(cls, release: Release, codec: TableCodec, spec: GeneratorSpec, population: int) -> Training:
         """Return the training of a release: by DP-SGD, unless its source was declared public."""
-        chosen = PrivateTraining if release.protection.guaranteed else PublicTraining
-        return chosen(release, codec, spec, population)
+        training_class = PrivateTraining if release.protection.guaranteed else PublicTraining
+        return training_class(release, codec, spec, population)
 
     @abstractmethod
     def train(self, model: GenerativeModel, report: Report | None = None) -> dict[str, Any]:
@@ -83,45 +83,45 @@ class PrivateTraining(Training):
 
     def train(self, model: GenerativeModel, report: Report | None = None) -> dict[str, Any]:
         release = self.release
-        done, plan, queries = self._plan()
+        steps_done, plan, queries = self._plan()
         querying = None if queries is None else self._charge(LOSS_QUERIES, [queries.event])
-        before = release.spent
-        entry = self._started(plan, done)
+        earlier_events = release.spent
+        entry = self._charge_remaining(plan, steps_done)
         completed = release.state.path("completed")
         codes, units = release.codes(self.codec)
         delta, relation = release.delta, self._record.relation
 
         def epsilon(steps: int) -> float:
-            now = [replace(plan, steps=steps - done).event] if steps > done else []
-            return accountant.epsilon([*before, *now], delta, relation)
+            own_events = [replace(plan, steps=steps - steps_done).event] if steps > steps_done else []
+            return accountant.epsilon([*earlier_events, *own_events], delta, relation)
 
         with private():
-            trained = model.fit(
+            outcome = model.fit(
                 Work(
                     codes,
                     plan,
                     self.spec,
                     units=units,
                     queries=queries,
-                    resume_from=done,
+                    resume_from=steps_done,
                     checkpoints=completed.with_name("checkpoint"),
                     workers=release.workers,
                 ),
-                self._hooks(entry, querying, done, progress.with_epsilon(report, epsilon) if report else None),
+                self._hooks(entry, querying, steps_done, progress.with_epsilon(report, epsilon) if report else None),
             )
-        self.audit = trained.audit
-        self._note(TRAINING, () if trained.event is None else (trained.event,))
-        if trained.stopped_at is not None:
+        self.audit = outcome.audit
+        self._note(TRAINING, () if outcome.event is None else (outcome.event,))
+        if outcome.stopped_at is not None:
             self._stopped_early(querying, entry)
-        steps = done + (trained.event.steps if trained.event else 0)
+        steps = steps_done + (outcome.event.steps if outcome.event else 0)
         return self._facts(plan, steps)
 
     def _hooks(
-        self, entry: Entry | None, querying: Entry | None, done: int, report: Callable[[int, int], None] | None
+        self, entry: Entry | None, querying: Entry | None, steps_done: int, report: Callable[[int, int], None] | None
     ) -> Hooks:
         """Return what training calls before each chunk of steps and each query of the loss, so that both are durable."""
         marks = {
-            "mark": lambda steps: entry and self._ledger.mark(entry.id, steps - done),
+            "mark": lambda steps: entry and self._ledger.mark(entry.id, steps - steps_done),
             "mark_query": lambda count: self._mark_query(querying, count),
         }
         return Hooks(**marks, progress=report) if report else Hooks(**marks)
@@ -165,19 +165,19 @@ class PrivateTraining(Training):
             assert isinstance(event, SubsampledGaussian)
             self._note(LOSS_QUERIES, [replace(event, steps=1)])
 
-    def _started(self, plan: TrainingPlan, done: int) -> Entry | None:
+    def _charge_remaining(self, plan: TrainingPlan, steps_done: int) -> Entry | None:
         """Charge the steps that are left; none are if an earlier attempt died between its last step and its end."""
-        if done == plan.steps:
+        if steps_done == plan.steps:
             return None
-        rest = replace(plan, steps=plan.steps - done)
-        return self._charge(self._name(done), [rest.event], idempotency.entry_key(self.release.attempt))
+        remaining_plan = replace(plan, steps=plan.steps - steps_done)
+        return self._charge(self._name(steps_done), [remaining_plan.event], idempotency.entry_key(self.release.attempt))
 
-    def _name(self, done: int) -> str:
+    def _name(self, steps_done: int) -> str:
         """Name this training, as no earlier attempt of its release was named."""
         earlier = [e.mechanism for e in self._attempts()]
         if not earlier:
             return TRAINING
-        name = f"{TRAINING}, resumed at {done}"
+        name = f"{TRAINING}, resumed at {steps_done}"
         return f"{name}, attempt {len(earlier) + 1}" if name in earlier else name
 
     def _attempts(self) -> list[Entry]:
@@ -195,28 +195,28 @@ class PrivateTraining(Training):
         earlier = self._attempts()
         idempotency.check_first_training(self.release.attempt, earlier)
         if earlier:
-            return self._resumed(earlier)
+            return self._resume(earlier)
         return 0, *self.release.allocation.training(self.spec, self.population, self.release.spent)
 
-    def _resumed(self, earlier: list[Entry]) -> tuple[int, TrainingPlan, None]:
+    def _resume(self, earlier: list[Entry]) -> tuple[int, TrainingPlan, None]:
         """Charge what earlier attempts started, which shuts them out, and plan the steps that are left of the first."""
-        *ended, last = earlier
-        if last.state != "started":
+        *earlier_entries, last_entry = earlier
+        if last_entry.state != "started":
             raise ReleaseStateError(
                 "this training was settled at its mark, so its steps are over. Settle the release, and materialize the "
                 "table again from `ingested`: a new release is a new charge."
             )
-        (first,) = (e for e in last.events if isinstance(e, SubsampledGaussian))
-        before = sum(e.steps_started for e in ended)
-        steps = before + last.steps_paid
+        (first_event,) = (e for e in last_entry.events if isinstance(e, SubsampledGaussian))
+        earlier_steps = sum(e.steps_started for e in earlier_entries)
+        steps = earlier_steps + last_entry.steps_paid
         cut = self._ledger.settle_at_mark(
-            last.id, who=f"release {self.release.id}", why="training resumes from its last checkpoint"
+            last_entry.id, who=f"release {self.release.id}", why="training resumes from its last checkpoint"
         )
-        for entry in (*ended, cut):
+        for entry in (*earlier_entries, cut):
             self._note(TRAINING, entry.events)
-        batch = max(1.0, round(first.sample_rate * self.population))
-        plan = TrainingPlan(first.sample_rate, steps, batch, first.noise_multiplier)
-        return before + cut.steps_started, plan, None
+        batch = max(1.0, round(first_event.sample_rate * self.population))
+        plan = TrainingPlan(first_event.sample_rate, steps, batch, first_event.noise_multiplier)
+        return earlier_steps + cut.steps_started, plan, None
 
 
 def is_training(mechanism: str) -> bool:

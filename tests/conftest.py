@@ -32,6 +32,8 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep what tests remember of ledgers on a server out of the home of whoever runs them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("home")))
+        for name in ("DAGSTER_HOME", "DP_SYNTH_HOME", "DP_SYNTH_LEDGER"):  # `make test` names the project's own
+            patch.delenv(name, raising=False)
         yield
 
 

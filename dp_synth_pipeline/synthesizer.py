@@ -30,9 +30,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import DpSynthError, InvalidInput, ReleaseStateError, UnexpectedFailure
 from dp_synth_pipeline.ledger import Account, Ledger
 from dp_synth_pipeline.progress_bars import ProgressBars
 from dp_synth_pipeline.reporting import release_card
@@ -103,7 +104,7 @@ class Synthesizer:
             BudgetExceeded: if the account cannot pay; nothing was read or charged.
             InvalidInput: if the data cannot be used; nothing was charged.
         """
-        with _source(data) as uri, ProgressBars(show=self._show) as bars:
+        with _source(data) as uri, self._alone(), ProgressBars(show=self._show) as bars:
             settings, run_id = self._checked(uri), uuid.uuid4().hex
             if resume:
                 state = _left(self._store, settings.name, resume)
@@ -119,7 +120,8 @@ class Synthesizer:
             for stage in stages.of_release(release):
                 if stage.name == "synthetic" or stage.done(release):
                     continue
-                release.run(stage)
+                with _withheld(stage.name):
+                    release.run(stage)
                 with retention.private():
                     (folder / STATE).write_text(json.dumps(release.state.to_dict()), encoding="utf-8")
         except BaseException as error:
@@ -133,6 +135,21 @@ class Synthesizer:
         kept = _packed(release)
         retention.drop(release.store, release.settings.name, release.id)
         return kept
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the table's lock: two fits at once would learn from each other's marginals, which only one paid for."""
+        lock = FileLock(self._store.locks() / f"{self._terms['table']}.fit.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ReleaseStateError(
+                f"table {self._terms['table']!r} is being fitted by another call; wait until it ends, or name another table."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _checked(self, source: str) -> ReleaseSettings:
         try:
@@ -241,6 +258,17 @@ def _left(store: Store, table: str, release: str) -> RunState:
             f"release {release} of {table!r} left nothing to go on with: it had not finished reading, or it is another "
             f"table's. Fit again without resume: a new release is a new charge."
         ) from None
+
+
+@contextmanager
+def _withheld(stage: str) -> Iterator[None]:
+    """Let our own errors pass; withhold the text of a library's, which may quote a cell."""
+    try:
+        yield
+    except DpSynthError:
+        raise
+    except Exception as error:
+        raise UnexpectedFailure(stage, error) from None
 
 
 @contextmanager

@@ -11,7 +11,13 @@ import pytest
 
 import dp_synth_pipeline as dps
 from dp_synth_pipeline import synthesizer
-from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, UnknownAccount
+from dp_synth_pipeline.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    ReleaseStateError,
+    UnexpectedFailure,
+    UnknownAccount,
+)
 from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
@@ -153,6 +159,23 @@ def test_a_fit_that_was_interrupted_is_gone_on_with_at_no_second_charge_for_what
     assert model.epsilon <= 1.5
     with pytest.raises(InvalidInput, match="nothing to go on with"):
         synthesizer_of(ledger, store).fit(people(300), resume=release.id)
+
+
+def test_an_error_of_a_library_quotes_no_cell(ledger, store, monkeypatch):
+    def broken(*asked, **named):
+        raise ValueError("CANARY")
+
+    monkeypatch.setattr(training, "train", broken)
+    with pytest.raises(UnexpectedFailure) as caught:
+        synthesizer_of(ledger, store).fit(people(300))
+    assert "CANARY" not in str(caught.value)
+
+
+def test_a_second_fit_of_a_table_at_once_is_refused_before_anything_is_reserved(ledger, store):
+    fitter = synthesizer_of(ledger, store)
+    with fitter._alone(), pytest.raises(ReleaseStateError, match="being fitted"):
+        synthesizer_of(ledger, store).fit(people(100))
+    assert ledger.releases("people") == []
 
 
 def test_the_units_of_the_account_are_those_of_the_fit(ledger, store):

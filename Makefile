@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export DAGSTER_HOME := $(CURDIR)/dagster_home
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help demo test check nightly lint ui install clean
+.PHONY: help demo test check nightly lint docs ui install clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -22,8 +22,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## Synthesize two tables end to end; spends, until the ledger refuses
-	@$(BIN)/dp-synth demo
+demo: $(STAMP)  ## Synthesize two tables end to end; spends, until the ledger refuses; FRESH=1 starts over
+	@$(BIN)/dp-synth demo $(if $(FRESH),--fresh) || test $$? -eq 3
 
 test: $(STAMP)  ## Run every test, two processes of one thread each
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
@@ -34,14 +34,17 @@ check: lint  ## Lint, types, and the tests that are fast: under three minutes, b
 nightly: $(STAMP)  ## Run the fuzzers at length: hours
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
 
+docs: $(STAMP)  ## Build the documentation; open build/docs/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict -f docs/site/mkdocs.yml
+
 lint: $(STAMP)  ## ruff, pyright and the walls (import-linter)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 
-ui: $(STAMP)  ## Open the Dagster UI on http://localhost:3000
-	$(BIN)/dagster dev -w workspace.yaml
+ui: $(STAMP)  ## Open the Dagster UI on http://localhost:3000; another port: make ui PORT=4000
+	$(BIN)/dg dev --port $(or $(PORT),3000)
 
 clean:  ## Remove .venv and everything that was generated; privacy ledgers are kept
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

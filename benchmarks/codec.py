@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.encoding import nulls
@@ -58,8 +59,10 @@ class Trip:
 
     def run(self) -> tuple[TableProfile, TableCodec, pa.Table]:
         """Measure with fresh noise, encode and decode every row that the null policy leaves."""
-        population = measure.measure_population(self.snapshot.units, self.plan)
-        profile = measure.measure(self.snapshot.path, self.schema, self.plan, population)
+        counted = Odometer(self.plan.count_events())
+        population = measure.measure_population(self.snapshot.units, self.plan, counted)
+        odometer = Odometer(self.plan.histogram_events(self.schema))
+        profile = measure.measure(self.snapshot.path, self.schema, self.plan, population, odometer)
         codec = TableCodec(self.schema, profile)
         rows = nulls.complete(self.snapshot.path, self.schema, profile, self.folder / "completed.parquet")
         back = codec.decode(codec.encode(pq.read_table(rows)).astype(np.int64))

@@ -16,7 +16,6 @@ import pyarrow as pa
 from dp_synth_pipeline.privacy import accountant, filter
 from dp_synth_pipeline.privacy.budget import Budget
 from dp_synth_pipeline.privacy.events import (
-    DiscreteGaussian,
     DiscreteLaplace,
     Event,
     Gaussian,
@@ -55,7 +54,7 @@ def _name(event: Event, scale: float) -> str:
         return "row count"
     if isinstance(event, Threshold):
         return "profile: thresholds"
-    by = event.scale / scale if isinstance(event, DiscreteGaussian) else 1.0
+    by = event.noise / scale
     return f"profile: {'range-finding' if by > 1 else 'refinement' if by < 1 else 'base'} histograms"
 
 
@@ -63,10 +62,9 @@ def noise(event: Event) -> str:
     """Say in words what was drawn."""
     if isinstance(event, DiscreteLaplace):
         return f"geometric, scale {event.scale:.3g} units"
-    if isinstance(event, DiscreteGaussian):
-        return f"{event.count} with deviation {event.scale:.3g} rows"
     if isinstance(event, Gaussian):
-        return f"as one Gaussian of {event.noise_multiplier:.3g} rows"
+        rows = f"{event.noise_multiplier:.3g} rows"
+        return f"{event.count} with deviation {rows}" if event.count > 1 else f"as one Gaussian of {rows}"
     if isinstance(event, SubsampledGaussian):
         return f"{event.steps} steps, rate {event.sample_rate:.3g}, multiplier {event.noise_multiplier:.3g}"
     return "none; delta alone"

@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.sources import ingestion, source
@@ -31,7 +32,8 @@ def ingest(csv: Path, folder: Path, unit: PrivacyUnit) -> None:
     taken = ingestion.snapshot(source.parse(str(csv)), folder / "snapshot.parquet", unit=unit)
     read = time.perf_counter() - began
     plan = ProfilePlan(0.05, 25.0 * unit.max_rows, 1e-8, unit)
-    measure.measure(taken.path, taken.schema, plan, measure.measure_population(taken.units, plan))
+    population = measure.measure_population(taken.units, plan, Odometer(plan.count_events()))
+    measure.measure(taken.path, taken.schema, plan, population, Odometer(plan.histogram_events(taken.schema)))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"unit {unit}: snapshot {read:.1f} s, with profile {time.perf_counter() - began:.1f} s, peak {peak:.2f} GiB")
 

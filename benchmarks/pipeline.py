@@ -95,18 +95,19 @@ def _peak() -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def run(settings: ReleaseSettings, folder: Path, out: Path) -> Made:
+def run(settings: ReleaseSettings, folder: Path, out: Path, releases: int = 10) -> Made:
     """Make one release of `settings.source` and write it to `out`, .csv or .parquet.
 
     Args:
         folder: for the ledger, the snapshot and the codes: real rows. A second release of a table in one folder may start
             from the first one's network, by `start: warm_start`.
+        releases: how many of them the account in `folder` can pay.
     """
     ledger, store, made = Ledger.open(str(folder / "ledger.db")), Store(folder / "store"), Made(out)
     account, epsilon = settings.charge
     if account not in {a.name for a in ledger.accounts()}:
         # Under a declared plan, what a release costs is its epsilon and delta alone.
-        ledger.open_account(account, epsilon=10 * epsilon, delta=10 * DELTA, rule="plan", why="benchmark")
+        ledger.open_account(account, epsilon=releases * epsilon, delta=releases * DELTA, rule="plan", why="benchmark")
     run_id = uuid.uuid4().hex
     release = Release.reserve(settings, ledger, store, key=run_id, run_id=run_id)
     for stage in stages.of_release(release):

@@ -25,7 +25,9 @@ from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
-from dp_synth_pipeline.model.dpsgd.optimization import Flat, inner_optimizer, rekey
+from dp_synth_pipeline.model.dpsgd.distributed import Team
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
+from dp_synth_pipeline.model.dpsgd.optimization import Flat, LatticeOptimizer, inner_optimizer
 from dp_synth_pipeline.model.dpsgd.plan import RATES
 from dp_synth_pipeline.model.threads import few_threads
 
@@ -63,20 +65,19 @@ def plain(network: AutoregressiveNetwork, spec: GeneratorSpec) -> Step:
 
 def one_pass(network: AutoregressiveNetwork, spec: GeneratorSpec) -> Step:
     """Ours."""
-    flat, clipping = Flat(network), OnePassClipping(network, CLIP)
-    noise = torch.Generator(flat.vector.device)
-    optimizer = DPOptimizerFastGradientClipping(
+    lattice = Lattice.under(CLIP, SIGMA)
+    flat, clipping = Flat(network), OnePassClipping(network, CLIP, lattice)
+    optimizer = LatticeOptimizer(
         inner_optimizer(flat, spec),
         noise_multiplier=SIGMA,
-        max_grad_norm=CLIP,
         expected_batch_size=asked.batch,
-        generator=noise,
+        lattice=lattice,
+        team=Team(),
     )
 
     def step(codes: torch.Tensor) -> None:
         clipping.backward(network.losses(codes))
-        flat.gather()
-        rekey(noise)
+        flat.vector.summed_grad = clipping.take()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 

@@ -29,8 +29,12 @@ _LAZY = {
     "SyntheticTable": "dp_synth_pipeline.orchestration.component",
     "build_synthetic_table": "dp_synth_pipeline.orchestration.build",
     "TableSettings": "dp_synth_pipeline.orchestration.settings",
+    "LedgerResource": "dp_synth_pipeline.orchestration.resources",
+    "StoreResource": "dp_synth_pipeline.orchestration.resources",
+    "AlertResource": "dp_synth_pipeline.orchestration.alerts",
+    "dp_synth_executor": "dp_synth_pipeline.orchestration.executors.routing",
 }
-"""Public names, each imported when asked for; the last three need Dagster."""
+"""Public names, each imported when asked for; those from `orchestration` need Dagster."""
 
 
 def __getattr__(name: str) -> object:

@@ -6,6 +6,8 @@ Messages are written here so that one wording serves the library, the command li
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class DpSynthError(Exception):
     """Base of everything this package raises on purpose; its text is safe to show and to log."""
@@ -15,6 +17,20 @@ class DpSynthError(Exception):
 
 class InvalidInput(DpSynthError, ValueError):
     """The request, the source or the configuration cannot be used as it stands; nothing was charged."""
+
+
+class Unlearnable(DpSynthError):
+    """What was released of a table shows that nothing can be learnt from it; what was charged stays charged."""
+
+
+class ReadingFailed(DpSynthError):
+    """A source could not be read to its end. Why is a fact about rows, so it is told to the owner of the rows alone."""
+
+    def __init__(self, details: object) -> None:
+        super().__init__(
+            f"the source could not be read to its end. Its owner finds the reason in {details}; mend it and run again. "
+            f"The reservation stays held, since rows were read; a person may give it back."
+        )
 
 
 class UnknownAccount(DpSynthError, LookupError):
@@ -35,9 +51,18 @@ class AccountMismatch(DpSynthError, ValueError):
 
 
 class BudgetExceeded(DpSynthError):
-    """The ledger refused: the request does not fit what is left. Nothing was read and nothing changed."""
+    """The ledger refused: the request does not fit what is left. Nothing was read and nothing changed.
+
+    Attributes:
+        details: the rule that refused and its units, a sentence each, for whoever looks closer.
+        facts: what was asked, how much of the account is used and what would fit, as plain numbers.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, *, details: str = "", facts: dict[str, Any] | None = None) -> None:
+        self.details, self.facts = details, facts or {}
+        super().__init__(message)
 
 
 class LedgerCorrupted(DpSynthError):
@@ -57,6 +82,18 @@ class LedgerUnavailable(DpSynthError):
 
 class ReleaseStateError(DpSynthError):
     """A release was asked to do something its state does not allow, such as training twice for one charge."""
+
+
+class NotCharged(DpSynthError):
+    """A mechanism was about to release more than its ledger entry was charged for; nothing was drawn or released."""
+
+    exit_code = 4
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"a mechanism asked for a {kind} release that its ledger entry was not charged for, so nothing was drawn. "
+            f"This is a defect of the program: what was charged stays charged. Report it, and do not run this version again."
+        )
 
 
 class TrainingError(DpSynthError):

@@ -21,14 +21,16 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+import warnings
 import weakref
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -39,20 +41,34 @@ from dp_synth_pipeline.progress_bars import ProgressBars
 from dp_synth_pipeline.reporting import release_card
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
 from dp_synth_pipeline.synthesis import retention, stages
+from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
+from dp_synth_pipeline.synthesis.partial_rows import completed, log_likelihoods
 from dp_synth_pipeline.synthesis.protection import OPEN
+from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
-from dp_synth_pipeline.synthesis.sampling import Drawer
+from dp_synth_pipeline.synthesis.sampling import Asked, Drawer
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
+from dp_synth_pipeline.synthetic_database import SyntheticDatabase, packed
+from dp_synth_pipeline.tabular.condition import Where
 from dp_synth_pipeline.tabular.constraints.parse import parse
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.schema import Column
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     import pyarrow as pa
 
+Settings = TypeVar("Settings")
+
 GENERATOR, CARD, RULES = "generator", "release_card.json", "rules.json"
 """What lies in a saved model: the released generator's folder, its card, and the rules that its rows keep."""
+
+SMALL = 0.5
+"""Part of the rows that the effective sample size may fall to before a warning."""
 
 STATE = "state.json"
 """In a release's restricted folder: how far it is, for `resume`."""
@@ -93,17 +109,32 @@ class Synthesizer:
         self._terms |= {"account": account, "epsilon": epsilon, "table": table}
         self._checked("")
 
-    def fit(self, data: pd.DataFrame | pa.Table | str | Path, *, resume: str = "") -> SyntheticModel:
+    @overload
+    def fit(self, data: pd.DataFrame | pa.Table | str | Path, *, resume: str = "") -> SyntheticModel: ...
+
+    @overload
+    def fit(
+        self, data: Mapping[str, Any], *, relations: Mapping[str, Mapping[str, Any]], resume: str = ""
+    ) -> SyntheticDatabase: ...
+
+    def fit(
+        self, data: Any, *, relations: Mapping[str, Mapping[str, Any]] | None = None, resume: str = ""
+    ) -> SyntheticModel | SyntheticDatabase:
         """Learn a table and settle the release; return the model that rows are drawn from.
 
         Args:
             data: a pandas or pyarrow table, a path, or a URI as in the YAML's `source`.
+            relations: with several tables by name in `data`: of each its `key`, its `parent` ({COLUMN: TABLE}), the column
+                of its `order`, and `max_rows`, as in `DatabaseTable`. All that belongs to one row of the root, the table
+                without a parent, is protected together.
             resume: the id of a release that an earlier `fit` of this table left open; it goes on from there.
 
         Raises:
             BudgetExceeded: if the account cannot pay; nothing was read or charged.
             InvalidInput: if the data cannot be used; nothing was charged.
         """
+        if relations is not None or isinstance(data, Mapping):
+            return self._fit_database(data, relations or {}, resume)
         with _source(data) as uri, self._alone(), ProgressBars(show=self._show) as bars:
             settings, run_id = self._checked(uri), uuid.uuid4().hex
             if resume:
@@ -113,6 +144,45 @@ class Synthesizer:
             else:
                 release = Release.reserve(settings, self.ledger, self._store, key=run_id, run_id=run_id, progress=bars)
             return self._learnt(release)
+
+    def _fit_database(
+        self, data: Mapping[str, Any], relations: Mapping[str, Mapping[str, Any]], resume: str
+    ) -> SyntheticDatabase:
+        if resume:
+            raise InvalidInput(
+                "resume: a database's release is not resumed yet; settle it, and fit again: a new charge."
+            )
+        if not isinstance(data, Mapping) or set(data) != set(relations):
+            raise InvalidInput(
+                "relations: tables and relations name the same tables: fit({'patients': ..., 'visits': ...}, relations="
+                "{'patients': {'key': ...}, 'visits': {'parent': {COLUMN: 'patients'}}})."
+            )
+        with ExitStack() as stack:
+            stack.enter_context(self._alone())
+            bars = stack.enter_context(ProgressBars(show=self._show))
+            sources = {name: stack.enter_context(_source(table)) for name, table in data.items()}
+            terms = {k: v for k, v in self._terms.items() if k not in ("unit", "table")} | {
+                "database": self._terms["table"]
+            }
+            terms["tables"] = {name: {**relations[name], "source": uri} for name, uri in sources.items()}
+            settings, run_id = _named(lambda: DatabaseSettings(**terms)), uuid.uuid4().hex
+            release = DatabaseRelease.reserve(
+                settings, self.ledger, self._store, key=run_id, run_id=run_id, progress=bars
+            )
+            try:
+                with _withheld("database"):
+                    release.run()
+            except BaseException as error:
+                if (state := release.record.state) in OPEN:
+                    end = "void" if state == "reserved" else "settle"
+                    error.add_note(
+                        f"Release {release.id} is still open: what started in it stays charged, the rest reserved. End it: "
+                        f"dp-synth ledger {end} {release.id} --why REASON."
+                    )
+                raise
+            kept = packed(release)
+            release.drop()
+            return kept
 
     def _learnt(self, release: Release) -> SyntheticModel:
         folder = release.restricted
@@ -152,13 +222,7 @@ class Synthesizer:
             lock.release()
 
     def _checked(self, source: str) -> ReleaseSettings:
-        try:
-            return ReleaseSettings(**self._terms, source=source)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            reason = first["msg"].removeprefix("Value error, ").rstrip(".")
-            raise InvalidInput(f"{place}: {reason}." if place else f"{reason}.") from None
+        return _named(lambda: ReleaseSettings(**self._terms, source=source))
 
 
 @dataclass(frozen=True)
@@ -174,19 +238,118 @@ class SyntheticModel:
     def __post_init__(self) -> None:
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)  # or when the process ends
 
-    def sample(self, rows: int) -> pd.DataFrame:
-        """Return `rows` synthetic rows with the source's columns, types and formats."""
-        return self.sample_arrow(rows).to_pandas()
+    def sample(
+        self, rows: int, *, where: Where | None = None, share: Share | None = None, seed: int | None = None
+    ) -> pd.DataFrame:
+        """Return `rows` synthetic rows with the source's columns, types and formats. It costs nothing, however often.
 
-    def sample_arrow(self, rows: int) -> pa.Table:
-        """Return `rows` synthetic rows as an Arrow table, in the source's exact types."""
+        Args:
+            where: only rows that satisfy a condition, as often as the model has them: SQL over the columns, such as
+                `"y = 'yes' AND age BETWEEN 60 AND 80"`, or values by column, such as `{"y": "yes", "age": [60, 61]}`.
+            share: parts of the rows that values are to have, such as `{"y": {"yes": 0.5}}`; values that are not named share
+                the rest in proportion.
+            seed: the same seed draws the same rows from the same model, with the same version on the same kind of
+                machine. Drawing is post-processing of what was released, so a seed gives nothing away. Noise is never
+                seeded, in no call and by no setting: who knew the seed could subtract it.
+
+        Returns:
+            the rows; with `where` or `share`, `attrs["effective_sample_size"]` says how many rows drawn one by one they are
+            worth, at most `rows`.
+
+        Warns:
+            UserWarning: if they are worth less than half as many.
+
+        Raises:
+            InvalidInput: if nothing fits, saying what to relax.
+        """
+        drawn = self._drawn(rows, Asked(where, share, seed))
+        frame = drawn.table.to_pandas()
+        if drawn.effective is not None:
+            frame.attrs["effective_sample_size"] = drawn.effective
+        return frame
+
+    def sample_arrow(
+        self, rows: int, *, where: Where | None = None, share: Share | None = None, seed: int | None = None
+    ) -> pa.Table:
+        """Return what `sample` does as an Arrow table, in the source's exact types."""
+        return self._drawn(rows, Asked(where, share, seed)).table
+
+    def _drawn(self, rows: int, asked: Asked) -> _Rows:
         import pyarrow as pa
 
-        kept = self.folder / RULES  # a pipeline's own rows keep the rules of its YAML
-        declared = [parse(text) for text in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else []
+        drawer = self.drawer()
+        drawn = drawer.draw(rows, asked)
+        table = pa.Table.from_batches(drawn, drawer.schema)
+        if drawn.effective is not None and drawn.effective < SMALL * rows:
+            warnings.warn(
+                f"{rows:,} rows are worth {drawn.effective:,} drawn one by one, since few draws satisfy what is asked; "
+                f"rows are repeated. Ask for fewer, or relax the condition.",
+                stacklevel=3,
+            )
+        return _Rows(table, drawn.effective)
+
+    def complete(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:
+        """Return a copy of partial rows with their nulls filled: each row's from the model, given what is known of that row.
+
+        The frame is your own: nothing is learnt from it, nothing is kept, and it costs nothing. What comes back is as
+        private as the frame. Known cells come back as they are, in their type. Columns that the frame lacks are added;
+        columns that the model did not learn stay as they are. Where a cell lies beyond what was released, the model is
+        told the nearest bin of a number, and that a name is among the suppressed ones; if it knows of none, the cell tells
+        it nothing. Declared rules across columns are not enforced, since known cells may break them.
+
+        Args:
+            frame: rows with the model's columns, or some of them.
+            seed: the same seed fills the same values.
+
+        Raises:
+            InvalidInput: if a column holds values of another kind, naming it.
+        """
+        return completed(frame, self.drawer(), Asked(seed=seed).chance())
+
+    def log_likelihood(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return how likely the released generator makes each row, float64 (rows,), in nats: higher is likelier.
+
+        It is log P(codes of the row), raking included, plus for each column the log-probability of its value within its
+        code: the released weight of a name among those that share a code, or of a number among those of its bin. For
+        numbers without a smallest step it is a density, per unit of the column (days for dates, microseconds for times);
+        so figures of one model compare, and those of models with other columns do not. A row that the model cannot draw,
+        such as with a name that was not released, has -inf. Suppressed categories count as they were learnt, before
+        generation writes released ones in their place.
+
+        The rows are your own: nothing is learnt from them, and figures of real rows are as private as those rows.
+        """
+        return log_likelihoods(frame, self.drawer())
+
+    @property
+    def schema(self) -> pd.DataFrame:
+        """What was released about each column: its kind and type, the ends of a number, the names of a category, nulls."""
+        import pandas as pd
+
+        drawer = self.drawer()
+        return pd.DataFrame([_described(column, drawer) for column in drawer.codec.schema.published]).set_index(
+            "column"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a small card for a notebook."""
+        facts = self.card().facts
+        promise = (
+            "no guarantee"
+            if facts.epsilon is None
+            else f"ε = {facts.epsilon:.3g}, δ = {facts.delta or 0:.2g}, per {facts.unit}"
+        )
+        profile = TableProfile.from_json((self.folder / GENERATOR / "profile.json").read_text(encoding="utf-8"))
+        learnt = f"about {profile.rows:,} of {len(profile.columns):,} columns"
+        lines = {"guarantee": promise, "rows learnt from": learnt, "release": facts.release[:12]}
+        cells = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in lines.items())
+        return f"<table><caption>Synthetic model of <b>{escape(facts.table)}</b></caption>{cells}</table>"
+
+    def drawer(self) -> Drawer:
+        """Return what draws rows of this model, batch by batch."""
+        kept = self.folder / RULES
+        declared = [parse(text) for text in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else None
         generator = self.folder / GENERATOR
-        drawer = Drawer(generator, generator / "profile.json", declared)
-        return pa.Table.from_batches(drawer.draw(rows), drawer.schema)
+        return Drawer(generator, generator / "profile.json", declared)
 
     def card(self) -> ReleaseCard:
         """Return the release card: what was released, at what cost, under which assumptions."""
@@ -210,6 +373,34 @@ class SyntheticModel:
             for file in sorted(f for f in self.folder.rglob("*") if f.is_file()):
                 archive.write(file, file.relative_to(self.folder))
         return partial.replace(path)
+
+
+def _named(settings: Callable[[], Settings]) -> Settings:
+    """Return settings, or refuse what is wrong with them by its name."""
+    try:
+        return settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ").rstrip(".")
+        raise InvalidInput(f"{place}: {reason}." if place else f"{reason}.") from None
+
+
+def _described(column: Column, drawer: Drawer) -> dict[str, Any]:
+    """Return what was released about one column."""
+    told = {"column": column.name, "kind": str(column.kind), "type": column.storage}
+    if not column.kind.learned:
+        return told
+    facts = drawer.profile[column.name]
+    if column.kind.numeric:
+        ends = [None if x is None else column.kind.shown(x) for x in (facts.lower, facts.upper)]
+        return told | {"lower": ends[0], "upper": ends[1], "nulls": round(facts.null_rate, 4)}
+    return told | {"values": list(facts.values), "nulls": round(facts.null_rate, 4)}
+
+
+class _Rows(NamedTuple):
+    table: pa.Table
+    effective: int | None
 
 
 def load(path: str | Path) -> SyntheticModel:
@@ -241,8 +432,7 @@ def _packed(release: Release) -> SyntheticModel:
     folder = Path(mkdtemp(prefix="dps-"))
     shutil.copytree(release.state.path("generator"), folder / GENERATOR)
     (folder / CARD).write_text(to_json(release_card.build(release)), encoding="utf-8")
-    rules = release.settings.validation.rules if release.settings.validation.enforce_rules else []
-    (folder / RULES).write_text(json.dumps(rules), encoding="utf-8")
+    (folder / RULES).write_text(json.dumps(release.settings.validation.enforced_rules), encoding="utf-8")
     return SyntheticModel(folder)
 
 

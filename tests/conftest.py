@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("house", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
-FOLDERS = ("adversarial", "architecture", "golden", "gpu", "integration", "property", "unit")
+FOLDERS = ("adversarial", "architecture", "docs", "golden", "gpu", "integration", "property", "unit")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell runs in the background; programs inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,52 +1,97 @@
-"""Prints what `dp-synth ledger` answers: balances, history, what would fit, and exports."""
+"""Prints what `dp-synth ledger` answers: how much is used, history, what would fit, and exports."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
+from dp_synth_pipeline.cli.terminal import bar, refused, standing, table
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, LedgerCorrupted
-from dp_synth_pipeline.ledger import Entry, Ledger
+from dp_synth_pipeline.ledger import Entry, Ledger, Share
 from dp_synth_pipeline.ledger import export as exports
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
-from dp_synth_pipeline.reporting import statements
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.reporting import wording
+
+
+def share_facts(share: Share | None) -> dict[str, Any]:
+    """Return how much of an account is used, JSON-ready."""
+    if share is None:
+        return dict.fromkeys(("used", "set_aside", "fits_more"))
+    return {"used": share.used, "set_aside": share.set_aside, "fits_more": share.more}
 
 
 def show(book: Ledger, account: str | None, console: Console) -> None:
-    """Print balances, and for one account its releases, entries, plans and blocks."""
+    """Print how much of each account is used, and for one account its releases, entries, plans and blocks."""
     accounts = [book.account(account)] if account else book.accounts()
     if not accounts:
-        console.print(f"No account yet in {book.place}. Open one: dp-synth ledger open NAME --epsilon E --delta D.")
+        console.print("No account yet. Open one: dp-synth ledger open NAME --epsilon E --delta D.")
         return
-    table = Table("account", "unit", "ε", "δ", "ε spent", "ε left", title="Privacy accounts", title_justify="left")
-    for a in accounts:
-        b = book.balance(a.name)
-        table.add_row(
-            a.name, a.unit, f"{a.epsilon:g}", f"{a.delta:.1e}", f"{b.epsilon_spent:.3f}", f"{b.epsilon_left:.3f}"
-        )
-    console.print(table)
-    console.print("ε left: the most that one more release may cost.", style="dim")
-    console.print(f"Ledger: {book.place}", style="dim", soft_wrap=True)
-    if account:
-        _releases(book, account, console)
-        for plan in book.plans(account):
-            console.print(f"Plan {plan.name}: {plan.used} of {plan.times} uses taken.")
-        for block in book.blocks(account):
-            b = book.balance(account, block)
-            console.print(f"Block {block}: ε spent {b.epsilon_spent:.3f}, ε left {b.epsilon_left:.3f}.")
+    rows = [(a, book.share(a.name)) for a in accounts]
+    listing = [
+        [
+            a.name,
+            Text.assemble(bar(share, console), f" {share.percent}"),
+            "" if share.more is None else str(share.more),
+            a.unit,
+            f"ε {a.epsilon:g}, δ {a.delta:.2g}",
+        ]
+        for a, share in rows
+    ]
+    console.print(table("Privacy accounts", ("account", "used", "fits more", "unit", "limit"), listing))
+    if not account:
+        console.print("fits more: releases of the same terms as the last one.", style="dim")
+        return
+    console.print(standing(book.share(account), console), soft_wrap=True)
+    _releases(book, account, console)
+    for plan in book.plans(account):
+        console.print(f"Plan {plan.name}: {plan.used} of {plan.times} uses taken.")
+    for block in book.blocks(account):
+        console.print(f"Block {block}: {book.share(account, block)}.")
+    _as_epsilon(book, account, console)
+
+
+def _as_epsilon(book: Ledger, account: str, console: Console) -> None:
+    """Print, below all else, what the account's units convert to, and why that does not add up."""
+    terms, balance = book.account(account), book.balance(account)
+    if balance.epsilon_spent == 0 or terms.order is None:
+        return
+    console.print(
+        f"As epsilons: everything so far is at most ε {balance.epsilon_spent:.3f} at δ {terms.delta:.2g}, and one more "
+        f"release may have at most ε {balance.epsilon_left:.3f}. {wording.NO_SUM}",
+        style="dim",
+        soft_wrap=True,
+    )
+
+
+def facts(book: Ledger, account: str | None) -> str:
+    """Return what `show` prints as one JSON object: the ledger, and for each account its terms and its balance."""
+    accounts = [book.account(account)] if account else book.accounts()
+    rows = [
+        {
+            **{name: getattr(a, name) for name in ("name", "unit", "max_rows", "relation", "epsilon", "delta", "rule")},
+            **share_facts(book.share(a.name)),
+            "balance": asdict(book.balance(a.name)),
+            "blocks": {block: share_facts(book.share(a.name, block)) for block in book.blocks(a.name)},
+            "plans": {plan.name: {"times": plan.times, "used": plan.used} for plan in book.plans(a.name)},
+        }
+        for a in accounts
+    ]
+    return json.dumps({"ledger": str(book.place), "accounts": rows})
 
 
 def _releases(book: Ledger, account: str, console: Console) -> None:
-    table = Table("release", "when", "table", "state", "ε", "δ", "run", title="Releases", title_justify="left")
+    limit, listing = book.account(account).cost_limit, []
     open_entries, settled_lines = [], []
     for r in book.releases(account):
         epsilon = f"{r.final_epsilon:.3f}" if r.final_epsilon is not None else f"≤ {r.epsilon:g}"
-        delta = f"{r.final_delta:.1e}" if r.final_delta is not None else f"≤ {r.delta:.1e}"
-        table.add_row(r.id[:12], r.reserved_at[:16], r.table, r.state, epsilon, delta, r.run_id[:8])
+        part = r.reserved_cost if r.charged_cost is None else r.charged_cost
+        listing.append([r.id[:12], r.reserved_at[:10], r.table, r.state, f"{100 * part / limit:.1f} %", epsilon])
         if r.state == "started":
             marked = [e for e in book.entries(release_id=r.id) if e.state == "started" and _has_mark(e)]
             open_entries += marked
@@ -57,7 +102,8 @@ def _releases(book: Ledger, account: str, console: Console) -> None:
                 )
         elif r.state == "settled" and r.why:
             settled_lines.append(f"Settled {r.id[:12]}: {r.why}.")
-    console.print(table)
+    columns = ("release", "when", "table", "state", "of account", "ε")
+    console.print(table("Releases", columns, listing, right=columns[4:]))
     for line in settled_lines:
         console.print(line, soft_wrap=True)
     for e in open_entries:
@@ -75,30 +121,46 @@ def _has_mark(entry: Entry) -> bool:
 
 def history(book: Ledger, account: str | None, console: Console) -> None:
     """Print the journal, oldest first."""
-    table = Table("n", "when", "what", "account", "by", "hash", title="Journal", title_justify="left")
-    for row in book.history(account):
-        table.add_row(str(row.seq), row.at[:19], row.action, row.account or "", row.who, row.hash[:12])
-    console.print(table)
+    rows = [[str(r.seq), r.at[:19], r.action, r.account or "", r.who, r.hash[:12]] for r in book.history(account)]
+    console.print(table("Journal", ("n", "when", "what", "account", "by", "hash"), rows))
 
 
-def can(book: Ledger, account: str, epsilon: float, delta: float | None, console: Console) -> None:
+def can(book: Ledger, account: str, epsilon: float, delta: float | None, console: Console, as_json: bool) -> None:
     """Print whether, and how often, a release would be admitted; exit code 3 if not once."""
+    from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE
+
     terms = book.account(account)
     release_delta = terms.delta if delta is None else delta
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": release_delta, "own_delta": release_delta * THRESHOLD_SHARE}
+    refusal: BudgetExceeded | None = None
     try:
-        book.preview(account, epsilon=epsilon, delta=release_delta)
-    except BudgetExceeded as refusal:
-        console.print(f"No. {refusal}", soft_wrap=True)
-        raise typer.Exit(3) from None
-    capacity = book.capacity(account, epsilon=epsilon, delta=release_delta)
-    console.print(f"Yes: {capacity} more of epsilon {epsilon:g} would be admitted now. Nothing was charged.")
+        book.preview(account, **asked)
+    except BudgetExceeded as error:
+        refusal = error
+    capacity, share = 0 if refusal else book.capacity(account, **asked), book.share(account)
+    if as_json:
+        why = {"refusal": str(refusal), "details": refusal.details, **refusal.facts} if refusal else {}
+        told = {"ledger": str(book.place), "account": account, "fits": capacity, **why, **share_facts(share)}
+        typer.echo(json.dumps(told))
+    elif refusal:
+        console.print(f"No. {refused(str(refusal), refusal.details)}", soft_wrap=True)
+    else:
+        console.print(f"Yes: {capacity} more of epsilon {epsilon:g} would be admitted now. Nothing was charged.")
+        console.print(Text.assemble(f"{account}: ", standing(share, console)), soft_wrap=True)
+    if refusal:
+        raise typer.Exit(3)
 
 
-def export(book: Ledger, account: str | None, format: str, out: str) -> None:
-    """Write the statement in one of three formats to a file, or to standard output."""
+def export(book: Ledger, account: str | None, format: str, out: str, console: Console) -> None:
+    """Write the statement in one of three formats to a file, or to standard output; say first how much is used."""
+    from dp_synth_pipeline.tabular.targets import sink
+
     if format not in ("json", "csv", "html"):
         raise InvalidInput(f"--format: expected json, csv or html, got {format!r}.")
+    for one in [book.account(account)] if account else book.accounts():
+        console.print(Text.assemble(f"{one.name}: ", standing(book.share(one.name), console)), soft_wrap=True)
     if format == "html":
+        from dp_synth_pipeline.reporting import statements
         from dp_synth_pipeline.reporting.statement_page import render_statement
 
         text = render_statement(statements.page(book, account) | {"verified": _verifies(book)})

@@ -20,9 +20,9 @@ def one_run(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
 ) -> None:
-    """Train once on a made-up table with canaries, guess who was in, and bound epsilon from below. Charges nothing.
+    """Train once on a made-up table of canaries, watch every noisy sum, and bound epsilon from below. Charges nothing.
 
-    Exit code 1 if more is proved than was claimed. Example: dp-synth audit visits
+    Exit code 1 if the claim is refuted. Example: dp-synth audit visits
     """
     outcome = audit(latest(StoreResource().get().releasable(table), partition))
     if as_json:

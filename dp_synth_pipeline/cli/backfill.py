@@ -6,14 +6,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from dp_synth_pipeline.cli import refreshing
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.cli import refreshing, terminal
+from dp_synth_pipeline.cli.options import opened
 from dp_synth_pipeline.orchestration.preflight import Preflight, asking_table, chosen, preflight, runs
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import blocks
-from dp_synth_pipeline.synthesis.store import ledger_url
 
 MOST = 40
 """Rows that the table shows; of a longer backfill, those around the first partition that does not fit."""
@@ -39,7 +37,7 @@ def backfill(
     console, definitions = Console(), current_project(ledger)
     settings = asking_table(definitions, table)
     keys = chosen(settings, selection)
-    answer = preflight(settings, Ledger.open(ledger or ledger_url()), keys)
+    answer = preflight(settings, opened(ledger), keys)
     _show(settings, answer, console)
     if not answer.fitting or not (fitting or all(answer.fits)):
         raise typer.Exit(3)
@@ -55,13 +53,13 @@ def backfill(
 
 
 def _show(settings: TableSettings, answer: Preflight, console: Console) -> None:
-    table = Table("partition", "charged to", "fits", title=f"Backfill of {settings.name}", title_justify="left")
+    rows: list[tuple[str, ...]] = []
     begin = max(0, answer.fits.index(False) - MOST // 2) if False in answer.fits else 0
     account, epsilon = settings.charge
     for key, fits in list(zip(answer.keys, answer.fits, strict=True))[begin : begin + MOST]:
         block_names = blocks.part(settings, [key]).blocks
-        table.add_row(key, block_names[0] if block_names else f"{account} as a whole", "yes" if fits else "[red]no[/]")
-    console.print(table)
+        rows.append((key, block_names[0] if block_names else f"{account} as a whole", "yes" if fits else "[red]no[/]"))
+    console.print(terminal.table(f"Backfill of {settings.name}", ("partition", "charged to", "fits"), rows))
     console.print(
         f"{answer.told}. Each asks {account} for epsilon {epsilon:g}; nothing was reserved.",
         highlight=False,

@@ -60,16 +60,16 @@ class CurationOptions(Options):
     """What a record of the registry says that no card knows."""
 
     curator: str = Field(default=registry.FILL_IN, description="registry: who publishes.")
-    curator_type: str = Field(default="Industry", description="registry: Government, Industry or Nonprofit.")
     use: str = Field(default=registry.FILL_IN, description="registry: intended use.")
     region: str = Field(default=registry.FILL_IN, description="registry: whom the data describe.")
     sector: str | None = Field(default=None, description="registry: such as Healthcare or Finance.")
+    data_source: str | None = Field(default=None, description="registry: Static, or Dynamic if new rows come in.")
     author: list[str] | None = Field(default=None, description="registry: who fills this in; may be repeated.")
 
     def curation(self) -> registry.Curation:
         """Return what the record says."""
         authors = tuple(self.author or (registry.FILL_IN,))
-        return registry.Curation(self.curator, self.curator_type, self.use, self.region, self.sector, authors)
+        return registry.Curation(self.curator, self.use, self.region, self.sector, self.data_source, authors)
 
 
 @app.command("export")

@@ -1,21 +1,27 @@
-"""`dp-synth demo` takes two tables through the whole graph, until their accounts are exhausted."""
+"""`dp-synth demo` takes two tables through the whole graph until their accounts are exhausted, or starts over."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 
-from dp_synth_pipeline.cli import refreshing
-from dp_synth_pipeline.cli.summary import show, summarise
-from dp_synth_pipeline.demo import NAMES
-from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration import in_process
-from dp_synth_pipeline.orchestration.resources import StoreResource
-from dp_synth_pipeline.synthesis.store import ledger_url
+from dp_synth_pipeline.cli.terminal import Verbose, console, refused, sentence
+from dp_synth_pipeline.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.ledger import Ledger
+    from dp_synth_pipeline.orchestration.in_process import Outcome
+
+TABLES = {
+    "rand_hie": "the RAND Health Insurance Experiment, 20,190 real rows",
+    "clinic_visits": "a simulated register of clinic visits, several for each patient",
+}
+"""What the demo synthesizes."""
 
 ACCOUNTS = {
     "rand_hie": {"epsilon": 6.0, "delta": 1e-5, "unit": "row", "max_rows": 1},
@@ -23,32 +29,141 @@ ACCOUNTS = {
 }
 """What the demo's accounts may ever spend; opened at the first run, and only because the demo says so."""
 
+START_OVER = (
+    "To start over: dp-synth demo --fresh (or make demo FRESH=1), which puts this ledger aside and deletes nothing."
+)
+
 
 def demo(
     table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over: put the demo's ledger and releases aside, deleting nothing.")
+    ] = False,
+    verbose: Verbose = False,
 ) -> None:
-    """Synthesize the demo's two tables; run it again and it spends again, until the ledger refuses (exit code 3)."""
-    from dp_synth_pipeline.orchestration.build import project_definitions
+    """Synthesize the demo's two tables; each further run spends more, until the ledger refuses.
 
-    console, book = Console(stderr=True), Ledger.open(ledger_url())
-    open_accounts = {a.name for a in book.accounts()}
+    It takes about a minute on two cores, and ends with exit code 3 if the ledger refused a table. With --fresh, ledger and
+    releases of the demo are renamed, and it says to what.
+    """
+    err = console(stderr=True)
+    for name in table or TABLES:
+        if name not in TABLES:
+            raise InvalidInput(f"--table {name}: the demo has {' and '.join(TABLES)}.")
+        err.print(f"Synthesizing {name}: {TABLES[name]}.")
+    err.print("Each release is reserved in the ledger before a row is read. Loading …", style="dim")
+    if fresh:
+        for line in _put_aside():
+            err.print(line, soft_wrap=True)
+    from dp_synth_pipeline.cli.options import opened
+
+    book = opened()
+    known = {a.name for a in book.accounts()}
     for name, facts in ACCOUNTS.items():
-        if name not in open_accounts:
+        if name not in known:
             book.open_account(name, **facts, why="opened by dp-synth demo")  # type: ignore[arg-type]
-            console.print(f"Opened the demo's account [bold]{name}[/]: epsilon {facts['epsilon']:g}.", highlight=False)
-    definitions, summaries, code = project_definitions(), [], 0
-    for name in table or NAMES:
-        outcome = refreshing.refresh(definitions, name, console)
+            err.print(f"Opened the demo's account {name}: at most epsilon {facts['epsilon']:g} for all its releases.")
+    raise typer.Exit(_refresh(book, list(table or TABLES), Console(stderr=True)))
+
+
+def _refresh(book: Ledger, names: list[str], err: Console) -> int:
+    """Refresh the tables one after the other, print what came of it and what to do next, and return the exit code."""
+    from dp_synth_pipeline.cli import refreshing
+    from dp_synth_pipeline.cli.summary import show, summarise
+    from dp_synth_pipeline.orchestration import in_process
+    from dp_synth_pipeline.orchestration.build import project_definitions
+    from dp_synth_pipeline.orchestration.resources import StoreResource
+
+    in_process.without_beta_warnings()
+    definitions, summaries, codes = project_definitions(), [], []
+    for name in names:
+        outcome = refreshing.refresh(definitions, name, err)
+        codes.append(outcome.exit_code)
         if outcome.exit_code:
-            title, message = "refused by the ledger" if outcome.exit_code == 3 else "not released", outcome.message
-            if outcome.exit_code == in_process.STOPPED:
-                message += f" What started stays charged; dp-synth ledger show {name} says how to end it."
-            console.print(Panel(escape(message), title=f"{name}: {title}", border_style="red", title_align="left"))
-            code = code or outcome.exit_code
-            if outcome.exit_code == in_process.STOPPED:
-                break  # whoever presses Ctrl-C wants no other table's budget spent
+            _say_why_not(name, outcome, err)
         else:
             summaries.append(summarise(book, StoreResource().get(), name, outcome))
+        if outcome.exit_code == in_process.STOPPED:
+            return in_process.STOPPED  # whoever presses Ctrl-C wants no other table's budget spent
     if summaries:
-        show(summaries, console)
-    raise typer.Exit(code)
+        show(summaries, err)
+    _say_what_next(book, names, codes, err)
+    return next((code for code in codes if code), 0)
+
+
+def _say_why_not(name: str, outcome: Outcome, err: Console) -> None:
+    message = sentence(refused(outcome.message, outcome.details))
+    title, color = ("refused by the ledger", "yellow") if outcome.exit_code == 3 else ("not released", "red")
+    if outcome.exit_code == 130:
+        message += f" What started stays charged; dp-synth ledger show {name} says how to end it."
+    err.print(Panel(escape(message), title=f"{name}: {title}", border_style=color, title_align="left"))
+
+
+def _say_what_next(book: Ledger, names: list[str], codes: list[int], err: Console) -> None:
+    if 3 in codes:
+        err.print("[bold]That is what a ledger is for[/]: what was promised to the people in the data still holds.")
+        err.print(START_OVER, highlight=False, soft_wrap=True)
+        return
+    if any(codes):
+        return
+    err.print("[bold]Next[/]", highlight=False)
+    for line in (
+        "open the release cards above in a browser: they may leave the house, the quality reports may not",
+        f"dp-synth ledger show {names[0]}   what was charged, and for what",
+        "dp-synth demo   once more: it spends more, until the ledger refuses",
+        "make ui   the same tables as assets in the Dagster UI",
+    ):
+        err.print(f"  {line}", highlight=False, soft_wrap=True)
+
+
+def _put_aside() -> list[str]:
+    """Rename the ledger and the releases of the demo, and say to what; its Dagster history then starts over too.
+
+    Raises:
+        InvalidInput: if the ledger is on a server, or keeps accounts that are not the demo's.
+    """
+    from dp_synth_pipeline.ledger.place import parse
+    from dp_synth_pipeline.orchestration import continuity, in_process
+    from dp_synth_pipeline.synthesis.store import default_store, ledger_url
+
+    place = parse(ledger_url())
+    if place.path is None:
+        raise InvalidInput(
+            f"--fresh renames files, and the ledger {place} is on a server. Name a file in DP_SYNTH_LEDGER."
+        )
+    _check_nobody_elses(str(place))
+    aside = place.beside(f".aside-{datetime.now():%Y-%m-%d-%H%M%S}")
+    store = default_store().root
+    files = {f: aside / f.name for f in map(place.beside, ("", ".key", ".head", "-wal", "-shm"))}
+    folders = {
+        store / part / name: aside / "store" / part / name for part in ("restricted", "releasable") for name in TABLES
+    }
+    found = {old: new for old, new in (files | folders).items() if old.exists()}
+    if not found:
+        return ["There was nothing to put aside."]
+    for old, new in found.items():
+        new.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        old.rename(new)
+    with in_process.instance() as instance:
+        continuity.forget(instance, list(TABLES))
+    ledger = aside / place.path.name
+    return [
+        f"Put ledger and releases of the demo aside: {aside}.",
+        f"To look at it: dp-synth ledger show --ledger {ledger}",
+    ]
+
+
+def _check_nobody_elses(place: str) -> None:
+    """Refuse to put a ledger aside that keeps other accounts, or that nobody can read: other people's promises stand."""
+    from dp_synth_pipeline.ledger import Ledger
+    from dp_synth_pipeline.ledger.place import parse
+
+    ledger = parse(place)
+    if ledger.path is None or not ledger.path.exists():
+        return
+    others = [a.name for a in Ledger.open(place, create=False).accounts() if a.name not in ACCOUNTS]
+    if others:
+        raise InvalidInput(
+            f"the ledger {place} also keeps {', '.join(others)}, whose promises stand, so --fresh does not put it aside. "
+            f"Give the demo a place of its own: DP_SYNTH_HOME=FOLDER dp-synth demo."
+        )

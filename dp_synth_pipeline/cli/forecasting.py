@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
+from rich.text import Text
 
+from dp_synth_pipeline.cli.terminal import standing
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, advice
 from dp_synth_pipeline.orchestration import forecasts
@@ -33,6 +35,7 @@ def forecast(
         )
     until = datetime.now(UTC) + timedelta(days=days)
     for name, schedules in schedules_by_account.items():
+        console.print(Text.assemble(f"{name}: ", standing(book.share(name), console)), soft_wrap=True)
         for line in _lines(book, name, schedules, until, days):
             console.print(f"{name}: {line}", soft_wrap=True)
     in_parts = any(schedule.settings for schedules in schedules_by_account.values() for schedule in schedules)

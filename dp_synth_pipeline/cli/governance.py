@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from dp_synth_pipeline.cli import terminal
 from dp_synth_pipeline.cli.options import existing_ledger
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import governance, in_process, lineage
@@ -63,13 +63,16 @@ def report(
 @app.command("sources")
 def sources(
     source: Annotated[
-        str | None, typer.Argument(help="A part of a source's name, or the start of its keyed fingerprint.")
+        str | None, typer.Argument(help="A part of a source's name, or the start of a release that read it.")
     ] = None,
     ledger: Url = "",
     module: Module = "",
     as_json: Json = False,
 ) -> None:
-    """Say which releases depend on a source; without one, list all sources.
+    """Say which releases depend on a source; without one, list all sources, and who else released the same content.
+
+    Who runs a refresh is never told whether its content is another account's: this command is for whoever may open the
+    ledger and its key.
 
     Example: dp-synth governance sources visits.parquet
     """
@@ -80,14 +83,15 @@ def sources(
         return
     if source is None:
         rows = [
-            (s["name"], ", ".join(s["tables"]), ", ".join(s["accounts"]), str(len(s["releases"]))) for s in selection
+            (s["name"], ", ".join(s["tables"]), ", ".join(s["accounts"]), str(len(s["releases"])), _same_content(s))
+            for s in selection
         ]
-        _print("Person-level sources", ("source", "tables", "accounts", "releases"), rows)
+        _print("Person-level sources", ("source", "tables", "accounts", "releases", "same content"), rows)
         return
     rows = [
         (r["table"], r["state"], _number(r["final_epsilon"]), r["account"] or "none", r["run_id"]) for r in selection
     ]
-    _print(f"Releases that depend on {source}", ("table", "state", "ε", "account", "run"), rows)
+    _print(f"Releases that depend on {source}", ("table", "state", "ε added", "account", "run"), rows)
 
 
 @app.command("table")
@@ -108,7 +112,7 @@ def table(
     if as_json:
         typer.echo(json.dumps(fed))
         return
-    rows = [(t["source"] or t["fingerprint"][:16], t["table"], t["account"] or "none", _cost(t)) for t in fed]
+    rows = [(t["source"] or "not known", t["table"], t["account"] or "none", _cost(t)) for t in fed]
     _print(f"Person-level sources of {name}", ("source", "through", "account", "ε, δ of its release"), rows)
     descendants = sorted({d for t in fed for d in t["downstream"]} - {name})
     Console().print(
@@ -126,10 +130,15 @@ def _facts(ledger: str, module: str, days: int = 365) -> dict[str, Any]:
 
 
 def _print(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    listing = Table(*columns, title=escape(title), title_justify="left")
-    for row in rows:
-        listing.add_row(*map(escape, row))
-    Console().print(listing)
+    Console().print(terminal.table(escape(title), columns, [list(map(escape, row)) for row in rows]))
+
+
+def _same_content(source: dict[str, Any]) -> str:
+    """Return who released the same content, a line for each; empty if nobody else did."""
+    matches = [
+        [*m["accounts"], *(f"{t} (no guarantee)" for t in m["without_guarantee"])] for m in source["same_content"]
+    ]
+    return "\n".join(", ".join(names) for names in matches)
 
 
 def _number(value: float | None) -> str:

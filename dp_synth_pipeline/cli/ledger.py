@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import Field
+from rich.text import Text
 
-from dp_synth_pipeline.cli import answers, forecasting
-from dp_synth_pipeline.cli.options import Options, takes_options
-from dp_synth_pipeline.cli.terminal import console
+from dp_synth_pipeline.cli import answers
+from dp_synth_pipeline.cli.options import Options, opened, takes_options
+from dp_synth_pipeline.cli.terminal import VERBOSE, Verbose, console, on_terminal, say_more, standing
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.ledger import Balance, Ledger, Share
 from dp_synth_pipeline.privacy import events
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
-from dp_synth_pipeline.synthesis.store import ledger_url
 
 app = typer.Typer(
     help="Open, raise, plan, settle, show, forecast, export and verify privacy accounts.", no_args_is_help=True
@@ -25,10 +25,7 @@ app = typer.Typer(
 Url = Annotated[str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")]
 Why = Annotated[str, typer.Option(help="The reason, for the record.")]
 Who = Annotated[str, typer.Option(help="Who decides; default: the user of this machine.")]
-
-
-def _book(url: str) -> Ledger:
-    return Ledger.open(url or ledger_url())
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, on standard output.")]
 
 
 class AccountTerms(Options):
@@ -53,16 +50,23 @@ def open_account(
     ledger: Url = "",
 ) -> None:
     """Open a privacy account. Only a person does this; a pipeline never opens or raises one."""
-    book = _book(ledger)
+    book = opened(ledger)
     max_rows = terms.max_rows or (1 if terms.unit == "row" else 4)
     facts: dict[str, Any] = {**terms.model_dump(), "max_rows": max_rows, "blocks": terms.blocks or ()}
     record = book.open_account(account, **facts, why=why)
     order = f", Rényi order {record.order:g}" if record.order else ""
     console().print(
         f"Opened {record.name}: epsilon {record.epsilon:g}, delta {record.delta:g}, unit {record.unit}, "
-        f"{record.relation}{order}. Nothing is spent yet. Ledger: {book.place}",
+        f"{record.relation}{order}.",
         soft_wrap=True,
     )
+    _say(book, record.name)
+
+
+def _say(book: Ledger, account: str) -> None:
+    """Print how much of an account is used."""
+    to = console()
+    to.print(standing(book.share(account), to), soft_wrap=True)
 
 
 @app.command("raise")
@@ -72,15 +76,62 @@ def raise_account(
     epsilon: Annotated[float | None, typer.Option(help="The new limit; never below the old one.")] = None,
     delta: Annotated[float | None, typer.Option(help="The new delta; never below the old one.")] = None,
     who: Who = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask on a terminal whether to go on.")] = False,
     ledger: Url = "",
 ) -> None:
-    """Raise an account's limit, on record with a reason and a name. What was promised to people before is then weaker."""
-    raised = _book(ledger).raise_account(account, epsilon=epsilon, delta=delta, why=why, who=who or getpass.getuser())
+    """Raise an account's limit, on record with a reason and a name. What was promised to people before is then weaker.
+
+    It says first what would fit, and refuses a raise after which nothing more would: nothing is recorded then.
+    """
+    book = opened(ledger)
+    _say_what_a_raise_gives(book, account, epsilon, delta)
+    if not yes and on_terminal():
+        typer.confirm("A limit is never lowered again. Record this raise?", abort=True, err=True)
+    raised = book.raise_account(account, epsilon=epsilon, delta=delta, why=why, who=who or getpass.getuser())
     console().print(f"Raised {raised.name} to epsilon {raised.epsilon:g}, delta {raised.delta:g}.")
 
 
+def _say_what_a_raise_gives(book: Ledger, account: str, epsilon: float | None, delta: float | None) -> None:
+    """Print what fits before and after a raise; raise InvalidInput, with the way out, if no more would fit than now."""
+    now = book.balance(account), book.share(account)
+    after = book.if_raised(account, epsilon, delta)
+    if not _helps(now, after):
+        why = (
+            "its delta is used up, and without delta no epsilon fits"
+            if after[0].delta_left <= 0
+            else "no more would fit"
+        )
+        raise InvalidInput(
+            f"this raise of {account!r} would help nothing, so it was not recorded: {why}. "
+            f"{_way_out(book, account, epsilon, delta)}"
+        )
+    to = console()
+    for when, (balance, share) in (("Now:  ", now), ("After:", after)):
+        fits = f"; alone, one release of ε {_fitting(balance):.4g} fits"
+        to.print(Text.assemble(f"{when} ", standing(share, to), fits), soft_wrap=True)
+
+
+def _way_out(book: Ledger, account: str, epsilon: float | None, delta: float | None) -> str:
+    """Say which raise would help instead: one of delta, if that does."""
+    terms, now = book.account(account), (book.balance(account), book.share(account))
+    more = 2 * (terms.delta if delta is None else delta)
+    if more >= 1 or not _helps(now, book.if_raised(account, epsilon, more)):
+        return "Open another account, for other data."
+    ask = f", and ask of each release at most what is new of it: --delta {more - terms.delta:g}"
+    return f"Raise the delta too, such as to --delta {more:g}{'' if terms.order else ask}."
+
+
+def _fitting(balance: Balance) -> float:
+    """Return the largest epsilon of one more release: none if there is no delta for its thresholds."""
+    return balance.epsilon_left if balance.delta_left > 0 else 0.0
+
+
+def _helps(now: tuple[Balance, Share], after: tuple[Balance, Share]) -> bool:
+    return _fitting(after[0]) > _fitting(now[0]) or (after[1].more or 0) > (now[1].more or 0)
+
+
 class PlanOptions(Options):
-    """What one release of a plan may run."""
+    """What one release of a plan may run, and how much is said if it does not fit."""
 
     event: list[str] | None = Field(
         default=None,
@@ -89,6 +140,7 @@ class PlanOptions(Options):
     )
     like: str | None = Field(default=None, description="Take the events of this release instead.")
     share: str | None = Field(default=None, description="EPSILON,DELTA of the account that the plan takes.")
+    verbose: bool = Field(default=False, description=VERBOSE)
 
 
 @app.command("plan")
@@ -103,11 +155,12 @@ def declare_plan(
     ledger: Url = "",
 ) -> None:
     """Declare that a release will run at most so often: accounted once for all, by the tightest accountant there is."""
-    book = _book(ledger)
+    say_more(plan.verbose)
+    book = opened(ledger)
     if bool(plan.event) == bool(plan.like):
         raise InvalidInput("give the events of one release with --event, or a release to copy with --like.")
     entries = book.entries(release_id=_release(book, plan.like)) if plan.like else []
-    tagged_events = [event for entry in entries for event in entry.tagged] or [_event(e) for e in plan.event or ()]
+    tagged_events = [_renewed(e) for entry in entries for e in entry.tagged] or [_event(e) for e in plan.event or ()]
     record = book.declare_plan(
         account,
         name=name,
@@ -122,8 +175,16 @@ def declare_plan(
     )
     console().print(
         f"Declared {record.name} on {account}: at most {record.times} times, together epsilon {record.epsilon:.4g} at "
-        f"delta {record.delta:.2g}. Name it in the table's YAML: plan: {record.name}."
+        f"delta {record.delta:.2g}. Name it in the table's YAML: plan: {record.name}.",
+        soft_wrap=True,
     )
+    _say(book, account)
+
+
+def _renewed(one: TaggedEvent) -> TaggedEvent:
+    """Return what a release draws today in place of the discrete noise of an earlier version."""
+    mechanism, event = one
+    return TaggedEvent(mechanism, event.as_gaussian() if isinstance(event, events.DiscreteGaussian) else event)
 
 
 @app.command("settle")
@@ -134,12 +195,13 @@ def settle(
     who: Who = "",
     ledger: Url = "",
 ) -> None:
-    """Settle a crashed release: charge what started, give back the rest. Only a person can say that it is really dead.
+    """Settle a crashed release: charge what started. Only a person can say that it is really dead.
 
-    With --at-mark, a training entry is charged up to its durable mark, and for nothing if it has none. Without it, a
-    release is charged for every mechanism that started, in full: what is left to do when it died before its training.
+    Under a Rényi filter the rest is given back: with --at-mark, a training entry is charged up to its durable mark, and for
+    nothing if it has none; without it, every mechanism that started in full. Under declared plans a share of which anything
+    ran is spent, since what was seen of it may have decided that it ends.
     """
-    book = _book(ledger)
+    book = opened(ledger)
     who, steps = who or getpass.getuser(), ""
     if at_mark:
         entry = book.settle_at_mark(target, why=why, who=who)
@@ -155,7 +217,7 @@ def void(
     ledger: Url = "",
 ) -> None:
     """Give back a reservation of which nothing has started; it costs nothing."""
-    book = _book(ledger)
+    book = opened(ledger)
     voided = book.void(_release(book, release), why)
     console().print(f"Voided release {voided.id[:12]}; nothing was charged.")
 
@@ -163,10 +225,18 @@ def void(
 @app.command("show")
 def show(
     account: Annotated[str | None, typer.Argument(help="One account; all of them without it.")] = None,
+    as_json: Json = False,
     ledger: Url = "",
 ) -> None:
-    """Show balances, and for one account every release, plan and block, and what is still open; `export` has each charge."""
-    answers.show(_book(ledger), account, console())
+    """Show how much is used, and for one account each release, plan and block, and what is still open.
+
+    `dp-synth ledger export` has each charge.
+    """
+    book = opened(ledger)
+    if as_json:
+        typer.echo(answers.facts(book, account))
+    else:
+        answers.show(book, account, console())
 
 
 @app.command("history")
@@ -175,7 +245,7 @@ def history(
     ledger: Url = "",
 ) -> None:
     """Show the journal: every decision, by whom, when, with its place in the hash chain."""
-    answers.history(_book(ledger), account, console())
+    answers.history(opened(ledger), account, console())
 
 
 @app.command("can")
@@ -183,10 +253,12 @@ def can(
     account: Annotated[str, typer.Argument(help="The account.")],
     epsilon: Annotated[float, typer.Option(help="What one release would cost at most.")],
     delta: Annotated[float | None, typer.Option(help="Its delta; default: the account's.")] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
     ledger: Url = "",
 ) -> None:
     """Say whether a release would be admitted now, and how many; charge nothing. Exit code 3 if not even one."""
-    answers.can(_book(ledger), account, epsilon, delta, console())
+    answers.can(opened(ledger), account, epsilon, delta, console(), as_json)
 
 
 @app.command("forecast")
@@ -203,7 +275,9 @@ def forecast(
 
     A refresh of a partition is charged to its own block, so of those it says which block refuses first.
     """
-    forecasting.forecast(_book(ledger), account, days, epsilon, every, console())
+    from dp_synth_pipeline.cli import forecasting
+
+    forecasting.forecast(opened(ledger), account, days, epsilon, every, console())
 
 
 @app.command("export")
@@ -214,7 +288,7 @@ def export(
     ledger: Url = "",
 ) -> None:
     """Write everything a governance review asks: who, when, which run and code, which mechanism, at what cost."""
-    answers.export(_book(ledger), account, format, out)
+    answers.export(opened(ledger), account, format, out, console(stderr=True))
 
 
 @app.command("adopt")
@@ -223,7 +297,7 @@ def adopt(why: Why, who: Who = "", ledger: Url = "") -> None:
 
     It must verify. What was spent after the backup is not in it, and must be charged again by hand.
     """
-    book = _book(ledger)
+    book = opened(ledger)
     book.adopt(why=why, who=who or getpass.getuser())
     console().print(f"Adopted the ledger {book.place} as it is. Chain head {book.head()[:16]}.", soft_wrap=True)
 
@@ -231,7 +305,7 @@ def adopt(why: Why, who: Who = "", ledger: Url = "") -> None:
 @app.command("verify")
 def verify(ledger: Url = "") -> None:
     """Recompute the hash chain, every cost from its stored events and every balance; exit 4 if anything differs."""
-    totals = _book(ledger).verify()
+    totals = opened(ledger).verify()
     console().print(
         f"Verified {totals.accounts} accounts, {totals.releases} releases and {totals.entries} entries. "
         f"Chain head {totals.head[:16]}."

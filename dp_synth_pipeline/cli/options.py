@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from rich.console import Console
 
+from dp_synth_pipeline.cli import terminal
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
-from dp_synth_pipeline.synthesis.settings import DEFAULT_DELTA
 from dp_synth_pipeline.synthesis.store import ledger_url
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.orchestration.settings import TableSettings
 
 ONCE = "opened for one release by dp-synth "
 """How the reason of an account begins that a command opened for its own release."""
@@ -94,6 +97,8 @@ class AccountOptions(Options):
 
 def checked(**facts: Any) -> TableSettings:
     """Return the settings that options amount to; raise InvalidInput naming the option that is wrong."""
+    from dp_synth_pipeline.orchestration.settings import TableSettings
+
     if facts.get("epsilon") is not None:
         check_epsilon(facts["epsilon"])
     if facts.get("delta", "auto") != "auto":
@@ -107,14 +112,40 @@ def checked(**facts: Any) -> TableSettings:
         raise InvalidInput(f"--{where}: {message}." if where else f"{message}.") from None
 
 
+LEDGER_VARIABLES = ("DP_SYNTH_LEDGER", "DP_SYNTH_HOME", "DAGSTER_HOME")
+"""What says where the ledger is if no option does, in this order."""
+
+
+def opened(url: str = "", *, create: bool = True) -> Ledger:
+    """Open the ledger that a command uses, and say on standard error which one that is: there may be several.
+
+    Args:
+        url: what the command's `--ledger` says; empty for the one that the environment names, or the one at home.
+        create: make it if it is missing.
+
+    Raises:
+        InvalidInput: if there is none and none is to be made.
+        LedgerCorrupted, LedgerUnavailable: if it cannot be used.
+    """
+    book = Ledger.open(url or ledger_url(), create=create)
+    is_default = not url and not any(map(os.environ.get, LEDGER_VARIABLES))
+    why = (
+        " (the default in this user's home, since neither DAGSTER_HOME nor DP_SYNTH_LEDGER is set)"
+        if is_default
+        else ""
+    )
+    terminal.console(stderr=True).print(f"Ledger: {book.place}{why}", style="dim", soft_wrap=True)
+    return book
+
+
 def existing_ledger(url: str) -> Ledger:
-    """Open a ledger that is there already: a question about the past never makes an empty one.
+    """Open a ledger that is there already, and say which: a question about the past never makes an empty one.
 
     Raises:
         InvalidInput: if there is none.
         LedgerCorrupted: if it is missing and its key is not.
     """
-    return Ledger.open(url or ledger_url(), create=False)
+    return opened(url, create=False)
 
 
 def open_once(book: Ledger, settings: TableSettings, command: str, console: Console) -> None:
@@ -123,6 +154,8 @@ def open_once(book: Ledger, settings: TableSettings, command: str, console: Cons
     One that was opened like this before, and of which nothing was ever charged, is opened anew with the terms asked now:
     input that could not be read must not fix them for ever.
     """
+    from dp_synth_pipeline.synthesis.settings import DEFAULT_DELTA
+
     account, epsilon = settings.charge
     delta = DEFAULT_DELTA if settings.delta == "auto" else float(settings.delta)
     unit = settings.privacy_unit
@@ -134,7 +167,7 @@ def open_once(book: Ledger, settings: TableSettings, command: str, console: Cons
             return
     book.open_account(account, **terms, rule="plan", why=f"{ONCE}{command} --open-account", anew=record is not None)
     console.print(
-        f"Opened account {account} for this one release: epsilon {epsilon:g}, delta {delta:g}. Ledger: {book.place}",
+        f"Opened account {account} for this one release, which spends all of it: epsilon {epsilon:g}, delta {delta:g}.",
         highlight=False,
         markup=False,
         soft_wrap=True,

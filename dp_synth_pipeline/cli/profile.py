@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from dp_synth_pipeline.cli import terminal
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.synthesis import profile_cache
@@ -30,6 +30,11 @@ Partition = Annotated[
     str,
     typer.Option("--partition", metavar="KEY", help="Of a partitioned table: a partition, or FIRST..LAST of one run."),
 ]
+
+
+FACTS = ("column", "kind", "values", "cells", "lower", "upper", "null", "declared")
+PARTS = ("partition", "measured", "release", "account", "ε", "units", "rows", "next")
+"""What is listed of each column, and of each partition."""
 
 
 @app.command("show")
@@ -55,10 +60,7 @@ def show(table: Name, partition: Partition = "") -> None:
         highlight=False,
         soft_wrap=True,
     )
-    listing = Table("column", "kind", "values", "cells", "lower", "upper", "null", "declared", title_justify="left")
-    for column in profile.columns:
-        listing.add_row(*_row(column))
-    console.print(listing)
+    console.print(terminal.table("", FACTS, [_row(column) for column in profile.columns]))
     if origin.renew is not None:
         console.print(f"The next refresh measures it anew: {origin.renew['who']} asked for it.", highlight=False)
 
@@ -92,22 +94,22 @@ def renew(
 
 
 def _print_partitions(table: str, parts: list[str], console: Console) -> None:
-    listing = Table(
-        "partition", "measured", "release", "account", "ε", "units", "rows", "next", title=table, title_justify="left"
-    )
+    listing: list[tuple[str, ...]] = []
     for label in parts:
         folder, name = _folder(table, label)
         try:
             entry = _read(folder, name)
         except InvalidInput as error:
-            listing.add_row(escape(label), escape(str(error)))
+            listing.append((escape(label), escape(str(error))))
             continue
         origin, profile = entry.origin, entry.profile
         counts = (f"{profile.population:,}", f"{profile.rows:,}")
         then = "measured anew" if origin.renew is not None else "reused"
         age = f"{_age(origin)} days ago"
-        listing.add_row(escape(label), age, origin.release[:12], origin.account, f"{origin.epsilon:.4g}", *counts, then)
-    console.print(listing)
+        listing.append(
+            (escape(label), age, origin.release[:12], origin.account, f"{origin.epsilon:.4g}", *counts, then)
+        )
+    console.print(terminal.table(table, PARTS, listing))
     console.print(
         f"dp-synth profile show {table} --partition KEY shows one.", style="dim", highlight=False, soft_wrap=True
     )

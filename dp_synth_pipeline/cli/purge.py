@@ -10,11 +10,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from dp_synth_pipeline.cli.options import opened
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.synthesis import retention
-from dp_synth_pipeline.synthesis.store import ledger_url
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -43,7 +42,7 @@ def purge(
             "--all also deletes what runs in progress read; their reservations stay charged. Add --yes if that is meant, "
             "or --dry-run to see what would go."
         )
-    book, store = Ledger.open(ledger or ledger_url()), StoreResource().get()
+    book, store = opened(ledger), StoreResource().get()
     names = retention.purge(store, book, table, older_than=age, open_too=open_too, dry_run=dry_run)
     console = Console()
     for name in names:

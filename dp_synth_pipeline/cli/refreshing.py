@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.in_process import Outcome
@@ -16,8 +17,10 @@ def refresh(definitions: Any, table: str, console: Console, *, show: bool = True
 
     Args:
         definitions: the project's Dagster definitions.
-        show: draw the bars.
+        show: draw the bars, under a heading.
         how: as `in_process.refresh` takes it.
     """
+    if show:
+        console.print(f"[bold]{escape(table)}[/]: stage, steps done, time taken, time left", highlight=False)
     with ProgressBars(console, show=show) as bars:
         return in_process.refresh(definitions, table, bars.report, **how)

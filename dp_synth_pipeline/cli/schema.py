@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from dp_synth_pipeline.cli.options import AccountOptions, UnitOptions, checked, open_once, takes_options
+from dp_synth_pipeline.cli.options import AccountOptions, UnitOptions, checked, open_once, opened, takes_options
+from dp_synth_pipeline.cli.terminal import Verbose, standing, table
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.failures import withheld
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
@@ -31,20 +30,25 @@ Source = Annotated[str, typer.Argument(help="CSV or Parquet file, or duckdb:///f
 
 @app.command("show")
 def show(source: Source) -> None:
-    """Show column names, storage types and the kinds that follow from them: public, free, no row is shown.
+    """Show column names, storage types and the kinds that follow from them: public, free, no row is read.
+
+    A CSV has names alone; what its columns hold is measured by dp-synth schema infer, charged.
 
     Example: dp-synth schema show people.parquet
     """
     with withheld("schema show"):
-        types = ingestion.storage_types(sources.parse(source))
-    table = Table("column", "stored as", "kind", title=escape(source.split("@")[-1]), title_justify="left")
+        types = ingestion.column_types(sources.parse(source))
+    rows: list[tuple[str, ...]] = []
     for name, storage_type in types.items():
+        if storage_type is None:
+            rows.append((escape(name), "text", "to be measured or declared"))
+            continue
         try:
             kind = str(kind_of(name, storage_type))
         except InvalidInput:
             kind = "[red]exclude it, or cast it[/]"
-        table.add_row(escape(name), escape(str(storage_type)), kind)
-    Console().print(table)
+        rows.append((escape(name), escape(str(storage_type)), kind))
+    Console().print(table(escape(source.split("@")[-1]), ("column", "stored as", "kind"), rows))
 
 
 @app.command("infer")
@@ -55,6 +59,7 @@ def infer(
     account: AccountOptions,
     unit: UnitOptions,
     out: Annotated[Path | None, typer.Option(help="A new YAML file; default: standard output.")] = None,
+    verbose: Verbose = False,
 ) -> None:
     """Discover kinds, categories and bounds privately, and write them as YAML for a person to edit. Charged, once.
 
@@ -67,7 +72,7 @@ def infer(
     store, console = StoreResource().get(), Console(stderr=True)
     own_copy = store.root / "releasable" / settings.name / "schema.yaml"
     _check_places(source, own_copy, out)
-    book = Ledger.open(account.url)
+    book = opened(account.ledger)
     if account.open_account:
         open_once(book, settings, "schema infer", console)
     with withheld("schema infer"):
@@ -78,13 +83,13 @@ def infer(
         sink.write_text(text, place)
     if out is None:
         typer.echo(text, nl=False)
-    epsilon_left = book.balance(settings.charge.account).epsilon_left
     console.print(
-        f"Charged [bold]{settings.account}[/] epsilon {inference.release.final_epsilon:.4g}; left for one release: "
-        f"{epsilon_left:.4g}. Written to {out or own_copy}.",
+        f"Charged [bold]{settings.account}[/] epsilon {inference.release.final_epsilon:.4g} by itself. Written to "
+        f"{out or own_copy}.",
         highlight=False,
         soft_wrap=True,
     )
+    console.print(standing(book.share(settings.charge.account), console), highlight=False, soft_wrap=True)
 
 
 def _check_places(source: str, own_copy: Path, out: Path | None) -> None:

@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.cli.answers import share_facts
+from dp_synth_pipeline.cli.terminal import standing, table
+from dp_synth_pipeline.ledger import Ledger, Share
 from dp_synth_pipeline.orchestration.in_process import Outcome
 from dp_synth_pipeline.reporting import data_docs
+from dp_synth_pipeline.reporting.card import from_json
 from dp_synth_pipeline.synthesis import no_protection
+from dp_synth_pipeline.synthesis.reading import REGENERATED
 from dp_synth_pipeline.synthesis.store import Store
 
 MOST_WARNINGS = 5
 """Failed checks that are told on the terminal."""
 
+OUTPUTS = {
+    "published": "published",
+    "synthetic": "Parquet",
+    "release_card": "card",
+    "report": "report [red](restricted)[/]",
+}
+"""What each output is called on the terminal."""
+
 
 @dataclass(frozen=True)
 class Summary:
-    """One table's refresh, in numbers that may leave."""
+    """One table's refresh, in numbers that may leave.
+
+    Attributes:
+        epsilon, delta: what the table promises, with all that it builds upon; None without a guarantee.
+        epsilon_added: what this refresh added to that, and was charged.
+        ledger: where the account is kept.
+        share: how much of the account is used; None without a guarantee. In JSON: `used`, `set_aside` and `fits_more`.
+        regenerated: which columns were recognised as identifiers, in words; none where none was.
+    """
 
     table: str
     rows: int
@@ -32,18 +52,24 @@ class Summary:
     guarantee: str
     epsilon: float | None
     delta: float | None
+    epsilon_added: float | None
     account: str | None
     epsilon_left: float | None
     entries: list[dict[str, Any]]
     checks: dict[str, int]
     warnings: list[str]
+    regenerated: list[str]
     seconds: dict[str, float]
     outputs: dict[str, str]
     run_id: str
+    ledger: str = ""
+    share: Share | None = None
 
     def to_json(self) -> str:
         """Return one JSON object."""
-        return json.dumps(asdict(self))
+        facts = asdict(replace(self, share=None))
+        del facts["share"]
+        return json.dumps(facts | share_facts(self.share))
 
 
 def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Summary:
@@ -51,6 +77,7 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
     folder = store.releasable(table)
     file = pq.ParquetFile(folder / "synthetic.parquet")
     results = json.loads((folder / "checks.json").read_text())
+    card = (folder / "release_card.json").read_text(encoding="utf-8")
     published = json.loads((store.restricted(table) / "published.json").read_text())["facts"]["published"]
     return Summary(
         table=table,
@@ -59,6 +86,7 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
         **_promise(ledger, store, table, outcome.run_id),
         checks={"passed": sum(r["passed"] for r in results), "failed": sum(not r["passed"] for r in results)},
         warnings=[r["description"] for r in results if not r["passed"]],
+        regenerated=[s for s in from_json(card).limits if s.startswith(REGENERATED)],
         seconds=outcome.seconds,
         outputs={
             "published": ", ".join(published),
@@ -68,6 +96,7 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
             "report": str(store.restricted(table) / "quality_report.html"),
         },
         run_id=outcome.run_id,
+        ledger=str(ledger.place),
     )
 
 
@@ -75,51 +104,38 @@ def _promise(ledger: Ledger, store: Store, table: str, run: str) -> dict[str, An
     """Return what the run's release cost and what is left; or, without a guarantee, who declared the source public."""
     for public in no_protection.releases(store):
         if (public.table, public.run_id) == (table, run):
-            nothing = dict.fromkeys(("epsilon", "delta", "account", "epsilon_left"))
+            nothing = dict.fromkeys(("epsilon", "delta", "epsilon_added", "account", "epsilon_left"))
             return {"guarantee": public.notice, **nothing, "entries": []}
     release = next(r for r in ledger.releases() if r.run_id == run and r.table == table)
-    entries = ledger.entries(release_id=release.id)
+    lineage = ledger.lineage(release.id)
     return {
         "guarantee": "dp",
-        "epsilon": release.final_epsilon or 0.0,
-        "delta": release.final_delta or 0.0,
+        "epsilon": lineage.epsilon,
+        "delta": lineage.delta,
+        "epsilon_added": release.final_epsilon or 0.0,
         "account": release.account,
         "epsilon_left": ledger.balance(release.account).epsilon_left,
-        "entries": [{"id": e.id, "mechanism": e.mechanism, "events": [v.to_dict() for v in e.events]} for e in entries],
+        "share": ledger.share(release.account),
+        "entries": [
+            {"id": e.id, "mechanism": e.mechanism, "events": [v.to_dict() for v in e.events]} for e in lineage.own
+        ],
     }
 
 
 def show(summaries: list[Summary], console: Console) -> None:
     """Print what was released, and where it is."""
-    table = Table(title="Released", title_justify="left")
-    for name in ("table", "rows", "cols", "ε", "δ", "ε left", "checks", "s"):
-        table.add_column(name, justify="left" if name == "table" else "right", no_wrap=True)
-    for s in summaries:
-        warning_note = f", [yellow]{s.checks['failed']} warned[/]" if s.checks["failed"] else ""
-        table.add_row(
-            escape(s.table),
-            f"{s.rows:,}",
-            str(s.columns),
-            _number(s.epsilon, ".3f"),
-            _number(s.delta, ".1e"),
-            _number(s.epsilon_left, ".3f"),
-            f"[green]{s.checks['passed']} passed[/]{warning_note}",
-            f"{sum(s.seconds.values()):.0f}",
-        )
-    console.print(table)
-    if any(s.epsilon is not None for s in summaries):
-        console.print("ε left: the most that one more release of this account may cost.", style="dim", highlight=False)
+    columns = ("table", "rows", "cols", "used", "ε", "δ", "checks", "s")
+    console.print(table("Released", columns, map(_row, summaries), right=columns[1:]))
     for s in summaries:
         console.print(f"[bold]{escape(s.table)}[/]", highlight=False)
-        if s.epsilon is None:
-            console.print(f"  [bold red]{escape(s.guarantee)}[/]", highlight=False, soft_wrap=True)
-        labels = {
-            "published": "published",
-            "synthetic": "Parquet",
-            "release_card": "card",
-            "report": "report [red](restricted)[/]",
-        }
-        for key, label in labels.items():
+        if s.share is not None:
+            account = Text.assemble(f"  account {s.account}: ", standing(s.share, console))
+            console.print(account, highlight=False, soft_wrap=True)
+        if note := _promised(s):
+            console.print(f"  {note}", highlight=False, soft_wrap=True)
+        for told in (*s.regenerated, *_quality(s, console)):
+            console.print(f"  {escape(told)}", highlight=False, soft_wrap=True)
+        for key, label in OUTPUTS.items():
             console.print(f"  {label}: {escape(_short(s.outputs[key]))}", highlight=False, soft_wrap=True)
         for warning in s.warnings[:MOST_WARNINGS]:
             console.print(f"  [yellow]check failed[/] {escape(warning)}", highlight=False, soft_wrap=True)
@@ -128,6 +144,47 @@ def show(summaries: list[Summary], console: Console) -> None:
                 f"  and {len(s.warnings) - MOST_WARNINGS} more: see Data Docs, {escape(_short(s.outputs['checks']))}"
             )
             console.print(remainder, highlight=False, soft_wrap=True)
+
+
+def _row(s: Summary) -> list[str]:
+    color = "yellow" if s.checks["failed"] else "green"
+    return [
+        escape(s.table),
+        f"{s.rows:,}",
+        str(s.columns),
+        "none" if s.share is None else s.share.percent,
+        _number(s.epsilon, ".3f"),
+        _number(s.delta, ".1e"),
+        f"[{color}]{s.checks['passed']} of {sum(s.checks.values())}[/]",
+        f"{sum(s.seconds.values()):.0f}",
+    ]
+
+
+def _promised(s: Summary) -> str:
+    """Say that nothing is promised, and on whose word; or what of the promise is this release's own, if not all of it."""
+    if s.epsilon is None:
+        return f"[bold red]{escape(s.guarantee)}[/]"
+    if s.epsilon_added is None or s.epsilon <= s.epsilon_added:
+        return ""
+    return f"ε = {s.epsilon_added:.3f} was added by this release; the rest, by what it builds upon"
+
+
+def _quality(s: Summary, console: Console) -> list[str]:
+    """Return the headline of the restricted report, on a terminal alone: whoever reads a log need not be the owner.
+
+    It is computed on real rows without noise, so it stands neither in the summary nor in its JSON.
+    """
+    from dp_synth_pipeline.reporting.quality_report import HEADLINE  # it imports pandas
+
+    file = Path(s.outputs["report"]).with_suffix(HEADLINE)
+    if not console.is_terminal or not file.is_file():
+        return []
+    found = json.loads(file.read_text(encoding="utf-8"))
+    auc = "" if found["told_apart"] is None else f"; told from real rows with an AUC of {found['told_apart']:.3f}"
+    return [
+        f"quality: {found['verdict']}, accuracy {found['accuracy']:.1%} where chance allows {found['best']:.1%}{auc}. For "
+        f"you only: not differentially private, since it is computed on real rows without noise."
+    ]
 
 
 def _number(value: float | None, format: str) -> str:

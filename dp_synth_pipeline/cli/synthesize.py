@@ -11,8 +11,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from dp_synth_pipeline.cli import refreshing
-from dp_synth_pipeline.cli.options import AccountOptions, Options, UnitOptions, checked, open_once, takes_options
+from dp_synth_pipeline.cli.options import (
+    AccountOptions,
+    Options,
+    UnitOptions,
+    checked,
+    open_once,
+    opened,
+    takes_options,
+)
 from dp_synth_pipeline.cli.summary import show, summarise
+from dp_synth_pipeline.cli.terminal import VERBOSE, refused, say_more
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, journal
 from dp_synth_pipeline.orchestration import resuming
@@ -20,7 +29,7 @@ from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.in_process import Outcome
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
-from dp_synth_pipeline.synthesis.schema_inference import load_columns
+from dp_synth_pipeline.synthesis import schema_inference
 from dp_synth_pipeline.synthesis.settings import table_name
 from dp_synth_pipeline.tabular.sources import source as sources
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
@@ -55,6 +64,7 @@ class RunOptions(Options):
     resume: bool = Field(
         default=False, description="Go on with this table's release that an interrupted run left open."
     )
+    verbose: bool = Field(default=False, description=VERBOSE)
     json_: bool = Field(default=False, description="Print one JSON object, and nothing else, on standard output.")
 
 
@@ -74,21 +84,23 @@ def synthesize(
 
     Example: dp-synth synthesize people.csv --out synthetic.parquet --epsilon 2 --open-account
     """
+    say_more(run.verbose)
     stem = Path(shown(source).split("?")[0]).stem
-    declared_columns = load_columns(table.schema_) if table.schema_ is not None else {}
+    declared = schema_inference.load(table.schema_) if table.schema_ is not None else {"columns": {}}
     settings = checked(
         table=table_name(account.account or stem),
         source=source,
         **_promise(guarantee, account, stem),
         delta="auto" if account.delta is None else account.delta,
-        **unit.settings(declared_columns),
+        **unit.settings(declared["columns"]),
+        inferred_by=declared.get("inferred_by"),
         nulls=table.nulls,
         rows=table.rows,
         target=str(out),
         training={"purpose": table.purpose},
     )
     _check_places(source, out)
-    console, book = Console(stderr=True), Ledger.open(account.url)
+    console, book = Console(stderr=True), opened(account.ledger)
     if account.open_account and not run.resume:
         open_once(book, settings, "synthesize", console)
     outcome = _refresh(settings, book, account.url, run, console)
@@ -124,7 +136,8 @@ def _refresh(settings: TableSettings, book: Ledger, url: str, run: RunOptions, c
     )
     outcome.run_id = continues or outcome.run_id
     if outcome.exit_code:
-        console.print(f"[bold red]Not released[/]: {escape(outcome.message)}", highlight=False, soft_wrap=True)
+        message = refused(outcome.message, outcome.details)
+        console.print(f"[bold red]Not released[/]: {escape(message)}", highlight=False, soft_wrap=True)
         for line in resuming.left_open(book, store, outcome.run_id):
             console.print(line, highlight=False, soft_wrap=True, markup=False)
         raise typer.Exit(outcome.exit_code)

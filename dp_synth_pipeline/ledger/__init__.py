@@ -5,17 +5,18 @@
         └──► void   durable before it runs
 
 `ledger` is the front door: `questions` read, `oversight` is what a person decides, `ledger` what a pipeline does.
-`terms` says what is asked for, `entry` what is kept, `costs` what it costs, `decide` and `declared` what is admitted,
-`refusal` and `advice` why not and what would be, `store` how one decision is one durable write, `migrations` how an old
-store becomes a new one, `journal` how the chain is forged, `verify` and `replay` how it is tested, `export` what an
-auditor gets. It sees events, never data.
+`terms` says what is asked for, `entry` what is kept, `costs` what it costs, `lineage` what it builds upon, `decide` and
+`declared` what is admitted, `refusal` and `advice` why not and what would be, `store` how one decision is one durable
+write, `migrations` how an old store becomes a new one, `journal` how the chain is forged, `verify` and `replay` how it is
+tested, `export` what an auditor gets. It sees events, never data.
 """
 
 from __future__ import annotations
 
-from dp_synth_pipeline.ledger.balance import Balance, Verification
+from dp_synth_pipeline.ledger.balance import Balance, Share, Verification
 from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
 from dp_synth_pipeline.ledger.ledger import Ledger
+from dp_synth_pipeline.ledger.lineage import Lineage
 from dp_synth_pipeline.ledger.preflight import Ask
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "Entry",
     "JournalRow",
     "Ledger",
+    "Lineage",
     "Plan",
     "Release",
+    "Share",
     "Verification",
 ]

@@ -8,6 +8,7 @@ themselves, since the conversion's delta is paid once, when the account is opene
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -159,6 +160,38 @@ def together(release: Release, events: Sequence[Event], delta: float | None = No
 def all_events(entries: Iterable[Entry]) -> tuple[Event, ...]:
     """Return the events of entries, in the order in which they were started."""
     return tuple(event for entry in entries for event in entry.events)
+
+
+def planned_events(entries: Sequence[Entry]) -> tuple[Event, ...]:
+    """Return the events of one release's entries as they were planned: those that ran, then steps that never did.
+
+    Whoever stops a mechanism may have seen what it let out, so its (epsilon, delta) is that of the plan, which was fixed
+    before. Steps that one attempt left are those that a later one of the same kind runs, and count once.
+    """
+    left: Counter[Event] = Counter()
+    for entry in entries:
+        for event in entry.planned or entry.events:
+            if event.in_steps:
+                left[event.with_steps(1)] = max(0, left[event.with_steps(1)] - event.size) + event.size
+        for event in entry.events:
+            if event.in_steps:
+                left[event.with_steps(1)] -= event.size
+    return all_events(entries) + tuple(kind.with_steps(steps) for kind, steps in left.items() if steps)
+
+
+def guarantee(release: Release, entries: Sequence[Entry], delta: float, stopped: bool) -> tuple[float, float]:
+    """Return the (epsilon, delta) of a release that ends: of what was planned, whatever of it ran.
+
+    Args:
+        delta: the delta that it ends with.
+        stopped: it ends before its time. Shares of a budget add up as they were fixed beforehand, so under declared plans
+            that is all it reserved; a Rényi filter needs no such rule, since it charges divergence as it is spent.
+    """
+    if not all_events(entries):
+        return 0.0, delta
+    if stopped and release.order is None:
+        return release.epsilon, release.delta
+    return together(release, planned_events(entries), delta), delta
 
 
 def tagged_events(entries: Iterable[Entry]) -> tuple[TaggedEvent, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import costs, declared, journal, refusal
+from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Balance
 from dp_synth_pipeline.ledger.entry import (
     RESERVED,
@@ -23,6 +24,7 @@ from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.privacy.budget import check_delta
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
+from dp_synth_pipeline.privacy.odometer import covers
 from dp_synth_pipeline.privacy.tagged import tagged
 
 
@@ -68,6 +70,7 @@ def entry(
     mechanism: str,
     events: tuple[Event, ...],
     key: str | None,
+    upon: tuple[str, ...] = (),
     plan: Plan | None = None,
 ) -> Entry:
     """Return the entry of a mechanism that fits what its release reserved, or raise why it may not start."""
@@ -90,10 +93,13 @@ def entry(
         key=key,
         started_at=journal.now(),
         settled_at=None,
+        upon=upon,
     )
     _check_reservation(release, [*earlier, new])
-    if plan is not None and not declared.covers(plan.tagged, costs.tagged_events([*earlier, new])):
-        raise refusal.not_declared(plan, mechanism)
+    if plan is not None:
+        declared.check_noise(plan)
+        if not covers(plan.tagged, costs.tagged_events([*earlier, new])):
+            raise refusal.not_declared(plan, mechanism)
     return new
 
 
@@ -108,7 +114,7 @@ def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
     if release.order is not None and cost > release.reserved_cost:
         held = f"{release.reserved_cost / NANO:.6g} at order {release.order:g}"
         raise refusal.over_reservation(release, mechanism, f"{cost / NANO:.6g} Rényi units", held)
-    epsilon = costs.together(release, costs.all_events(entries))
+    epsilon = costs.together(release, costs.planned_events(entries))
     if not epsilon <= release.epsilon:
         held = f"epsilon={release.epsilon:g} at delta={release.delta:g}"
         raise refusal.over_reservation(release, mechanism, f"epsilon={epsilon:.6g}", held)
@@ -154,7 +160,8 @@ def settled_at_mark(release: Release, entry: Entry) -> Entry:
     ran = [stepped[0].with_steps(entry.steps_started)] if entry.steps_started else []
     events = tuple(kept for e in entry.events for kept in (ran if e is stepped[0] else [e]))
     cost, delta = costs.price(release, events)
-    return replace(entry, events=events, cost=cost, delta=delta, state=SETTLED, settled_at=journal.now())
+    cut = {"events": events, "cost": cost, "delta": delta, "planned": entry.events}
+    return replace(entry, **cut, state=SETTLED, settled_at=journal.now())
 
 
 def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event | tuple[str, Event]]) -> None:
@@ -163,7 +170,7 @@ def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event | 
     What names its mechanism is compared with what that mechanism was charged, and with nothing else.
     """
     charged, reported = costs.tagged_events(entries), tagged(ran)
-    if declared.covers(charged, reported):
+    if covers(charged, reported):
         return
     unpaid = [one for one in reported if not any(one.agrees(paid) and one.event == paid.event for paid in charged)]
     more = ", ".join(str(one) for one in unpaid) or "something ran more often"
@@ -173,13 +180,15 @@ def check_ran(release: Release, entries: Sequence[Entry], ran: Sequence[Event | 
     )
 
 
-def noted(release: Release, fingerprint: str) -> Release:
-    """Return the release with its source on record; refuse to swap one source for another."""
+def noted(release: Release, fingerprint: str, key: bytes) -> Release:
+    """Return the release with its source on record, encrypted; refuse to swap one source for another."""
     if release.state == VOIDED:
         raise refusal.wrong_state(release, "note its source")
-    if release.fingerprint not in (None, fingerprint):
+    if release.fingerprint is None:
+        return replace(release, fingerprint=keys.encrypted(key, fingerprint))
+    if keys.decrypted(key, release.fingerprint) != fingerprint:
         raise refusal.other_source(release)
-    return replace(release, fingerprint=fingerprint)
+    return release
 
 
 def started(release: Release) -> Release:
@@ -195,17 +204,15 @@ def voided(release: Release, why: str) -> Release:
 
 
 def settled(
-    release: Release, entries: Sequence[Entry], delta: float | None, fingerprint: str | None, why: str = ""
+    release: Release, entries: Sequence[Entry], delta: float | None, why: str = ""
 ) -> tuple[Release, list[Entry]]:
     """Return the release and its entries as they end, charged for what ran; unchanged if they ended so before."""
     if release.state == SETTLED:
-        return _same_settlement(release, delta, fingerprint), list(entries)
+        return _same_settlement(release, delta), list(entries)
     if release.state != STARTED:
         raise refusal.wrong_state(release, "settle it")
     final_delta = _final_delta(release, delta)
-    if fingerprint is not None and release.fingerprint not in (None, fingerprint):
-        raise refusal.other_source(release)
-    final_epsilon = costs.together(release, costs.all_events(entries), final_delta)
+    final_epsilon, final_delta = costs.guarantee(release, entries, final_delta, stopped=bool(why))
     if not final_epsilon <= release.epsilon:
         raise InvalidInput(
             f"at delta={final_delta:g} epsilon is {final_epsilon:.6g}, above the {release.epsilon:g} reserved. Settle "
@@ -219,7 +226,6 @@ def settled(
         charged_delta=delta_units,
         final_epsilon=final_epsilon,
         final_delta=final_delta,
-        fingerprint=fingerprint or release.fingerprint,
         why=why,
         ended_at=journal.now(),
     )
@@ -227,10 +233,10 @@ def settled(
 
 
 def ended(release: Release, entries: Sequence[Entry]) -> Release:
-    """Return the release as it would end now: settled for what started in it, voided if nothing did."""
+    """Return the release as it would end now, released or not: settled for what started in it, voided if nothing did."""
     if not entries:
         return voided(release, "")
-    return settled(release, entries, None, None)[0]
+    return settled(release, entries, None, why="it is over")[0]
 
 
 def _final_delta(release: Release, delta: float | None) -> float:
@@ -241,11 +247,10 @@ def _final_delta(release: Release, delta: float | None) -> float:
     return final
 
 
-def _same_settlement(release: Release, delta: float | None, fingerprint: str | None) -> Release:
-    agrees = delta in (None, release.final_delta) and fingerprint in (None, release.fingerprint)
-    if not agrees:
+def _same_settlement(release: Release, delta: float | None) -> Release:
+    if delta not in (None, release.final_delta):
         raise ReleaseStateError(
-            f"release {release.id} is settled with another delta or fingerprint, and a charge is final. "
+            f"release {release.id} is settled with another delta, and a charge is final. "
             f"Materialize again from `ingested`: a new release is a new charge."
         )
     return release

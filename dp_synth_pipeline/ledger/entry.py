@@ -88,7 +88,7 @@ class Release(_Record):
         reserved_cost, reserved_delta: what is held, in the account's units.
         charged_cost, charged_delta: what was charged at the end; None while the release is open.
         final_epsilon, final_delta: the guarantee of what ran; None while the release is open.
-        fingerprint: keyed fingerprint of the source; never a plain hash.
+        fingerprint: the source's keyed fingerprint, encrypted: a random token to whoever lacks the ledger's key.
         plan: id of the declared plan of which this is one use; the plan was charged, so the use itself is not.
         blocks: the blocks that are charged; none if the account's own row is.
         relation: the account's neighbouring relation, under which every cost here is computed.
@@ -148,6 +148,9 @@ class Entry(_Record):
     Attributes:
         position: 0 for the first mechanism of the release, 1 for the next.
         events: what the mechanism does, with which public parameters; enough to compute its cost again.
+        planned: what it was started for, if it was settled for fewer steps; none otherwise.
+        upon: ids of the earlier entries whose outcome it reads, such as a reused profile; None if it was written by a
+            version that did not record them.
         cost: nano units of Rényi divergence at the account's order; under declared plans, its own epsilon, for information.
         delta: units of 1e-18 that the mechanism itself spends.
         steps_started: high-water mark; steps up to this one may have run.
@@ -167,6 +170,8 @@ class Entry(_Record):
     key: str | None
     started_at: str
     settled_at: str | None
+    planned: tuple[Event, ...] = ()
+    upon: tuple[str, ...] | None = None
 
     @property
     def steps_paid(self) -> int:
@@ -180,12 +185,15 @@ class Entry(_Record):
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values, the events as text."""
-        return {**super().to_record(), "events": dump_events(self.events)}
+        texts = {"events": dump_events(self.events), "planned": dump_events(self.planned)}
+        return {**super().to_record(), **texts, "upon": None if self.upon is None else json.dumps(self.upon)}
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Self:
         """Read back what `to_record` wrote."""
-        return super().from_record({**record, "events": load_events(record["events"])})
+        events = {name: load_events(record[name]) for name in ("events", "planned")}
+        upon = None if record["upon"] is None else tuple(json.loads(record["upon"]))
+        return super().from_record({**record, **events, "upon": upon})
 
 
 @dataclass(frozen=True)

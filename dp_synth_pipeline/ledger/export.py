@@ -1,7 +1,8 @@
 """What an auditor gets: accounts, releases, entries and the chain, as plain values that can be verified offline.
 
 Every entry carries its events with all their parameters, so that its cost can be computed again with dp_accounting
-alone; `docs/privacy-ledger.md` shows how. Nothing here is private: a ledger holds events and keyed fingerprints.
+alone; `docs/privacy-ledger.md` shows how. Nothing here is private: a ledger holds events, and of its sources
+encrypted fingerprints.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_synth_pipeline.ledger import decide, journal, rows, tables
+from dp_synth_pipeline.ledger import journal, questions, rows, tables
 from dp_synth_pipeline.ledger.entry import SETTLED, Account, Entry, JournalRow, Plan, Release
 from dp_synth_pipeline.ledger.ledger import Ledger
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
@@ -66,20 +67,24 @@ def to_csv(ledger: Ledger, account: str | None = None) -> str:
 
 
 def _account(conn: sa.Connection, name: str) -> dict[str, Any]:
-    opened, standing = rows.standing(conn, name)
+    opened = rows.account(conn, name)[0]
     return {
         **opened.to_record(),
-        "balance": _balance(opened, standing),
-        "blocks": {b: _balance(opened, rows.standing(conn, name, (b,))[1]) for b in rows.blocks(conn, name)},
+        "balance": _balance(conn, opened),
+        "blocks": {block: _balance(conn, opened, block) for block in rows.blocks(conn, name)},
         "plans": [_plan(p) for p in rows.plans(conn, name)],
     }
 
 
-def _balance(account: Account, tally: rows.Tally) -> dict[str, Any]:
-    standing = decide.balance(account, tally)
+def _balance(conn: sa.Connection, account: Account, block: str | None = None) -> dict[str, Any]:
+    standing, used = questions.standing(conn, account.name, block)
     return {k: v for k, v in asdict(standing).items() if k not in ("account", "rule", "order")} | {
         "cost_left": standing.cost_left,
         "delta_left": account.delta_limit - standing.delta_spent - standing.delta_held,
+        "used": used.used,
+        "set_aside": used.set_aside,
+        "fits_more": used.more,
+        "last_epsilon": None if used.last is None else used.last.epsilon,
     }
 
 
@@ -102,6 +107,8 @@ def _entries(entries: Sequence[Entry], chain: Sequence[JournalRow]) -> list[dict
         {
             **e.to_record(),
             "events": [event.to_dict() for event in e.events],
+            "planned": [event.to_dict() for event in e.planned],
+            "upon": None if e.upon is None else list(e.upon),
             "dp_events": [repr(event.to_dp_event()) for event in e.events],
             "steps_paid": e.steps_paid,
             "left_after": remaining.get(e.id) if e.state == SETTLED else None,

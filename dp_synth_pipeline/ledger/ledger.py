@@ -14,9 +14,11 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import decide, journal, refusal, request, rows
+from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
 from dp_synth_pipeline.ledger.oversight import Oversight
 from dp_synth_pipeline.ledger.questions import Questions
+from dp_synth_pipeline.ledger.refusal import Asked
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.store import Store
 from dp_synth_pipeline.ledger.terms import BudgetKeywords, BudgetRequest
@@ -75,10 +77,18 @@ class Ledger(Questions, Oversight):
             return request.same(earlier, ask)
         if plan is None and not decide.admits(opened, tally, ask.reserved_cost, ask.reserved_delta):
             # Refused on one consistent state, so without the write lock: a refusal never holds up an admission.
-            raise self._refused(opened, tally, ask, wanted.nominal)
+            raise self._refusal(opened, tally, ask, wanted.nominal)
         return self._admit(opened, ask, wanted.nominal)
 
-    def start(self, release_id: str, mechanism: str, events: Iterable[Event], *, key: str | None = None) -> Entry:
+    def start(
+        self,
+        release_id: str,
+        mechanism: str,
+        events: Iterable[Event],
+        *,
+        key: str | None = None,
+        upon: Iterable[str] = (),
+    ) -> Entry:
         """Make it durable that `mechanism` runs, before it touches data; refuse what was not reserved.
 
         Args:
@@ -86,19 +96,22 @@ class Ledger(Questions, Oversight):
             events: what will run at most, with its public parameters.
             key: names this attempt, so that it can be asked for again when the reply was lost. Draw it at random for
                 every attempt: a key that a second attempt shares would let it look at the data twice for one charge.
+            upon: ids of the entries of earlier releases whose outcome it reads, such as a reused profile's.
 
         Raises:
             BudgetExceeded: if all that was started in the release would cost more than it reserved.
             ReleaseStateError: if the release is over, or the mechanism was started before.
+            InvalidInput: if there is no entry that it is said to build upon, or its account protects another unit.
         """
-        facts = request.check_events(mechanism, events)
+        facts, ids = request.check_events(mechanism, events), tuple(sorted(set(upon)))
         while True:
             release, earlier = before = self._snapshot(release_id)
             repeated = decide.same_attempt(earlier, mechanism, facts, key)
             if repeated is not None:
                 return repeated
             plan = None if release.plan is None else self._plan_of(release)
-            entry = decide.entry(release, earlier, mechanism, facts, key, plan)
+            self._check_upon(release, ids)
+            entry = decide.entry(release, earlier, mechanism, facts, key, ids, plan)
             started = decide.started(release)
             with self._store.write() as conn:
                 if rows.release_and_entries(conn, release_id) != before:
@@ -123,16 +136,16 @@ class Ledger(Questions, Oversight):
                 journal.append(conn, "marked", entry.account, entries=[marked])
 
     def note_source(self, release_id: str, digest: str | bytes) -> Release:
-        """Put the keyed fingerprint of what a release reads on record, as soon as it is known.
+        """Put the keyed fingerprint of what a release reads on record, encrypted, as soon as it is known.
 
-        A crashed release then still tells what it read. `settle` refuses another fingerprint.
+        A crashed release then still tells `same_content` what it read, and tells nobody else.
 
         Raises:
             ReleaseStateError: if the release is voided, or has another source on record.
         """
         with self._store.write() as conn:
             release = rows.release(conn, release_id)
-            noted = decide.noted(release, self.fingerprint(digest))
+            noted = decide.noted(release, keys.fingerprint(self._key, digest), self._key)
             if noted != release:
                 rows.put_release(conn, noted)
                 journal.append(conn, "source", release.account, release=noted)
@@ -143,7 +156,6 @@ class Ledger(Questions, Oversight):
         release_id: str,
         *,
         delta: float | None = None,
-        fingerprint: str | None = None,
         ran: Sequence[Event | tuple[str, Event]] | None = None,
         why: str = "",
         who: str = "",
@@ -153,7 +165,6 @@ class Ledger(Questions, Oversight):
         Args:
             delta: the release's final delta, at most the one reserved; fixed before the mechanisms other than the row
                 count ran, since one that is picked afterwards would void the guarantee.
-            fingerprint: keyed fingerprint of the source, from `Ledger.fingerprint`.
             ran: the events that ran, as whoever ran them reports; each must have been started, as often and as noisy,
                 and a (mechanism, event) pair under that mechanism.
             why, who: for one that ends with nothing released: the reason and who says so, for the record.
@@ -166,7 +177,7 @@ class Ledger(Questions, Oversight):
             release, entries = before = self._snapshot(release_id)
             if ran is not None:
                 decide.check_ran(release, entries, ran)
-            settled, done = decide.settled(release, entries, delta, fingerprint, why)
+            settled, done = decide.settled(release, entries, delta, why)
             if settled == release:
                 return release
             with self._store.write() as conn:
@@ -218,13 +229,11 @@ class Ledger(Questions, Oversight):
                 rows.hold(conn, ask)
                 journal.append(conn, ask.state, account.name, release=ask, plan=used)
         if not admitted:  # explained outside the lock, since what would fit takes a while to find
-            raise self._refused(account, tally, ask, nominal)
+            raise self._refusal(account, tally, ask, nominal)
         return ask
 
-    @staticmethod
-    def _refused(account: Account, tally: Tally, ask: Release, nominal: Sequence[Event] | None) -> Exception:
-        asked = {"epsilon": ask.epsilon, "delta": ask.delta, "own_delta": ask.own_delta}
-        return refusal.over_budget(account, tally, **asked, blocks=ask.blocks, nominal=nominal or ())
+    def _refusal(self, account: Account, tally: Tally, ask: Release, nominal: Sequence[Event] | None) -> Exception:
+        return self._refused(account, tally, Asked(ask.epsilon, ask.delta, ask.own_delta, ask.blocks, nominal or ()))
 
     @staticmethod
     def _plan(conn: sa.Connection, account: Account, name: str) -> Plan:
@@ -235,6 +244,13 @@ class Ledger(Questions, Oversight):
                 f"account {account.name!r} has no plan {name!r}; declared: {names}. Have a person declare it first."
             )
         return plan
+
+    def _check_upon(self, release: Release, ids: Sequence[str]) -> None:
+        with self._store.read() as conn:
+            found = rows.entries(conn, ids=ids) if ids else []
+            accounts = [rows.account(conn, name)[0] for name in {release.account, *(e.account for e in found)}]
+        if len(found) < len(ids) or len({(a.unit, a.max_rows, a.relation) for a in accounts}) > 1:
+            raise refusal.unknown_lineage(release)
 
     def _plan_of(self, release: Release) -> Plan:
         with self._store.read() as conn:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import sqlalchemy as sa
 
-from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import costs, decide, journal, preflight, refusal, request, rows, tables
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
+from dp_synth_pipeline.ledger import costs, decide, journal, lineage, preflight, refusal, request, rows, tables
 from dp_synth_pipeline.ledger import key as keys
-from dp_synth_pipeline.ledger.balance import Balance, Verification
-from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
+from dp_synth_pipeline.ledger.balance import Balance, Share, Verification, share
+from dp_synth_pipeline.ledger.entry import RESERVED, VOIDED, Account, Entry, JournalRow, Plan, Release
+from dp_synth_pipeline.ledger.lineage import Lineage
 from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.preflight import Ask
+from dp_synth_pipeline.ledger.refusal import Asked
 from dp_synth_pipeline.privacy.events import Event
 
 
@@ -43,6 +45,30 @@ class Questions(OpenLedger):
         with self._store.read() as conn:
             account, tally = rows.standing(conn, name, () if block is None else (block,))
         return decide.balance(account, tally)
+
+    def share(self, name: str, block: str | None = None) -> Share:
+        """Return how much of an account is used, over one block or all rows, and how often its last release fits again."""
+        with self._store.read() as conn:
+            return standing(conn, name, block)[1]
+
+    def if_raised(self, name: str, epsilon: float | None, delta: float | None) -> tuple[Balance, Share]:
+        """Return what an account would have left, and how much of it would be used, at another limit; change nothing.
+
+        Raises:
+            InvalidInput, UnknownAccount: what `raise_account` would raise.
+        """
+        before = self.share(name)
+        with self._store.read() as conn:
+            account, tally = rows.standing(conn, name)
+            plans = rows.plans(conn, name)
+        raised = request.raised(account, epsilon, delta)
+        balance = decide.balance(raised, tally)
+        more = None if before.last is None else _more(raised, tally, plans, before.last)
+        return balance, share(balance, plans, before.last, more)
+
+    def waiting(self, account: str) -> list[Release]:
+        """Return the releases of an account that hold a reservation of which nothing has started, oldest first."""
+        return [r for r in self.releases(account) if r.state == RESERVED]
 
     def fresh_balance(self, name: str) -> Balance:
         """Return what a block that is still to be added has left: what all rows were charged counts in it, and no more."""
@@ -75,8 +101,12 @@ class Questions(OpenLedger):
             opened, tally = rows.standing(conn, account, named)
         cost, delta_units = request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
         if not decide.admits(opened, tally, cost, delta_units):
-            asked = {"epsilon": epsilon, "delta": delta, "own_delta": own_delta}
-            raise refusal.over_budget(opened, tally, **asked, blocks=named, nominal=nominal or ())
+            raise self._refused(opened, tally, Asked(epsilon, delta, own_delta, named, nominal or ()))
+
+    def _refused(self, account: Account, tally: rows.Tally, asked: Asked) -> BudgetExceeded:
+        """Return the refusal of a release that does not fit, with whatever else of the account a person may act on."""
+        used = share(decide.balance(account, tally), self.plans(account.name))
+        return refusal.over_budget(account, tally, asked, used, self.waiting(account.name))
 
     def capacity(
         self,
@@ -94,10 +124,7 @@ class Questions(OpenLedger):
         """
         with self._store.read() as conn:
             opened, tally = rows.standing(conn, account, request.check_blocks(blocks))
-        each = opened.delta if delta is None else delta
-        cost, delta_units = request.priced(opened, epsilon, each, own_delta, opened.unit, opened.max_rows)
-        cost_left, delta_left = tally.left(opened)
-        return min(cost_left // cost, delta_left // delta_units if delta_units else cost_left)
+        return _fitting(opened, tally, epsilon, opened.delta if delta is None else delta, own_delta)
 
     def admitted(
         self,
@@ -165,6 +192,22 @@ class Questions(OpenLedger):
             tally = tally.free(release, closed)
         return costs.epsilon_left(account, *tally.left(account), release.delta, release.own_delta)
 
+    def lineage(self, release_id: str, also: Iterable[str] = ()) -> Lineage:
+        """Return all that a release is a function of, with what it promises together.
+
+        Args:
+            also: ids of entries that it builds upon beyond those on record: an older version recorded none.
+
+        Raises:
+            InvalidInput: if there is no such release.
+        """
+        with self._store.read() as conn:
+            release, own = rows.release_and_entries(conn, release_id)
+            earlier = lineage.upwards(own, also, lambda ids: rows.entries(conn, ids=ids))
+            others = [rows.release(conn, i) for i in {e.release_id for e in earlier}]
+        is_declared = all(r.plan is not None for r in (release, *others))
+        return lineage.Lineage(release, tuple(own), earlier, is_declared)
+
     def release(self, release_id: str) -> Release:
         """Return a release as it stands."""
         with self._store.read() as conn:
@@ -200,16 +243,53 @@ class Questions(OpenLedger):
         """
         return self._store.verify(since)
 
-    def fingerprint(self, digest: str | bytes) -> str:
-        """Return the keyed fingerprint of a content digest: comparable within this ledger, meaningless outside."""
-        return keys.fingerprint(self._key, digest)
+    def seal(self, text: str) -> str:
+        """Return the keyed hash of something that may leave, by which this ledger knows it again as its own."""
+        return keys.fingerprint(self._key, text)
 
-    def same_source(self, digest: str | bytes, *, not_account: str | None = None) -> list[str]:
-        """Return the names of accounts, other than `not_account`, that released from a source with this digest.
+    def encrypted_fingerprint(self, digest: str | bytes) -> str:
+        """Return the keyed fingerprint of private content as a random token, which only `same_content` reads."""
+        return keys.encrypted(self._key, keys.fingerprint(self._key, digest))
 
-        The same content under two names is one data set with two budgets, so its privacy loss is the sum of both.
+    def same_content(self, tokens: Mapping[str, str | None]) -> list[list[str]]:
+        """Group records by the content of their sources: for whoever answers for the ledger, and never for a run.
+
+        The same content under two names is one data set with two budgets, so its privacy loss is the sum of both. But
+        whoever is told that two contents are equal is told so exactly. A run that asked could test a guess of a table.
+
+        Args:
+            tokens: the `fingerprint` of each record, by the record's id; None where no source is on record.
+
+        Returns:
+            The ids, in the order given: a group for each content, and one for each record without a source.
         """
-        where = tables.release.c.fingerprint == self.fingerprint(digest)
-        query = sa.select(tables.release.c.account).where(where).distinct().order_by(tables.release.c.account)
-        with self._store.read() as conn:
-            return [name for name in conn.execute(query).scalars() if name != not_account]
+        groups: dict[tuple[str, str], list[str]] = {}
+        for record, token in tokens.items():
+            content = ("", record) if token is None else (keys.decrypted(self._key, token), "")
+            groups.setdefault(content, []).append(record)
+        return list(groups.values())
+
+
+def standing(conn: sa.Connection, name: str, block: str | None = None) -> tuple[Balance, Share]:
+    """Return what an account has left over one block or all rows, and how much of it is used."""
+    account, tally = rows.standing(conn, name, () if block is None else (block,))
+    plans = rows.plans(conn, name)
+    last = next((r for r in reversed(rows.releases(conn, name)) if r.state != VOIDED), None)
+    more, balance = None, decide.balance(account, tally)
+    if last is not None:
+        same = tally if block is not None or not last.blocks else rows.standing(conn, name, last.blocks)[1]
+        more = _more(account, same, plans, last)
+    return balance, share(balance, plans, last, more)
+
+
+def _more(account: Account, tally: rows.Tally, plans: Sequence[Plan], last: Release) -> int:
+    """Return how many more releases of the same terms would be admitted: uses of its plan, or what cost and delta allow."""
+    if last.plan is not None:
+        return sum(p.times - p.used for p in plans if p.id == last.plan)
+    return _fitting(account, tally, last.epsilon, last.delta, last.own_delta)
+
+
+def _fitting(account: Account, tally: rows.Tally, epsilon: float, delta: float, own_delta: float) -> int:
+    cost, delta_units = request.priced(account, epsilon, delta, own_delta, account.unit, account.max_rows)
+    cost_left, delta_left = tally.left(account)
+    return max(0, min(cost_left // cost, delta_left // delta_units if delta_units else cost_left))

@@ -1,54 +1,95 @@
-"""Why a request was refused, in words that say what was asked, what is left, what would fit and what to do next."""
+"""Why a request was refused, in words that say what was asked, what is used, what would fit and what to do next."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context
 
 from dp_synth_pipeline.errors import AccountMismatch, BudgetExceeded, InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import advice, costs
+from dp_synth_pipeline.ledger.balance import Share
 from dp_synth_pipeline.ledger.entry import PLAN, RESERVED, SETTLED, STARTED, VOIDED, Account, Plan, Release
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
+DOWN = Context(prec=3, rounding=ROUND_FLOOR)
+"""How a delta that would fit is written, so that what is written fits."""
+
 UNTOUCHED = "Nothing was read and nothing was changed."
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a release that was refused had asked for.
+
+    Attributes:
+        own_delta: the part of delta for mechanisms with a delta of their own.
+        blocks: the blocks that it names.
+        nominal: the mechanisms that it would run, for advice in steps and noise.
+    """
+
+    epsilon: float
+    delta: float
+    own_delta: float = 0.0
+    blocks: Sequence[str] = ()
+    nominal: Sequence[Event] = ()
+
+
 def over_budget(
-    account: Account,
-    tally: Tally,
-    *,
-    epsilon: float,
-    delta: float,
-    own_delta: float,
-    blocks: Sequence[str] = (),
-    nominal: Sequence[Event] = (),
+    account: Account, tally: Tally, asked: Asked, used: Share, waiting: Sequence[Release] = ()
 ) -> BudgetExceeded:
-    """Return the refusal of a release that does not fit what is left of its account.
+    """Return the refusal of a release that does not fit what is left of its account, in words for whoever asked.
+
+    The rule and its units are in `details` of the error, and what was asked and would fit is in `facts`.
 
     Args:
-        blocks: the blocks that the release names; the fullest of them is what `tally` holds.
-        nominal: the mechanisms that the release would run, for advice in steps and noise.
+        tally: the balance of what it would be charged to: of the fullest of its blocks, if it names any.
+        waiting: releases that hold a reservation of which nothing has started.
     """
     cost, delta_units = tally.left(account)
-    asked = f"epsilon={epsilon:g} at delta={delta:g}" + (f", {own_delta:g} of it for thresholds" if own_delta else "")
-    fits = costs.epsilon_left(account, cost, delta_units, delta, own_delta)
-    where = f" over the fullest of the blocks {', '.join(blocks)}" if blocks else ""
-    lines = [
-        f"Account {account.name!r} refuses this release{where}: it asks for {asked}.",
+    fits = costs.epsilon_left(account, cost, delta_units, asked.delta, asked.own_delta)
+    where = f" over the fullest of the blocks {', '.join(asked.blocks)}" if asked.blocks else ""
+    held = ", with what unfinished releases hold" if tally.cost_held else ""
+    message = (
+        f"Account {account.name!r} refuses this release{where}: it asks for epsilon={asked.epsilon:g} at delta="
+        f"{asked.delta:g}, and {used.percent} of the account is used{held}.\n"
+        f"{_what_fits(account, asked, fits, delta_units / ATTO)}{_voidable(waiting)} {UNTOUCHED}"
+    )
+    thresholds = f"Of the delta asked, {asked.own_delta:g} is for thresholds."
+    details = [
+        *([thresholds] if asked.own_delta else []),
         _state(account, tally),
-        *advice.lines(account, cost, fits, delta, nominal),
-        f"{_advice(account, fits, delta, own_delta, delta_units / ATTO)} {UNTOUCHED}",
+        *advice.lines(account, cost, fits, asked.delta, asked.nominal),
     ]
-    return BudgetExceeded("\n".join(lines))
+    facts = {
+        "account": account.name,
+        "asked": {"epsilon": asked.epsilon, "delta": asked.delta, "own_delta": asked.own_delta},
+        "blocks": list(asked.blocks),
+        "used": used.used,
+        "epsilon_that_fits": fits,
+        "rule": account.rule,
+        "order": account.order,
+        "cost_left": cost / NANO,
+        "delta_left": delta_units / ATTO,
+    }
+    return BudgetExceeded(message, details="\n".join(details), facts=facts)
 
 
 def over_budget_plan(account: Account, tally: Tally, plan: Plan) -> BudgetExceeded:
     """Return the refusal of a plan that takes more than is left of its account."""
+    cost, delta = tally.left(account)
+    wanted = max(plan.cost / account.cost_limit, plan.cost_delta / (account.delta_limit or 1))
+    free = min(cost / account.cost_limit, delta / (account.delta_limit or 1))
+    takes = f"The plan takes {plan.cost / NANO:.4g} and delta={plan.cost_delta / ATTO:.4g} of account {account.name!r}."
     return BudgetExceeded(
-        f"Plan {plan.name!r} is refused: {plan.times} releases take {plan.cost / NANO:.4g} and delta="
-        f"{plan.cost_delta / ATTO:.4g} of account {account.name!r}.\n{_state(account, tally)}\n"
-        f"Declare fewer releases, more noise or a smaller share. {UNTOUCHED}"
+        f"Plan {plan.name!r} is refused: {plan.times} releases take {math.ceil(100 * wanted)} % of account "
+        f"{account.name!r}, and {math.floor(100 * max(free, 0))} % of it is free.\n"
+        f"Declare fewer releases, more noise or a smaller share. {UNTOUCHED}",
+        details=f"{takes}\n{_state(account, tally)}",
+        facts={"account": account.name, "plan": plan.name, "times": plan.times, "takes": wanted, "free": free},
     )
 
 
@@ -57,7 +98,7 @@ def no_use_left(plan: Plan) -> BudgetExceeded:
     return BudgetExceeded(
         f"Plan {plan.name!r} of account {plan.account!r} refuses this release: it was declared to run {plan.times} "
         f"times, and all of them are taken.\n"
-        f"Void a release of it that never started, or have a person declare another plan. {UNTOUCHED}"
+        f"Have a person declare another plan. {UNTOUCHED}"
     )
 
 
@@ -92,16 +133,31 @@ def _state(account: Account, tally: Tally) -> str:
     )
 
 
-def _advice(account: Account, fits: float, delta: float, own_delta: float, delta_left: float) -> str:
+def _what_fits(account: Account, asked: Asked, fits: float, delta_left: float) -> str:
     if fits > 0:
-        return f"What fits now: epsilon <= {fits:g} at this delta; ask for that, or void a release that never started."
-    short = delta if account.rule == PLAN else own_delta
-    if delta_left < short:
-        kind = "delta" if account.rule == PLAN else "threshold delta"
-        if delta_left > 0:
-            return f"What fits now: at most {delta_left:.4g} of {kind}; ask for no more of it, or use another account."
-        return f"No {kind} is left: ask for none of it, or have a person open another account."
-    return "Nothing fits any more: settle or void unfinished releases, or have a person open another account."
+        return f"What fits now: epsilon <= {fits:g} at this delta. Ask for at most that."
+    needed = asked.delta if account.rule == PLAN else asked.own_delta
+    if 0 < delta_left < needed:
+        fitting = DOWN.create_decimal_from_float(asked.delta * delta_left / needed)
+        return (
+            f"What fits now: a delta of at most {float(fitting):g}, since no more of it is left. Ask for at most that."
+        )
+    gone = "No delta is left, so nothing" if delta_left < needed else "Nothing"
+    return (
+        f"{gone} fits any more. A person may raise the limit, which weakens what was promised; dp-synth ledger raise "
+        f"{account.name} says first whether that helps."
+    )
+
+
+def _voidable(waiting: Sequence[Release]) -> str:
+    """Say which reservation may be given back, if there is one of which nothing has started."""
+    if not waiting:
+        return ""
+    oldest = waiting[0]
+    return (
+        f" Release {oldest.id[:12]} of table {oldest.table} has held its part since {oldest.reserved_at[:10]}, and nothing "
+        f"of it has started: if its run is over, give it back with dp-synth ledger void {oldest.id[:12]} --why REASON."
+    )
 
 
 def over_reservation(release: Release, mechanism: str, cost: str, held: str) -> BudgetExceeded:
@@ -162,4 +218,13 @@ def other_request(release: Release, fields: list[str]) -> InvalidInput:
     return InvalidInput(
         f"key {release.key!r} already names release {release.id}, which differs in {', '.join(fields)}. Use a new key "
         f"for a new release. {UNTOUCHED}"
+    )
+
+
+def unknown_lineage(release: Release) -> InvalidInput:
+    """Return the refusal to build upon entries that this ledger lacks, or that protect another unit."""
+    return InvalidInput(
+        f"release {release.id} is said to build upon entries that this ledger lacks, or that protect another privacy unit "
+        f"than account {release.account!r}, so what its table promises cannot be computed. Name entries of this ledger "
+        f"with the same unit and relation. {UNTOUCHED}"
     )

@@ -117,7 +117,7 @@ def _entry(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], bad
     if new["steps_started"] < old["steps_started"]:
         bad(where, f"a mark at {old['steps_started']} or above", new["steps_started"])
     at_mark = row.action == AT_MARK
-    if not _same(old, new, ENTRY_MAY | ({"events", "cost", "delta"} if at_mark else set())):
+    if not _same(old, new, ENTRY_MAY | ({"events", "cost", "delta", "planned"} if at_mark else set())):
         bad(where, "an entry as it was started", "another")
     if at_mark and not _cut(old, new):
         bad(where, "events cut to the mark, and nothing else", "others")
@@ -125,6 +125,8 @@ def _entry(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], bad
 
 def _cut(old: dict[str, Any], new: dict[str, Any]) -> bool:
     before, after = load_events(old["events"]), load_events(new["events"])
+    if load_events(new.get("planned", old["events"])) != before:  # older versions did not keep it
+        return False
     if not old["steps_started"]:
         return not after and len(before) == 1 and before[0].in_steps  # nothing but steps, of which none ran
     steps = sum(e.size for e in after if e.in_steps)

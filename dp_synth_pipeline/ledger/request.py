@@ -164,6 +164,7 @@ def release(account: Account, asked: BudgetRequest, plan: Plan | None = None) ->
             raise InvalidInput(f"a release needs a {what}: a text that is not empty.")
     cost, delta_units = priced(account, epsilon, delta, own_delta, asked.unit, asked.max_rows)
     if plan is not None:
+        declared.check_noise(plan)
         if blocks:
             raise InvalidInput("a use of a plan names no blocks: the plan was charged to the account's own row.")
         cost, delta_units = 0, 0

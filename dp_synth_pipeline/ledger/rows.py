@@ -258,13 +258,21 @@ def entry(conn: sa.Connection, entry_id: str) -> Entry:
     return Entry.from_record(dict(row))
 
 
-def entries(conn: sa.Connection, *, account: str | None = None, release_id: str | None = None) -> list[Entry]:
+def entries(
+    conn: sa.Connection,
+    *,
+    account: str | None = None,
+    release_id: str | None = None,
+    ids: Iterable[str] | None = None,
+) -> list[Entry]:
     """Return the entries in the order in which they were started."""
     query = sa.select(tables.entry).order_by(tables.entry.c.started_at, tables.entry.c.position)
     if account is not None:
         query = query.where(tables.entry.c.account == account)
     if release_id is not None:
         query = query.where(tables.entry.c.release_id == release_id)
+    if ids is not None:
+        query = query.where(tables.entry.c.id.in_(ids))
     return [Entry.from_record(dict(r)) for r in conn.execute(query).mappings()]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """What a ledger must be at; an older one is upgraded by the scripts in `migrations` when it is opened."""
 
 metadata = sa.MetaData()
@@ -150,5 +150,7 @@ entry = sa.Table(
     sa.Column("key", sa.Text),
     sa.Column("started_at", sa.String(40), nullable=False),
     sa.Column("settled_at", sa.String(40)),
+    sa.Column("planned", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("upon", sa.Text),
     sa.UniqueConstraint("release_id", "mechanism", name="dp_entry_once"),
 )

@@ -6,7 +6,7 @@ A model sees integers, never a table. To add one, write its module, and name it 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 Forbidden = Mapping[int, tuple[Sequence[int], Sequence[int]]]
 """By column: codes that must not be drawn, and the codes that may stand for them."""
 
+Allowed = Callable[[int, np.ndarray], np.ndarray | None]
+"""Says what may stand in a column: of its number and the codes before it, int64 (rows, column), which of its codes may
+follow, bool (rows or 1, codes); None if all may."""
+
 
 @dataclass(frozen=True)
 class Released:
@@ -32,12 +36,14 @@ class Released:
         measured: noisy marginals of pairs and triples of columns.
         previous: the table's previous released model.
         public: codes (rows, columns) of a table that a person declared public.
+        given: how many of the first columns are given with each row, and not learnt.
     """
 
     shares: Sequence[np.ndarray]
     measured: Marginals | None = None
     previous: GenerativeModel | None = None
     public: np.ndarray | None = None
+    given: int = 0
 
 
 class GenerativeModel(ABC):
@@ -76,17 +82,61 @@ class GenerativeModel(ABC):
         return self
 
     @abstractmethod
-    def draw(self, rows: int, *, forbidden: Forbidden | None = None) -> Iterator[np.ndarray]:
+    def draw(
+        self, rows: int, *, forbidden: Forbidden | None = None, rng: np.random.Generator | None = None
+    ) -> Iterator[np.ndarray]:
         """Yield int64 codes (some rows, columns) until `rows` rows were drawn: post-processing, so free.
 
         Args:
             forbidden: codes that must not be drawn, and those that may stand for them.
+            rng: decides; a fresh one by default.
         """
 
-    def sample(self, rows: int, *, forbidden: Forbidden | None = None) -> np.ndarray:
+    def sample(
+        self, rows: int, *, forbidden: Forbidden | None = None, rng: np.random.Generator | None = None
+    ) -> np.ndarray:
         """Return int64 codes (rows, columns), all at once; see `draw`."""
         none = np.zeros((0, len(self.cardinalities)), dtype=np.int64)
-        return np.concatenate([none, *self.draw(rows, forbidden=forbidden)])
+        return np.concatenate([none, *self.draw(rows, forbidden=forbidden, rng=rng)])
+
+    def draw_given(
+        self, rows: int, tries: int, allowed: Allowed, *, forbidden: Forbidden | None = None, rng: np.random.Generator
+    ) -> tuple[np.ndarray, float]:
+        """Return rows among the allowed ones, as often as the model has them: post-processing, so free.
+
+        Args:
+            rows: how many are wanted, at most.
+            tries: draws that are made; fewer rows come of them where little is allowed.
+            allowed: which codes may follow others.
+
+        Returns:
+            int64 codes (rows, columns), and how many rows drawn one by one they are worth.
+        """
+        raise InvalidInput(f"a model of kind {self.kind!r} draws no rows on a condition.")
+
+    def follow(self, given: np.ndarray, *, forbidden: Forbidden | None = None, rng: np.random.Generator) -> np.ndarray:
+        """Return one row's own codes for each row that is given, int64 (rows, own columns): post-processing, so free.
+
+        Args:
+            given: codes of the columns that are given, int64 (rows, given columns).
+            forbidden: own codes that must not be drawn, by the number of their own column.
+        """
+        raise InvalidInput(f"a model of kind {self.kind!r} draws no rows upon others.")
+
+    def complete(
+        self, codes: np.ndarray, allowed: Allowed, *, forbidden: Forbidden | None = None, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return rows of which a part was known, completed by the model, int64 (rows, columns): post-processing, so free.
+
+        Args:
+            codes: the known codes, int64 (rows, columns), -1 where one is to be drawn.
+            allowed: what may be drawn there, apart from what is known.
+        """
+        raise InvalidInput(f"a model of kind {self.kind!r} completes no rows.")
+
+    def log_likelihood(self, codes: np.ndarray) -> np.ndarray:
+        """Return the log-probability of each row of codes (rows, columns), in nats, float64 (rows,)."""
+        raise InvalidInput(f"a model of kind {self.kind!r} tells no likelihood.")
 
     @property
     @abstractmethod

@@ -9,20 +9,27 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import dagster as dg
+from pydantic import field_validator
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.resources import LedgerResource
+from dp_synth_pipeline.orchestration.accounts import Refusal, refusals
+from dp_synth_pipeline.orchestration.failures import short
+from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
 
 AUDIT = "audit"
 """How the name of every check that audits the noise, the sampling or the claim begins."""
 
 FILE = "alerts.jsonl"
 """Where alerts are kept, at home, one JSON object a line."""
+
+EVERY_SECONDS = 300
+"""How often a sensor looks; the ledger is verified at most once an hour."""
 
 AT_ONCE = 2000
 """How many check results one tick looks through; the next tick goes on after them."""
@@ -33,7 +40,7 @@ class Alert:
     """One thing that a person should look at.
 
     Attributes:
-        kind: 'account_low', 'check_failed', 'audit_failed' or 'ledger_broken'.
+        kind: 'account_low', 'release_refused', 'check_failed', 'audit_failed' or 'ledger_broken'.
         subject: the account, the asset and check, or the ledger.
         message: what happened and what to do, in words.
         at: when it was noticed, ISO text.
@@ -50,6 +57,56 @@ class Alert:
 Notify = Callable[[Alert], None]
 
 
+class AlertResource(dg.ConfigurableResource):
+    """What a project does with an alert beyond recording it. Put one of your own among its resources, under any key.
+
+    Example:
+        ```python
+        class Chat(AlertResource):
+            def notify(self, alert: Alert) -> None:
+                post_to_chat(alert.message)
+
+        defs = dg.Definitions(resources={"alerts": Chat(below=0.25)})
+        ```
+    """
+
+    below: float = 0.2
+    """The share of an account's limit, above 0 and at most 1, under which it is called low."""
+
+    @field_validator("below")
+    @classmethod
+    def _share(cls, value: float) -> float:
+        if not 0 < value <= 1:
+            raise InvalidInput(f"below: expected a share above 0 and at most 1, such as 0.2; got {value}.")
+        return value
+
+    def notify(self, alert: Alert) -> None:
+        """Send one alert, which was recorded already: a mail, a message. Nothing by default.
+
+        If it raises, the tick fails and is tried again, so an alert may come twice and is never lost.
+        """
+
+    def tell(self, alerts: Iterable[Alert]) -> str:
+        """Record and send some alerts; return their messages."""
+        messages = []
+        for alert in alerts:
+            record(alert)
+            self.notify(alert)
+            messages.append(alert.message)
+        return " ".join(messages)
+
+
+def calling(notify: Notify | None, below: float) -> AlertResource:
+    """Return the resource that calls a function with each alert."""
+
+    class Calling(AlertResource):
+        def notify(self, alert: Alert) -> None:
+            if notify is not None:
+                notify(alert)
+
+    return Calling(below=below)
+
+
 def record(alert: Alert) -> None:
     """Write an alert into the daemon's log, and as one line into `alerts.jsonl` at home."""
     logging.getLogger(__name__).warning("%s: %s", alert.kind, alert.message)
@@ -59,70 +116,79 @@ def record(alert: Alert) -> None:
         log_file.write(json.dumps(asdict(alert)) + "\n")
 
 
-def build_alerts(
-    notify: Notify | None = None, *, alert_below: float = 0.2, every_seconds: int = 300
-) -> list[dg.SensorDefinition]:
-    """Return the four sensors; give them to `Definitions(sensors=...)`, or let `build_defs` do so.
+class AlertSensor(dg.SensorDefinition):
+    """A sensor that every table brings and a project has once."""
 
-    Args:
-        notify: called with each alert after it was recorded, to send a mail or a message; if it raises, the tick fails
-            and is tried again, so an alert may come twice and is never lost.
-        alert_below: the share of an account's limit, between 0 and 1, under which it is called low.
-        every_seconds: how often they look; the ledger is verified at most once an hour.
+    def with_attributes(self, **changes: Any) -> dg.SensorDefinition:
+        """Return itself: Dagster copies what a YAML file declares, to note the file; these belong to none.
 
-    Raises:
-        InvalidInput: if `alert_below` is no share.
-    """
-    if not 0 < alert_below <= 1:
-        raise InvalidInput(f"alert_below: expected a share above 0 and at most 1, such as 0.2; got {alert_below}.")
-
-    def tell(alerts: Iterable[Alert]) -> str:
-        messages = []
-        for alert in alerts:
-            record(alert)
-            if notify is not None:
-                notify(alert)
-            messages.append(alert.message)
-        return " ".join(messages)
-
-    checks = [_check_sensor(audits, tell, every_seconds) for audits in (False, True)]
-    return [_account_sensor(alert_below, tell, every_seconds), *checks, _ledger_sensor(tell, every_seconds)]
+        Dagster drops the second of two sensors that are the same object, and refuses two copies of one name.
+        """
+        return self
 
 
-Tell = Callable[[Iterable[Alert]], str]
-
-
-def _account_sensor(alert_below: float, tell: Tell, every_seconds: int) -> dg.SensorDefinition:
-    @dg.sensor(
-        name="dp_synth_account_alert",
-        minimum_interval_seconds=every_seconds,
-        description=f"Tells when less than {alert_below:.0%} of a privacy account is left.",
+@cache
+def alerts() -> tuple[AlertSensor, ...]:
+    """Return the five sensors, the same ones for every table of this process. A person starts them."""
+    checks = [_check_sensor(audits) for audits in (False, True)]
+    return (
+        AlertSensor(
+            name="dp_synth_account_alert",
+            evaluation_fn=_account_alert,
+            minimum_interval_seconds=EVERY_SECONDS,
+            description="Tells when little of a privacy account is left: less than a fifth, or than `AlertResource` says.",
+        ),
+        AlertSensor(
+            name="dp_synth_refusal_alert",
+            evaluation_fn=_refusals_alert,
+            minimum_interval_seconds=EVERY_SECONDS,
+            description="Tells when the ledger refused a release, in a run or at a tick before any run.",
+        ),
+        *checks,
+        AlertSensor(
+            name="dp_synth_ledger_alert",
+            evaluation_fn=_ledger_alert,
+            minimum_interval_seconds=max(EVERY_SECONDS, 3600),
+            description="Tells when the privacy ledger no longer verifies, or lacks what it held before.",
+        ),
     )
-    def account_alert(context: dg.SensorEvaluationContext, ledger: LedgerResource):
-        low = low_accounts(ledger.get(), alert_below)
-        previous_names = set(json.loads(context.cursor or "[]"))
-        summary = tell(alert for name, alert in low.items() if name not in previous_names)
-        context.update_cursor(json.dumps(sorted(low)))
-        return dg.SkipReason(summary or f"{len(low)} accounts are low; nothing new.")
-
-    return account_alert
 
 
-def _ledger_sensor(tell: Tell, every_seconds: int) -> dg.SensorDefinition:
-    @dg.sensor(
-        name="dp_synth_ledger_alert",
-        minimum_interval_seconds=max(every_seconds, 3600),
-        description="Tells when the privacy ledger no longer verifies, or lacks what it held before.",
+def _account_alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    own = of_location(AlertResource, context)
+    low = low_accounts(of_location(LedgerResource, context).get(), own.below)
+    previous_names = set(json.loads(context.cursor or "[]"))
+    summary = own.tell(alert for name, alert in low.items() if name not in previous_names)
+    context.update_cursor(json.dumps(sorted(low)))
+    return dg.SkipReason(summary or f"{len(low)} accounts are low; nothing new.")
+
+
+def _ledger_alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    cursor, ledger = json.loads(context.cursor or "{}"), of_location(LedgerResource, context)
+    alert = broken_ledger(ledger, cursor.get("head"))
+    head = cursor.get("head") if alert else ledger.get().head()
+    summary = of_location(AlertResource, context).tell([] if alert is None or cursor.get("broken") else [alert])
+    context.update_cursor(json.dumps({"head": head, "broken": alert is not None}))
+    return dg.SkipReason(summary or ("It still does not verify." if alert else "The ledger verifies."))
+
+
+def _refusals_alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+    seen = None if context.cursor is None else int(context.cursor)
+    new = sorted(refusals(context.instance, seen), key=lambda r: r.id)
+    told = [] if seen is None else map(_refusal_alert, new)  # those before a person started it are no news
+    summary = of_location(AlertResource, context).tell(told)
+    context.update_cursor(str(new[-1].id if new else seen or 0))
+    return dg.SkipReason(summary or "Nothing new was refused.")
+
+
+def _refusal_alert(refusal: Refusal) -> Alert:
+    where = f"in run {refusal.run_id}" if refusal.run_id else "before any run"
+    message = (
+        f"Account {refusal.account} refused a release of {refusal.table} {where}. Nothing was read, and what was published "
+        f"is as it was. {short(refusal.why)}"
     )
-    def ledger_alert(context: dg.SensorEvaluationContext, ledger: LedgerResource):
-        cursor = json.loads(context.cursor or "{}")
-        alert = broken_ledger(ledger, cursor.get("head"))
-        head = cursor.get("head") if alert else ledger.get().head()
-        summary = tell([] if alert is None or cursor.get("broken") else [alert])
-        context.update_cursor(json.dumps({"head": head, "broken": alert is not None}))
-        return dg.SkipReason(summary or ("It still does not verify." if alert else "The ledger verifies."))
-
-    return ledger_alert
+    facts = {"table": refusal.table, "run_id": refusal.run_id, "why": refusal.why}
+    return Alert("release_refused", refusal.account, message, at=refusal.at, facts=facts)
 
 
 def low_accounts(ledger: Ledger, below: float) -> dict[str, Alert]:
@@ -150,15 +216,10 @@ def broken_ledger(ledger: LedgerResource, head: str | None) -> Alert | None:
     return None
 
 
-def _check_sensor(audits: bool, tell: Callable[[Iterable[Alert]], str], every_seconds: int) -> dg.SensorDefinition:
+def _check_sensor(audits: bool) -> AlertSensor:
     kind = "audit" if audits else "check"
 
-    @dg.sensor(
-        name=f"dp_synth_{kind}_alert",
-        minimum_interval_seconds=every_seconds,
-        description=f"Tells when {'an audit' if audits else 'a check'} of a synthetic table failed.",
-    )
-    def check_alert(context: dg.SensorEvaluationContext):
+    def check_alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         cursor = json.loads(context.cursor or "{}")
         record_filter = dg.EventRecordsFilter(
             dg.DagsterEventType.ASSET_CHECK_EVALUATION, after_cursor=cursor.get("seen")
@@ -175,12 +236,18 @@ def _check_sensor(audits: bool, tell: Callable[[Iterable[Alert]], str], every_se
         new_failures = sorted(
             failing_names - set(cursor.get("failing", ()))
         )  # what failed and was mended since is no news
-        summary = tell(_failure_alert(f"{kind}_failed", name, *runs[name]) for name in new_failures)
+        own = of_location(AlertResource, context)
+        summary = own.tell(_failure_alert(f"{kind}_failed", name, *runs[name]) for name in new_failures)
         newest_id = records[-1].storage_id if records else cursor.get("seen")
         context.update_cursor(json.dumps({"seen": newest_id, "failing": sorted(failing_names)}))
         return dg.SkipReason(summary or f"{len(failing_names)} {kind}s are failing; nothing new.")
 
-    return check_alert
+    return AlertSensor(
+        name=f"dp_synth_{kind}_alert",
+        evaluation_fn=check_alert,
+        minimum_interval_seconds=EVERY_SECONDS,
+        description=f"Tells when {'an audit' if audits else 'a check'} of a synthetic table failed.",
+    )
 
 
 def _failure_alert(kind: str, name: str, run: str, blocking: bool) -> Alert:

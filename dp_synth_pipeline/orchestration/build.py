@@ -8,14 +8,13 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.spec import Method
-from dp_synth_pipeline.orchestration import lineage, metadata
-from dp_synth_pipeline.orchestration.alerts import Notify, build_alerts
+from dp_synth_pipeline.orchestration import accounts, lineage, metadata
+from dp_synth_pipeline.orchestration.alerts import Notify, alerts, calling
 from dp_synth_pipeline.orchestration.assets.card import release_card
 from dp_synth_pipeline.orchestration.assets.completed import completed
 from dp_synth_pipeline.orchestration.assets.generator import generator
@@ -29,7 +28,7 @@ from dp_synth_pipeline.orchestration.assets.stage import STATES, key
 from dp_synth_pipeline.orchestration.assets.synthetic import synthetic
 from dp_synth_pipeline.orchestration.automation import refuse_eager_spending
 from dp_synth_pipeline.orchestration.checks import checks
-from dp_synth_pipeline.orchestration.dagster_internals import discover_config_file
+from dp_synth_pipeline.orchestration.dagster_internals import LazyDefs, discover_config_file
 from dp_synth_pipeline.orchestration.executors.placing import executor_for, executor_of
 from dp_synth_pipeline.orchestration.io_managers import StateIOManager
 from dp_synth_pipeline.orchestration.new_data import sensors
@@ -40,11 +39,16 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
+STATE_IO_MANAGER = StateIOManager()
+"""The same object for every table: `Definitions.merge` refuses two under one key."""
+
 STAGES = (ingested, profile, completed, marginals, generator, synthetic, published, quality_report, release_card)
 
 
 def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
-    """Return the assets, checks and refresh job of one table, without resources.
+    """Return the assets, checks, refresh job and alerts of one table, which lack nothing, for `Definitions.merge`.
+
+    The ledger is DP_SYNTH_LEDGER, or a `LedgerResource` among the project's own resources.
 
     Example:
         `build_synthetic_table(TableSettings(table="visits", source="visits.parquet", account="clinic", epsilon=2))`
@@ -72,19 +76,14 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
         metadata=asking(settings),
     )
     table = dg.Definitions(
-        assets=[upstream, *assets],
+        assets=[upstream, *assets, *accounts.assets(settings)],
         asset_checks=[checks(settings)],
         jobs=[job],
         schedules=schedules(settings, job),
-        sensors=sensors(settings, job),
+        sensors=[*sensors(settings, job), *alerts()],
+        resources={STATES: STATE_IO_MANAGER},
     )
     return dg.Definitions.merge(table, one_run_audits(settings))
-
-
-def resources(ledger: str = "", store: str = "") -> dict[str, Any]:
-    """Return the resources that every table needs."""
-    releases = StoreResource(root=store)
-    return {"ledger": LedgerResource(url=ledger), "store": releases, STATES: StateIOManager(store=releases)}
 
 
 def build_defs(
@@ -95,58 +94,76 @@ def build_defs(
     notify: Notify | None = None,
     alert_below: float = 0.2,
 ) -> dg.Definitions:
-    """Return complete definitions for some tables; `notify` and `alert_below` are those of `alerts.build_alerts`."""
-    parts = dg.Definitions.merge(*(build_synthetic_table(t) for t in tables))
-    common_defs = dg.Definitions(
-        resources=resources(ledger, store),
-        executor=executor_for(parts, ledger or ledger_url()),
-        sensors=build_alerts(notify, alert_below=alert_below),
-    )
-    return refuse_eager_spending(dg.Definitions.merge(parts, common_defs))
+    """Return a whole code location of some tables, with the ledger, store and alerts that it names.
 
-
-def project_definitions() -> dg.Definitions:
-    """Return the definitions of every table described under this project's `defs/`."""
-    tables = dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
-    common_defs = dg.Definitions(
-        resources=resources(), executor=executor_for(tables, ledger_url()), sensors=build_alerts()
-    )
-    return refuse_eager_spending(dg.Definitions.merge(tables, common_defs))
+    Args:
+        ledger: path or URL; by default DP_SYNTH_LEDGER, else the one at home.
+        store: folder; by default the one at home.
+        notify: called with each alert, as `AlertResource.notify` is.
+        alert_below: the share of an account's limit, above 0 and at most 1, under which it is called low.
+    """
+    own = {
+        "ledger": LedgerResource(url=ledger),
+        "store": StoreResource(root=store),
+        "dp_synth_alerts": calling(notify, alert_below),
+    }
+    parts = [build_synthetic_table(table) for table in tables]
+    return completed_definitions(dg.Definitions.merge(*parts, dg.Definitions(resources=own)))
 
 
 def completed_definitions(tables: dg.Definitions, ledger: str = "") -> dg.Definitions:
-    """Return another project's definitions with the resources and the executor that they lack."""
-    lacking = {k: v for k, v in resources(ledger).items() if k not in (tables.resources or {})}
-    executor = None if tables.executor else executor_for(tables, ledger or ledger_url())
-    return refuse_eager_spending(dg.Definitions.merge(tables, dg.Definitions(resources=lacking, executor=executor)))
+    """Return a whole project's definitions with the executor that `compute` asks for, unless they have one of their own.
+
+    Tables work without: this makes what is materialized outside their jobs follow `compute` too.
+
+    Args:
+        ledger: path or URL of another ledger than the project's.
+
+    Raises:
+        InvalidInput: if an asset would spend epsilon by itself, or a step's worker could not reach the ledger.
+    """
+    own = [r for r in (tables.resources or {}).values() if isinstance(r, LedgerResource)]
+    url = ledger or (own[0].process_config_and_initialize().url if own else "") or ledger_url()
+    executor = executor_for(tables, url)
+    added = dg.Definitions(
+        resources={"dp_synth_ledger": LedgerResource(url=ledger)} if ledger else {},
+        executor=None if tables.executor else executor,
+    )
+    return refuse_eager_spending(dg.Definitions.merge(tables, added))
+
+
+def project_definitions() -> dg.Definitions:
+    """Return the definitions of every table described under this package's own `defs/`."""
+    return completed_definitions(dg.load_from_defs_folder(path_within_project=Path(__file__).parent))
 
 
 def current_project(ledger: str = "") -> dg.Definitions:
-    """Return the definitions of the Dagster project here, or else of this one, complete with ledger and store."""
+    """Return the definitions of the Dagster project here, or else of this package's own."""
     if discover_config_file(Path.cwd()) is None:
         return project_definitions()
-    if str(Path.cwd()) not in sys.path:  # as `dagster` and `dg` do
-        sys.path.insert(0, str(Path.cwd()))
+    for folder in (str(Path.cwd() / "src"), str(Path.cwd())):  # as `dagster` and `dg` do
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
     return completed_definitions(dg.load_from_defs_folder(path_within_project=Path.cwd()), ledger)
 
 
 def load_project(module: str) -> dg.Definitions:
-    """Return the definitions of a module, named as for `dagster dev -m`; this package's own project without a name.
+    """Return the definitions of a module, named as for `dagster dev -m`; those of the project here without a name.
 
     Raises:
-        InvalidInput: if the module cannot be imported, or does not hold exactly one `Definitions`.
+        InvalidInput: if the module cannot be imported, or does not hold exactly one `Definitions`, made or to be made.
     """
     if not module:
-        return project_definitions()
+        return current_project()
     try:
-        definitions = [v for v in vars(importlib.import_module(module)).values() if isinstance(v, dg.Definitions)]
+        found = [v for v in vars(importlib.import_module(module)).values() if isinstance(v, (dg.Definitions, LazyDefs))]
     except ImportError:
         raise InvalidInput(f"module {module!r} cannot be imported; name it as for `dagster dev -m`.") from None
-    if len(definitions) != 1:
+    if len(found) != 1:
         raise InvalidInput(
-            f"module {module!r} holds {len(definitions)} dagster.Definitions, expected one; name another module."
+            f"module {module!r} holds {len(found)} dagster.Definitions, expected one; name another module."
         )
-    return definitions[0]
+    return found[0] if isinstance(found[0], dg.Definitions) else found[0]()
 
 
 def _price(settings: TableSettings) -> str:

@@ -8,8 +8,9 @@ import dagster as dg
 
 from dp_synth_pipeline.orchestration.executors.compute import op_tags, pool_of
 from dp_synth_pipeline.orchestration.failures import reported
+from dp_synth_pipeline.orchestration.mistakes import about
 from dp_synth_pipeline.orchestration.progress import DagsterProgress
-from dp_synth_pipeline.orchestration.resources import StoreResource
+from dp_synth_pipeline.orchestration.resources import StoreResource, of_project
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.blocks import part
@@ -27,8 +28,7 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
     suite.
     """
     key = dg.AssetKey([settings.name, "synthetic"])
-    column_names = _published_names(settings)
-    check_plan = asked(settings, column_names)
+    check_plan = checked_by(settings)
     names = check_plan.names()
 
     @dg.multi_asset_check(
@@ -41,28 +41,31 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
         pool=pool_of(settings.compute, "checks"),
         can_subset=True,
     )
-    def _checks(context: dg.AssetCheckExecutionContext, synthetic: dict, store: StoreResource):
+    def _checks(context: dg.AssetCheckExecutionContext, synthetic: dict):
         from dp_synth_pipeline.reporting import table_checks
 
         with reported("checks"):
             state = RunState.from_dict(synthetic)
             DagsterProgress(context).report(f"{settings.name}: checks", 0, 1)
-            folder = store.get().releasable(part(settings, state.partitions).folder)
-            results = table_checks.write(state, check_plan, folder)
+            store = of_project(StoreResource, context.job_def.resource_defs).get()
+            folder = store.releasable(part(settings, state.partitions).folder)
+            results = table_checks.write(state, check_plan, folder, context.run.run_id)
         page = folder / data_docs.PAGE
-        for result in results if column_names is not None else grouped(results):
+        for result in results if check_plan.columns is not None else grouped(results):
             if dg.AssetCheckKey(key, result.name) in context.selected_asset_check_keys:
                 yield _evaluation(key, result, page)
 
     return _checks
 
 
-def asked(settings: TableSettings, column_names: list[str] | None) -> CheckPlan:
+def checked_by(settings: TableSettings) -> CheckPlan:
     """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
     validation = settings.validation
-    constraints.check_names(validation.parsed_rules, settings.columns, complete=settings.columns_complete)
+    with about("validation: rules"):
+        constraints.check_names(validation.parsed_rules, settings.columns, complete=settings.columns_complete)
     user_suite = read_suite(validation.suite) if validation.suite is not None else []
-    return CheckPlan(column_names, validation.parsed_rules, user_suite, validation.severity)
+    names = _published_names(settings)
+    return CheckPlan(names, validation.parsed_rules, user_suite, validation.severity, validation.at_least)
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:

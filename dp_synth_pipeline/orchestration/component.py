@@ -6,16 +6,22 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 import dagster as dg
-from pydantic import BaseModel, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.build import build_synthetic_table
-from dp_synth_pipeline.orchestration.mistakes import explain
+from dp_synth_pipeline.orchestration.checks import checked_by
+from dp_synth_pipeline.orchestration.executors.placing import check_reachable, executor_of
+from dp_synth_pipeline.orchestration.mistakes import about, explain
 from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.synthesis.store import ledger_url
+from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
+from dp_synth_pipeline.tabular.targets import sink
 
-TEMPLATE = """type: dp_synth_pipeline.SyntheticTable
+TEMPLATE = """# dp-synth docs lists the pages that are named here; dg check defs finds mistakes.
+type: dp_synth_pipeline.SyntheticTable
 attributes:
-  source: data/{name}.csv          # .csv, .parquet, duckdb:///f.duckdb?table=s.t, or a warehouse (docs/warehouses.md)
+  source: data/{name}.csv          # .csv, .parquet, duckdb:///f.duckdb?table=s.t, or a warehouse: dp-synth docs warehouses
   account: {name}                  # a person opens it once: dp-synth ledger open {name} --epsilon 6 --delta 1e-5
   epsilon: 2.0                     # the most that one refresh may cost
 
@@ -23,18 +29,18 @@ attributes:
   # unit: {{column: person_id, max_rows: 4}}   # when one person has several rows
   # population: 12000              # the public number of units; otherwise it is counted with noise
   # nulls: keep                    # keep | mean | median | mode | drop; per column under `columns`
-  # columns:                       # docs/tables.md; dp-synth schema infer writes them, charged
+  # columns:                       # dp-synth docs tables; dp-synth schema infer writes them, charged
   #   sex: {{categories: [F, M]}}
   #   notes: {{kind: excluded}}
   # filter: "year >= 2020"         # only such rows are read
-  # partitions: {{column: visit_date, cadence: daily, start: 2026-01-01}}   # a balance for each day (docs/partitions.md)
+  # partitions: {{column: visit_date, cadence: daily, start: 2026-01-01}}   # dp-synth docs partitions
 
   # -- how it learns, and where --
   # training: {{purpose: analytics}}           # testing | analytics | machine_learning
-  # compute: {{training: {{gpus: 1}}}}           # docs/executors.md
+  # compute: {{training: {{gpus: 1}}}}           # dp-synth docs executors
 
   # -- what is checked, and where analysts read it --
-  # validation: {{rules: [start <= end], predict: outcome}}   # docs/checks.md, docs/report.md
+  # validation: {{rules: [start <= end], predict: outcome}}   # dp-synth docs checks
   # target: duckdb:///warehouse.duckdb?table=synthetic.{name}
   # schedule: 0 3 * * 1            # Mondays at three, in UTC; off until a person starts it
   # fresh_for: 8d
@@ -55,7 +61,7 @@ _TWINS: dict[type[BaseModel], type[BaseModel]] = {}
 
 
 def _resolvable(annotation: Any) -> Any:
-    """Return a field's type with each section in it replaced by a twin that Dagster can resolve, templates included."""
+    """Return a field's type with each section in it replaced by a twin that Dagster makes a schema of, with templates."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if annotation not in _TWINS:
             fields = {name: (_resolvable(f.annotation), f) for name, f in annotation.model_fields.items()}
@@ -65,7 +71,34 @@ def _resolvable(annotation: Any) -> Any:
         return _TWINS[annotation]
     if get_origin(annotation) in (Union, UnionType):
         return Union[tuple(map(_resolvable, get_args(annotation)))]  # noqa: UP007
+    if get_origin(annotation) is dict:
+        return dict[tuple(map(_resolvable, get_args(annotation)))]  # type: ignore[misc]
     return annotation
+
+
+class _AsWritten(BaseModel):
+    """A table's attributes as its YAML has them, whatever they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def _check(table: TableSettings) -> None:
+    """Refuse what takes more than the file to know: other files that it names, the ledger, what is installed.
+
+    Raises:
+        InvalidInput: with the field that it is about first.
+    """
+    checked_by(table)
+    with about("source"):
+        warehouse = engines.engine(table.source)
+    if table.filter is not None and engines.runs_duckdb(warehouse):
+        predicate.check_parsed(table.filter)
+    for target in table.targets:
+        with about("target"):
+            sink.check_kind(target)
+    executor_of(table.compute)
+    if table.compute is not None:
+        check_reachable(table.compute.targets, ledger_url())
 
 
 _Fields: Any = create_model(
@@ -84,6 +117,18 @@ class SyntheticTable(dg.Component, _Fields, dg.Resolvable):
     """
 
     @classmethod
+    def model(cls) -> type[BaseModel]:
+        """Return what Dagster reads the YAML with: its schema is for editors, and the settings themselves judge."""
+        strict = super().model()
+
+        class Attributes(_AsWritten):
+            @classmethod
+            def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+                return strict.model_json_schema(*args, **kwargs)
+
+        return Attributes
+
+    @classmethod
     def resolve_from_model(cls, context: dg.ResolutionContext, model: BaseModel) -> Any:
         """Return the component.
 
@@ -91,11 +136,17 @@ class SyntheticTable(dg.Component, _Fields, dg.Resolvable):
             InvalidInput: with each mistake, by line of the YAML.
         """
         try:
-            return super().resolve_from_model(context, model)
-        except ValidationError as error:
+            table = cls(**context.resolve_value(model.model_extra or {}))
+            _check(table)
+        except (ValidationError, InvalidInput) as error:
             raise InvalidInput(explain(error, context.source_position_tree)) from None
+        return table
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the table's assets, checks and refresh job."""
+        """Return all that the table needs, to lie beside whatever else the project has."""
         name = self.table or context.path.name
-        return build_synthetic_table(TableSettings(**{**self.model_dump(), "table": name}))
+        try:
+            settings = TableSettings(**{**self.model_dump(), "table": name})
+        except ValidationError as error:  # the folder's name, which no line of the file holds
+            raise InvalidInput(explain(error, None)) from None
+        return build_synthetic_table(settings)

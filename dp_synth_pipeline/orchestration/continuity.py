@@ -7,6 +7,8 @@ holds that head.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dagster as dg
 
 from dp_synth_pipeline.errors import LedgerCorrupted
@@ -41,6 +43,11 @@ def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: Tab
             f"its backup. If a person replaced it on purpose, wipe the materializations of {settings.name}/ingested and "
             f"{settings.name}/generator in Dagster. Nothing was read."
         ) from None
+
+
+def forget(instance: dg.DagsterInstance, tables: Sequence[str]) -> None:
+    """Wipe the materializations that carry a chain head, for a person who put these tables' ledger aside on purpose."""
+    instance.wipe_assets([dg.AssetKey([table, stage]) for table in tables for stage in CHARGING])
 
 
 def _recorded_head(instance: dg.DagsterInstance, asset: dg.AssetKey) -> tuple[float, str] | None:

@@ -4,8 +4,10 @@ Each name here has no public form in the oldest version that is supported. Nothi
 """
 
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.events import EngineEventData
 from dagster._core.execution.context.compute import current_execution_context
+from dagster._core.execution.context.system import StepExecutionContext
 from dagster._core.execution.retries import RetryMode, get_retries_config
 from dagster._core.executor.step_delegating import (
     CheckStepHealthResult,
@@ -26,7 +28,9 @@ from dagster._core.storage.tags import (
 from dagster._grpc.types import ExecuteStepArgs
 from dagster._serdes import unpack_value
 from dagster._utils.schedules import is_valid_cron_string, schedule_execution_time_iterator
+from dagster.components.definitions import LazyDefinitions as LazyDefs
 from dagster_shared.check import CheckError
+from dagster_shared.error import SerializableErrorInfo
 from dagster_shared.utils.config import discover_config_file
 from dagster_shared.yaml_utils.source_position import SourcePositionTree
 
@@ -40,12 +44,16 @@ __all__ = [
     "PARTITION_NAME_TAG",
     "CheckError",
     "CheckStepHealthResult",
+    "DagsterUserCodeProcessError",
     "EngineEventData",
     "ExecuteStepArgs",
     "InstanceRef",
+    "LazyDefs",
     "RetryMode",
+    "SerializableErrorInfo",
     "SourcePositionTree",
     "StepDelegatingExecutor",
+    "StepExecutionContext",
     "StepHandler",
     "StepHandlerContext",
     "UnresolvedAssetJobDefinition",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import dagster as dg
@@ -125,7 +125,7 @@ def dues(account: Account, schedules: Iterable[Scheduled], until: datetime) -> l
             ask = Ask(schedule.epsilon, account.delta, account.delta * THRESHOLD_SHARE)
             refreshes += [Due(at, schedule.table, "", ask) for at in ticks([schedule.cron], until)]
             continue
-        ask, parts = Ask(**asdict(BudgetRequest.of(schedule.settings, account.delta))), partitions.definition(cut)
+        ask, parts = Ask(**BudgetRequest.of(schedule.settings, account.delta).costs()), partitions.definition(cut)
         for at in ticks([schedule.cron], until):
             for key in due(parts, at):
                 charged_blocks = (blocks.block(cut, key),) if schedule.in_blocks else ()

@@ -6,7 +6,7 @@ It holds declared facts, charges, names of people and runs, and what was release
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,20 @@ import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, Release
-from dp_synth_pipeline.orchestration import forecasts
+from dp_synth_pipeline.orchestration import accounts, forecasts
 from dp_synth_pipeline.orchestration import lineage as lineages
 from dp_synth_pipeline.orchestration.lineage import Lineage
-from dp_synth_pipeline.privacy.budget import level
 from dp_synth_pipeline.reporting import card_verification, statements
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json
 from dp_synth_pipeline.synthesis import no_protection
+from dp_synth_pipeline.synthesis.protection import Record, Unprotected
 from dp_synth_pipeline.synthesis.settings import SUFFIX
 from dp_synth_pipeline.synthesis.store import Store
 
 FORMAT = "dp-synth/governance/1"
 
 MOST_RUNS = 1000
-"""How many failed runs, newest first, are looked through for refusals."""
+"""How many runs that did not succeed, newest first, are looked through for refusals."""
 
 RUN = ("id", "table", "account", "state", "final_epsilon", "final_delta", "run_id", "code_version", "ended_at", "who")
 """What is said of each release of a source."""
@@ -61,7 +61,7 @@ def facts(
         "event_log": instance is not None,
         "accounts": statement["accounts"],
         "tables": tables,
-        "sources": sources(tables, ledger),
+        "sources": sources(tables, ledger, store),
         "raises": raises(ledger),
         "refused": [] if instance is None else list(refusals(instance)),
     }
@@ -102,12 +102,16 @@ def raises(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def refusals(instance: dg.DagsterInstance) -> Iterator[dict[str, Any]]:
-    """Yield the runs that a ledger refused, newest first, from Dagster's event log.
+    """Yield what a ledger refused, from Dagster's event log: at ticks before any run, then runs, each newest first.
 
-    Their texts are our own, and hold budgets and declared names only. A failure of any other kind is left aside.
+    Their texts are our own, and hold budgets and declared names only. A failure of any other kind is left aside. A run
+    that was refused ends as canceled; under earlier versions it ended as failed.
     """
-    failure_filter = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
-    for run in instance.get_run_records(failure_filter, limit=MOST_RUNS):
+    for refusal in accounts.refusals(instance):
+        if not refusal.run_id:
+            yield {"run_id": "", "at": refusal.at, "table": refusal.table, "why": refusal.why}
+    ended = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED])
+    for run in instance.get_run_records(ended, limit=MOST_RUNS):
         for event in instance.all_logs(run.dagster_run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
             failure = event.get_dagster_event().step_failure_data.user_failure_data
             error = ((failure.metadata if failure else None) or {}).get("error")
@@ -120,59 +124,84 @@ def refusals(instance: dg.DagsterInstance) -> Iterator[dict[str, Any]]:
                 }
 
 
-def sources(tables: list[dict[str, Any]], ledger: Ledger) -> list[dict[str, Any]]:
-    """Return each person-level source with every release that depends on it, by name, or by fingerprint if it has none."""
+def sources(tables: list[dict[str, Any]], ledger: Ledger, store: Store) -> list[dict[str, Any]]:
+    """Return each person-level source with every release that depends on it, and whose contents were the same.
+
+    Only here is it said that two contents are the same, since it is said exactly: to whoever may read ledger, key and
+    store, and never to a run.
+    """
+    records = [r for r in (*ledger.releases(), *no_protection.releases(store)) if r.state != "voided"]
+    by_id = {r.id: r for r in records}
+    contents = [[by_id[i] for i in ids] for ids in ledger.same_content({r.id: r.fingerprint for r in records})]
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for table in tables:
-        groups[table["source"] or f"fingerprint {(table['fingerprint'] or 'unknown')[:16]}"].append(table)
-    releases = [r for r in ledger.releases() if r.state != "voided"]
-    return [_source(name, groups[name], releases) for name in sorted(groups)]
+        groups[table["source"] or _nameless(table["table"], contents)].append(table)
+    return [_source(name, groups[name], contents) for name in sorted(groups)]
 
 
 def dependent(review: dict[str, Any], source: str) -> list[dict[str, Any]]:
-    """Return the releases that depend on a source, named by a part of its name or the start of a keyed fingerprint.
+    """Return the releases that depend on a source, named by a part of its name or the start of a release that read it.
 
     Raises:
-        InvalidInput: if no source has that name or fingerprint.
+        InvalidInput: if no source has that name or was read by such a release.
     """
-    releases = {}
-    for source_facts in review["sources"]:
-        if source in source_facts["name"]:
-            releases |= {r["id"]: r for r in source_facts["releases"]}
-        elif len(source) >= 8:
-            releases |= {r["id"]: r for r in source_facts["releases"] if (r["fingerprint"] or "").startswith(source)}
+    releases = {
+        r["id"]: r
+        for facts in review["sources"]
+        if source in facts["name"] or (len(source) >= 8 and any(r["id"].startswith(source) for r in facts["releases"]))
+        for r in facts["releases"]
+    }
     if not releases:
         names = ", ".join(s["name"] for s in review["sources"]) or "none"
         raise InvalidInput(f"nothing was released from a source {source!r}; known sources: {names}.")
     return list(releases.values())
 
 
-def _source(name: str, tables: list[dict[str, Any]], releases: list[Release]) -> dict[str, Any]:
-    names = {t["table"] for t in tables}
-    source_releases = [r for r in releases if r.table.removesuffix(SUFFIX) in names]
-    prints = sorted(
-        {r.fingerprint for r in source_releases if r.fingerprint}
-        | {t["fingerprint"] for t in tables if t["fingerprint"]}
-    )
+def _nameless(table: str, contents: list[list[Record]]) -> str:
+    """Return what to call the source of a table that no project names: by the first table with the same content."""
+    return f"source of {min((t for names in map(_tables, contents) if table in names for t in names), default=table)}"
+
+
+def _tables(records: Iterable[Record]) -> set[str]:
+    return {r.table.removesuffix(SUFFIX) for r in records}
+
+
+def _source(name: str, tables: list[dict[str, Any]], contents: list[list[Record]]) -> dict[str, Any]:
     # The same content under another name is the same data set, whatever it is called.
-    source_releases += [r for r in releases if r.fingerprint in prints and r not in source_releases]
-    accounts = sorted({r.account for r in source_releases} | {t["account"] for t in tables if t["account"]})
-    release_facts = [{**{k: getattr(r, k) for k in RUN}, "fingerprint": r.fingerprint} for r in source_releases]
-    public = [t for t in tables if t["guarantee"] == "none"]
-    release_facts += [{**dict.fromkeys(RUN), **_unprotected(t), "fingerprint": t["fingerprint"]} for t in public]
+    names = {t["table"] for t in tables}
+    own_contents = [content for content in contents if _tables(content) & names]
+    records = [r for content in own_contents for r in content]
     return {
         "name": name,
-        "fingerprints": prints,
         "tables": sorted(names),
-        "accounts": accounts,
-        "releases": release_facts,
+        "accounts": sorted(_accounts(records) | {t["account"] for t in tables if t["account"]}),
+        "releases": [_release(r) for r in sorted(records, key=lambda r: r.ended_at or "9")],
+        "same_content": [told for content in own_contents if (told := _matches(content)) is not None],
     }
 
 
-def _unprotected(table: dict[str, Any]) -> dict[str, Any]:
-    card = table["card"] or {}
-    release_facts = {"id": card.get("release", ""), "table": table["table"], "state": "without a guarantee"}
-    return release_facts | {"run_id": card.get("run_id", ""), "code_version": card.get("code_version", "")}
+def _matches(content: list[Record]) -> dict[str, list[str]] | None:
+    """Return who released one content; None if it was one account, or one table without a guarantee, alone."""
+    accounts = sorted(_accounts(content))
+    given_away = sorted(_tables(r for r in content if isinstance(r, Unprotected)))
+    if len(accounts) + len(given_away) < 2:
+        return None
+    tables = sorted(_tables(content))
+    return {
+        "accounts": accounts,
+        "without_guarantee": given_away,
+        "tables": tables,
+        "releases": [r.id for r in content],
+    }
+
+
+def _accounts(records: Iterable[Record]) -> set[str]:
+    return {r.account for r in records if isinstance(r, Release)}
+
+
+def _release(record: Record) -> dict[str, Any]:
+    told = {name: getattr(record, name, None) for name in RUN}
+    return told | ({"state": "without a guarantee"} if isinstance(record, Unprotected) else {})
 
 
 def _table(name: str, ledger: Ledger, store: Store, graph: Lineage) -> dict[str, Any]:
@@ -181,7 +210,6 @@ def _table(name: str, ledger: Ledger, store: Store, graph: Lineage) -> dict[str,
     cards = sorted(((c, p) for p, t in texts.items() if (c := _card(t)) is not None), key=lambda c: c[0].facts.created)
     card = cards[-1][0] if cards else None
     paid_releases = [r for r in ledger.releases() if r.table == name and r.released]
-    newest = paid_releases[-1].fingerprint if paid_releases else None
     public = any(r.table == name for r in no_protection.releases(store))
     return {
         "table": name,
@@ -189,7 +217,6 @@ def _table(name: str, ledger: Ledger, store: Store, graph: Lineage) -> dict[str,
         "source": source.get("source", ""),
         "account": source.get("account") or (paid_releases[-1].account if paid_releases else ""),
         "unit": source.get("unit") or (card.facts.unit if card else ""),
-        "fingerprint": (card.facts.source_fingerprint if card else "") or newest or "",
         "releases": [r.id for r in paid_releases],
         "card": _card_facts(*cards[-1]) if cards else None,
         "cards": [_card_facts(*card_and_path) for card_and_path in cards],
@@ -213,7 +240,6 @@ def _card_facts(card: ReleaseCard, path: Path) -> dict[str, Any]:
     return {
         **{k: getattr(f, k) for k in (*field_names, "ledger_head", "table_sha256", "description")},
         "entries": sorted({m["entry"] for m in f.mechanisms}),
-        "level": "none" if f.epsilon is None else level(f.epsilon),
         "checks_passed": derived["checks_passed"],
         "checks_failed": derived["checks_failed"],
         "path": str(path),

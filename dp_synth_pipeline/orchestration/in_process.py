@@ -33,6 +33,7 @@ class Outcome:
     Attributes:
         exit_code: 0 published, 1 failed, 2 bad input, 3 refused by the ledger, 130 interrupted.
         message: why not, in the words of the step that failed.
+        details: the rule by which the ledger refused and its units, if it did.
         seconds: wall-clock seconds of each asset.
         failed_checks: names of blocking checks that failed.
     """
@@ -40,6 +41,7 @@ class Outcome:
     run_id: str
     exit_code: int = 0
     message: str = ""
+    details: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     failed_checks: list[str] = field(default_factory=list)
 
@@ -193,9 +195,11 @@ def _explain(outcome: Outcome, failure: Any) -> None:
             outcome.message = f"a step stopped on {failure.error.cls_name}; see the run's log in the Dagster UI."
         return
     outcome.message = user_failure.description or outcome.message
-    code = (user_failure.metadata or {}).get("exit_code")
-    if code is not None:
-        outcome.exit_code = int(code.value)
+    facts = user_failure.metadata or {}
+    if "exit_code" in facts:
+        outcome.exit_code = int(facts["exit_code"].value)
+    if "details" in facts:
+        outcome.details = str(facts["details"].value)
 
 
 def without_beta_warnings() -> None:

@@ -4,6 +4,9 @@ It looks at one thing: when a file was last modified. Whoever runs the loading j
 job ran, not what it wrote. A file's size, a row count or a newest timestamp are functions of the rows: to act on them, or
 to keep them in a cursor that everybody sees, would be a look at the data that no account paid for. That a load happened is
 public by declaration: write `on_new_data` only where loads do not depend on single persons, such as nightly exports.
+
+Before it asks, the ledger is asked. What would be refused becomes no run: the tick is skipped with the reason, and the data
+wait until there is room in the account.
 """
 
 import json
@@ -12,7 +15,9 @@ from pathlib import Path
 
 import dagster as dg
 
+from dp_synth_pipeline.orchestration import accounts, preflight
 from dp_synth_pipeline.orchestration.dagster_internals import UnresolvedAssetJobDefinition
+from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
 from dp_synth_pipeline.orchestration.settings import TableSettings, duration
 
 
@@ -45,6 +50,12 @@ def sensors(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> list[
             return dg.SensorResult(skip_reason=f"{watched.name} is as it was.")
         if cursor["asked"] is not None and (now - datetime.fromisoformat(cursor["asked"])).total_seconds() < pause:
             return dg.SensorResult(skip_reason=f"new data wait: at most one refresh in {trigger.at_most_every}.")
+        ledger = of_location(LedgerResource, context)
+        refusal = preflight.refused_at_tick(settings, ledger.get()).get("")
+        if refusal is not None:  # the data wait for room in the account, and the refusal is shown once for each load
+            if cursor.get("refused") != modified_at:
+                accounts.show_refusal(context.instance, ledger.get(), settings, refusal)
+            return dg.SensorResult(skip_reason=str(refusal), cursor=json.dumps({**cursor, "refused": modified_at}))
         request = dg.RunRequest(run_key=f"{settings.name}:{modified_at}")
         return dg.SensorResult(run_requests=[request], cursor=_cursor(modified_at, now.isoformat()))
 

@@ -1,15 +1,15 @@
-"""Asks whether a backfill fits as a whole, before its first run reserves anything."""
+"""Asks whether a refresh at a tick, or a backfill as a whole, would be admitted, before a run reserves anything."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.errors import BudgetExceeded, DpSynthError, InvalidInput
+from dp_synth_pipeline.ledger import Ledger, refusal
 from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.dagster_internals import BACKFILL_ID_TAG
 from dp_synth_pipeline.orchestration.settings import TableSettings
@@ -66,7 +66,7 @@ def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> P
         uses_left = next((p.times - p.used for p in ledger.plans(account.name) if p.name == settings.plan), 0)
         uses = 1 if cut.backfill == "single_run" else len(keys)
         return Preflight(tuple(keys), tuple(i < uses_left or uses <= uses_left for i in range(len(keys))))
-    request = asdict(BudgetRequest.of(settings, account.delta))
+    request = BudgetRequest.of(settings, account.delta).costs()
     if settings.charges_blocks:
         # Over blocks, one release over all of them takes of each what a release over it alone would.
         blocks.require_blocks(ledger, settings)
@@ -75,6 +75,42 @@ def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> P
         each = [()] if cut.backfill == "single_run" else [() for _ in keys]
     fits = ledger.admitted(account.name, **request, each=each)
     return Preflight(tuple(keys), tuple(fits if len(fits) == len(keys) else fits * len(keys)))
+
+
+def refused_at_tick(settings: TableSettings, ledger: Ledger, keys: Sequence[str] = ()) -> dict[str, BudgetExceeded]:
+    """Return why the ledger would refuse each refresh that a tick asks for, by partition; change nothing, open no source.
+
+    Only what would be refused for want of budget is left to no run. Any other mistake, such as an account that nobody
+    opened, needs a person, and a run that fails says so.
+
+    Args:
+        keys: the partitions that are due, each of which is a run; none for a table that is refreshed as a whole, whose
+            one refusal is named by the empty text.
+    """
+    if settings.privacy == "none":
+        return {}
+    try:
+        if settings.partitions is None:
+            _preview(settings, ledger)
+            return {}
+        answer = preflight(settings, ledger, keys)
+    except BudgetExceeded as error:
+        return {"": error}
+    except DpSynthError:
+        return {}
+    why = f"Account {settings.charge.account!r} refuses a refresh of {settings.name}: {answer.told}."
+    return {k: BudgetExceeded(why) for k, fits in zip(answer.keys, answer.fits, strict=True) if not fits}
+
+
+def _preview(settings: TableSettings, ledger: Ledger) -> None:
+    """Raise what reserving one refresh of a whole table would raise for want of budget."""
+    account = ledger.account(settings.charge.account)
+    if settings.plan is None:
+        ledger.preview(account.name, **BudgetRequest.of(settings, account.delta).costs())
+        return
+    plan = next((p for p in ledger.plans(account.name) if p.name == settings.plan), None)
+    if plan is not None and plan.used >= plan.times:
+        raise refusal.no_use_left(plan)
 
 
 def asking(settings: TableSettings) -> dict[str, Any]:

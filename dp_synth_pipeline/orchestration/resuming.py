@@ -13,7 +13,7 @@ from dp_synth_pipeline.synthesis.store import Store
 
 OPEN = ("reserved", "started")
 
-MADE = {"row count": "profile", "profile": "profile", "marginals": "marginals"}
+MADE = {"row count": "profile", "types": "profile", "profile": "profile", "marginals": "marginals"}
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""
 
 
@@ -86,11 +86,11 @@ def _how_to_go_on(ledger: Ledger, store: Store, release: Release) -> str:
     if lost_mechanisms:
         return (
             f"{subject} cannot be gone on with: it was interrupted while {lost_mechanisms[0]!r} looked at the data, and one "
-            f"charge buys one look. What started stays charged. End it, and get back the rest: {end}"
+            f"charge buys one look. What started stays charged. End it: {end}"
         )
     return (
         f"{subject} is still open: what started in it stays charged, the rest reserved. Go on with it by the same command "
-        f"and --resume; or end it, and get back what did not start: {end}"
+        f"and --resume; or end it: {end}"
     )
 
 

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice, takewhile
 
 import dagster as dg
 
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import accounts, preflight
 from dp_synth_pipeline.orchestration.dagster_internals import (
     UnresolvedAssetJobDefinition,
     schedule_execution_time_iterator,
 )
 from dp_synth_pipeline.orchestration.partitions import definition
+from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
 from dp_synth_pipeline.orchestration.settings import TableSettings
 
 ACCOUNT, EPSILON = "dp_synth/account", "dp_synth/epsilon"
@@ -21,7 +23,9 @@ ACCOUNT, EPSILON = "dp_synth/account", "dp_synth/epsilon"
 def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> list[dg.ScheduleDefinition]:
     """Return the table's refresh schedule, off until a person starts it; none without a cron.
 
-    A schedule spends epsilon at every tick, so nothing starts one by itself.
+    A schedule spends epsilon at every tick, so nothing starts one by itself. At a tick it asks the ledger first. What would
+    be refused becomes no run: the tick is skipped with the reason, which the account's page shows too. Of several
+    partitions, those that fit are refreshed.
     """
     if settings.schedule is None:
         return []
@@ -30,19 +34,37 @@ def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> lis
         account, epsilon = settings.charge
         tags, price = {ACCOUNT: account, EPSILON: repr(epsilon)}, f"each tick charges {account} at most {epsilon:g}"
     cut = settings.partitions
-    execution = None if cut is None else partial(_request_runs, definition(cut), tags)
     per = "" if cut is None else ": the window that is over, or each value in turn"
-    return [
-        dg.ScheduleDefinition(
-            name=f"{settings.name}_refresh_schedule",
-            job=job,
-            cron_schedule=settings.schedule,
-            execution_timezone="UTC",
-            description=f"Refreshes {settings.name}{per}; {price}.",
-            tags=tags if execution is None else None,  # else they stand on the requests
-            execution_fn=execution,
-        )
-    ]
+
+    @dg.schedule(
+        name=f"{settings.name}_refresh_schedule",
+        job=job,
+        cron_schedule=settings.schedule,
+        execution_timezone="UTC",
+        description=f"Refreshes {settings.name}{per}; {price}.",
+        tags=tags if cut is None else None,  # else a forecast reads the job's metadata
+    )
+    def _refresh(context: dg.ScheduleEvaluationContext):
+        return _requests(settings, tags, context, of_location(LedgerResource, context).get())
+
+    return [_refresh]
+
+
+def _requests(
+    settings: TableSettings, tags: dict[str, str], context: dg.ScheduleEvaluationContext, ledger: Ledger
+) -> list[dg.RunRequest] | dg.SkipReason:
+    """Return a run for each refresh that is due and that the ledger would admit, or why there is none."""
+    at, cut = context.scheduled_execution_time, settings.partitions
+    keys = [] if cut is None else due(definition(cut), at)
+    refused = preflight.refused_at_tick(settings, ledger, keys)
+    for refusal in dict.fromkeys(refused.values()):
+        accounts.show_refusal(context.instance, ledger, settings, refusal)
+    if cut is None and not refused:
+        return [dg.RunRequest(tags=tags)]
+    fitting = [key for key in keys if key not in refused]
+    if refused and not fitting:
+        return dg.SkipReason(str(next(iter(refused.values()))))
+    return [dg.RunRequest(run_key=f"{at.isoformat()}:{key}", partition_key=key, tags=tags) for key in fitting]
 
 
 def due(cut: dg.PartitionsDefinition, at: datetime) -> list[str]:
@@ -52,14 +74,6 @@ def due(cut: dg.PartitionsDefinition, at: datetime) -> list[str]:
     with dg.partition_loading_context(effective_dt=at):
         newest = cut.get_last_partition_key()
     return [] if newest is None else [newest]
-
-
-def _request_runs(cut: dg.PartitionsDefinition, tags: dict[str, str], context: dg.ScheduleEvaluationContext):
-    """Ask for a run of each partition that is due."""
-    for key in due(cut, context.scheduled_execution_time):
-        yield dg.RunRequest(
-            run_key=f"{context.scheduled_execution_time.isoformat()}:{key}", partition_key=key, tags=tags
-        )
 
 
 def ticks(crons: list[str], until: datetime, *, at_most: int = 2000) -> tuple[datetime, ...]:

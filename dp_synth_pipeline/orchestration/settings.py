@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+import dagster as dg
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import automation as triggers
-from dp_synth_pipeline.orchestration.dagster_internals import is_valid_cron_string
+from dp_synth_pipeline.orchestration.dagster_internals import CheckError, is_valid_cron_string
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section
+from dp_synth_pipeline.tabular import declarable
+
+
+def _job_name(table: str) -> None:
+    if not re.fullmatch(r"\w+", table, re.ASCII):
+        raise InvalidInput(f"expected letters, digits and underscores, since Dagster names jobs by it; got {table!r}.")
+
+
+DAGSTERS: dict[str, Callable[[Any], Any]] = {
+    "table": _job_name,
+    "group": lambda name: dg.AssetSpec("any", group_name=name),
+    "owners": lambda names: dg.AssetSpec("any", owners=names),
+    "tags": lambda tags: dg.AssetSpec("any", tags=tags),
+}
+"""What of Dagster judges a field whose rules are its own."""
 
 
 class NewDataSettings(Section):
@@ -50,9 +68,27 @@ class TableSettings(ReleaseSettings):
         description="For synthetic, published, quality_report, release_card: eager, on_missing or a cron.",
     )
     fresh_for: str | None = Field(default=None, description="How long a published table counts as fresh: 36h, 8d, 5w.")
-    group: str | None = None
-    owners: list[str] = Field(default_factory=list)
-    tags: dict[str, str] = Field(default_factory=dict)
+    group: str | None = Field(default=None, description="Dagster's asset group; by default the table's name.")
+    owners: list[str] = Field(default_factory=list, description="Who answers for the assets: a mail, or team:NAME.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Dagster tags of the assets.")
+
+    @field_validator("columns")
+    @classmethod
+    def _columns(cls, value: dict[str, Any]) -> dict[str, Any]:
+        found = declarable.mistakes(value)
+        if found:
+            raise InvalidInput("\n".join(f"columns.{name}: {mistake}" for name, mistake in found.items()))
+        return value
+
+    @field_validator("table", "group", "owners", "tags")
+    @classmethod
+    def _as_dagster_takes_it(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None and info.field_name is not None:
+            try:
+                DAGSTERS[info.field_name](value)
+            except (dg.DagsterError, CheckError, InvalidInput) as error:
+                raise InvalidInput(f"{info.field_name}: {str(error).splitlines()[0]}") from None
+        return value
 
     @field_validator("schedule")
     @classmethod
@@ -72,6 +108,22 @@ class TableSettings(ReleaseSettings):
         if value is not None:
             duration(value, "fresh_for")
         return value
+
+    @model_validator(mode="after")
+    def _known_columns(self) -> TableSettings:
+        """Refuse names of columns that a complete declaration lacks."""
+        cut, validation = self.partitions, self.validation
+        named = [
+            ("unit", self.privacy_unit.column),
+            ("partitions", cut and cut.column),
+            ("validation.predict", validation.predict),
+            *(("validation.sensitive", name) for name in validation.sensitive),
+        ]
+        unknown = [(field, name) for field, name in named if name and name not in self.columns]
+        if self.columns_complete and unknown:
+            field, name = unknown[0]
+            raise InvalidInput(f"{field}: column {name!r} is not among `columns`, which columns_complete says are all.")
+        return self
 
     @model_validator(mode="after")
     def _watched(self) -> TableSettings:

@@ -82,17 +82,67 @@ def epsilon(events: Event | Iterable[Event], delta: float, relation: str = ADD_R
     shared_delta = delta - own_delta(listed)
     if shared_delta <= 0 or any(e.combined_noise_multiplier < LEAST_NOISE for e in listed):
         return math.inf
+    pure, whole = _composed(listed, fixed)
+    return pure + float(whole.get_epsilon_for_delta(shared_delta))
+
+
+def _composed(listed: Sequence[Event], fixed: bool) -> tuple[float, pld_lib.PrivacyLossDistribution]:
+    """Return what is added by basic composition, a pure epsilon, and the privacy loss distribution of all the rest."""
     counts = [e for e in listed if e.pure_epsilon]
     whole = pld_lib.identity(value_discretization_interval=DISCRETISATION)
     for event in listed:
         if not event.pure_epsilon and (loss := _pld(event)) is not None:
             whole = whole.compose(loss)
     if not fixed:
-        return math.fsum(e.pure_epsilon for e in counts) + float(whole.get_epsilon_for_delta(shared_delta))
+        return math.fsum(e.pure_epsilon for e in counts), whole
     for event, times in Counter(counts).items():
         if (loss := _pld(event)) is not None:
             whole = whole.compose(loss.self_compose(times))
-    return float(whole.get_epsilon_for_delta(shared_delta))
+    return 0.0, whole
+
+
+def deltas(
+    events: Event | Iterable[Event], epsilons: Sequence[float], relation: str = ADD_REMOVE, *, fixed: bool = False
+) -> np.ndarray:
+    """Return for each epsilon of at least 0 a delta, never too small, such that `events` are (epsilon, delta)-DP together.
+
+    It is `epsilon` read the other way round: the same composition, on the same grid.
+
+    Args:
+        relation, fixed: as in `epsilon`.
+
+    Returns:
+        Deltas from 0 to 1, shape (len(epsilons),).
+
+    Example:
+        >>> from dp_synth_pipeline.privacy.events import Gaussian
+        >>> at = epsilon(Gaussian(2.0), 1e-5)
+        >>> [round(float(d), 7) for d in deltas(Gaussian(2.0), [0.0, at])]
+        [0.1974127, 1e-05]
+    """
+    check_relation(relation)
+    listed, asked = _listed(events), np.asarray(epsilons, float)
+    own = own_delta(listed, relation)
+    if relation != ADD_REMOVE:
+        if any(e.in_steps for e in listed):
+            return np.minimum(own + _rdp_deltas(listed, asked, relation, fixed), 1.0)
+        listed = [e.as_add_remove() for e in listed]
+    if any(e.combined_noise_multiplier < LEAST_NOISE for e in listed):
+        return np.ones(len(asked))
+    pure, whole = _composed(listed, fixed)
+    return np.minimum(own + np.asarray(whole.get_delta_for_epsilon([float(e) for e in asked - pure])), 1.0)
+
+
+def _rdp_deltas(listed: Sequence[Event], epsilons: np.ndarray, relation: str, fixed: bool) -> np.ndarray:
+    """Return what the conversion of Canonne, Kamath & Steinke 2020, Proposition 12, gives at the best order."""
+    if any(e.combined_noise_multiplier < 2 * LEAST_NOISE for e in listed):
+        return np.ones(len(epsilons))
+    counts = [] if fixed else [e for e in listed if e.pure_epsilon]
+    spent = np.array([rdp([e for e in listed if e not in counts], a, relation) for a in ORDERS])
+    orders = np.array(ORDERS)
+    shifted = epsilons[:, None] - math.fsum(2 * e.pure_epsilon for e in counts)
+    logs = (orders - 1) * (spent - shifted + np.log1p(-1 / orders)) - np.log(orders)
+    return np.exp(np.minimum(logs.min(axis=1), 0.0))
 
 
 def _replaced(listed: Sequence[Event], delta: float, relation: str, fixed: bool) -> float:

@@ -110,13 +110,3 @@ def auto_delta(population: int, cap: float, floor: float = 0.0) -> float:
         '2.68e-06'
     """
     return min(cap, max(floor, max(population, 1) ** -DELTA_EXPONENT))
-
-
-def level(epsilon: float) -> str:
-    """Name the protection that an epsilon gives in plain words: 0-3 high, 3-15 medium, above 15 low (Syngen's scale).
-
-    Example:
-        >>> level(2.51), level(8), level(20)
-        ('high', 'medium', 'low')
-    """
-    return "high" if epsilon <= 3 else "medium" if epsilon <= 15 else "low"

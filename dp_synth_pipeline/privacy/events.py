@@ -5,8 +5,7 @@ events that library lacks: the discrete Gaussian, and thresholding, which costs 
 of a kind of event is a method here, so that a new kind is one new class.
 
 To replace a privacy unit is to remove one and to add another, so what one unit can move is at most doubled: a
-sensitivity, a threshold's delta, a pure epsilon. Counts do better: what is taken from some cells and what is added to
-others have no negative inner product, so a histogram moves by at most sqrt(2) times its sensitivity.
+sensitivity, a threshold's delta, a pure epsilon.
 
 References:
     Mironov 2017, "Rényi Differential Privacy", Corollary 4 (the weak triangle inequality).
@@ -18,6 +17,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -60,6 +60,11 @@ class Event(ABC):
         return 1
 
     @property
+    def amount(self) -> Fraction:
+        """How much of it there is, exactly, in what adds up over events of its kind: steps or releases, or as it says."""
+        return Fraction(self.size)
+
+    @property
     @abstractmethod
     def noise(self) -> float:
         """How noisy it is, in a unit of its own kind: more protects better."""
@@ -81,11 +86,11 @@ class Event(ABC):
         """Return `times` repetitions of this event, in as few events as they can be written."""
         return (self,) * times
 
-    def dominates(self, other: Event) -> bool:
-        """Say whether one step or release of `other` costs at most what one of this event does, under every accountant.
+    def pays_for(self, other: Event) -> bool:
+        """Say whether `other` costs at most as much as an equal `amount` of this event, under every accountant.
 
         Example:
-            >>> Gaussian(2.0).dominates(Gaussian(2.5)), Gaussian(2.0).dominates(DiscreteGaussian(2.5))
+            >>> DiscreteLaplace(2.0).pays_for(DiscreteLaplace(2.5)), DiscreteLaplace(2.0).pays_for(DiscreteLaplace(1.5))
             (True, False)
         """
         return type(self) is type(other) and other.noise >= self.noise
@@ -140,8 +145,8 @@ class DiscreteLaplace(Event):
     def with_noise(self, noise: float) -> Self:
         return replace(self, scale=noise)
 
-    def dominates(self, other: Event) -> bool:
-        return isinstance(other, DiscreteLaplace) and super().dominates(other) and other.sensitivity == self.sensitivity
+    def pays_for(self, other: Event) -> bool:
+        return isinstance(other, DiscreteLaplace) and super().pays_for(other) and other.sensitivity == self.sensitivity
 
     def to_dp_event(self) -> dpa.DpEvent:
         return dp_event.DiscreteLaplaceDpEvent(noise_parameter=1.0 / self.scale, sensitivity=self.sensitivity)
@@ -157,7 +162,15 @@ class DiscreteLaplace(Event):
 
 @dataclass(frozen=True)
 class DiscreteGaussian(Event):
-    """`count` integer histograms, each moved by at most `sensitivity` (L2) by one unit, with noise of `scale` rows."""
+    """`count` integer histograms, each moved by at most `sensitivity` (L2) by one unit, with noise of `scale` rows.
+
+    Earlier versions charged their profiles so, and declared plans of theirs still do; everything new is a `Gaussian`. Its
+    privacy loss distribution is that of a shift along one axis, which one row of a unit makes. Of several rows, which may
+    move a histogram in other directions, it is not known to be the worst (the Rényi curve holds for all).
+
+    To replace a unit moves a histogram by at most sqrt(2) times its sensitivity, since what is taken from some cells and
+    what is added to others have no negative inner product.
+    """
 
     scale: float
     sensitivity: int = 1
@@ -187,9 +200,11 @@ class DiscreteGaussian(Event):
     def repeated(self, times: int) -> tuple[Event, ...]:
         return (replace(self, count=self.count * times),)
 
-    def dominates(self, other: Event) -> bool:
-        return (
-            isinstance(other, DiscreteGaussian) and super().dominates(other) and other.sensitivity == self.sensitivity
+    def pays_for(self, other: Event) -> bool:
+        # More noise may cost more: at an epsilon of 2.6, delta is 4.5 % higher at a scale of 2.02 than at 2.01.
+        return isinstance(other, DiscreteGaussian) and (other.scale, other.sensitivity) == (
+            self.scale,
+            self.sensitivity,
         )
 
     def to_dp_event(self) -> dpa.DpEvent:
@@ -202,15 +217,25 @@ class DiscreteGaussian(Event):
         )
         return one.self_compose(self.count)
 
+    def as_gaussian(self) -> Gaussian:
+        """Return the event of Gaussian noise of the same scale, which everything new draws."""
+        return Gaussian(self.scale / self.sensitivity, self.count)
+
     def as_add_remove(self) -> Self:
         return replace(self, count=2 * self.count)  # cells that lose and cells that gain, as two releases
 
 
 @dataclass(frozen=True)
 class Gaussian(Event):
-    """`count` releases, each with Gaussian noise, continuous or discrete, of `noise_multiplier` times its L2 sensitivity.
+    """`count` releases, each with Gaussian noise, rounded or not, of `noise_multiplier` times its L2 sensitivity.
 
-    Several releases whose squared ratios of sensitivity to noise add up to `1 / noise_multiplier ** 2` cost as much as one.
+    Its amount is the sum of the squared ratios of sensitivity to noise. Releases of the same amount cost the same, however
+    many there are and however each was chosen after the ones before it (Smith & Thakurta 2022, "Fully Adaptive Composition
+    for Gaussian Differential Privacy").
+
+    Example:
+        >>> Gaussian(2.0).amount == Gaussian(4.0, count=4).amount
+        True
     """
 
     noise_multiplier: float
@@ -226,6 +251,10 @@ class Gaussian(Event):
         return self.count
 
     @property
+    def amount(self) -> Fraction:
+        return self.count / Fraction(self.noise_multiplier) ** 2
+
+    @property
     def noise(self) -> float:
         return self.noise_multiplier
 
@@ -235,6 +264,9 @@ class Gaussian(Event):
 
     def with_noise(self, noise: float) -> Self:
         return replace(self, noise_multiplier=noise)
+
+    def pays_for(self, other: Event) -> bool:
+        return isinstance(other, Gaussian)  # its amount says all
 
     def repeated(self, times: int) -> tuple[Event, ...]:
         return (replace(self, count=self.count * times),)
@@ -283,9 +315,9 @@ class SubsampledGaussian(Event):
     def repeated(self, times: int) -> tuple[Event, ...]:
         return (self.with_steps(self.steps * times),)
 
-    def dominates(self, other: Event) -> bool:
+    def pays_for(self, other: Event) -> bool:
         return (
-            isinstance(other, SubsampledGaussian) and super().dominates(other) and other.sample_rate <= self.sample_rate
+            isinstance(other, SubsampledGaussian) and super().pays_for(other) and other.sample_rate <= self.sample_rate
         )
 
     def to_dp_event(self) -> dpa.DpEvent:
@@ -325,6 +357,13 @@ class Threshold(Event):
     @property
     def own_delta(self) -> float:
         return self.delta
+
+    @property
+    def amount(self) -> Fraction:
+        return Fraction(self.delta)
+
+    def pays_for(self, other: Event) -> bool:
+        return isinstance(other, Threshold)  # its amount says all
 
     @property
     def noise(self) -> float:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 WIDTH, HEIGHT = 1000.0, 100.0
 """The drawing's own units; the page stretches it, and keeps the lines' width."""
 
 MOST_TICKS = 5
+
+YOUNG = timedelta(days=4)
+"""A history so short is drawn in the left half; on the right is what the account still allows, if nothing is planned."""
+
+MOST_AHEAD = 12
+"""Further releases that are drawn."""
 
 
 def when(text: Any) -> datetime | None:
@@ -35,7 +42,9 @@ def day(at: datetime) -> str:
 def layout(history: list[dict[str, Any]], forecast: dict[str, Any] | None, now: Any) -> dict[str, Any] | None:
     """Lay out an account's history, or return None if there are not two points in time to draw.
 
-    The steps start at the left edge, run flat to `now`, and end there; beyond it lie the forecast's dates only.
+    The steps start at the left edge, run flat to `now`, and end there; beyond it lie the forecast's dates only. A young
+    account without planned dates has the time up to `now` in its left half. In the other one, which has no dates, are
+    further releases that each take as much as the last, so that its first day says how long it lasts.
     """
     points: list[tuple[datetime, float, dict[str, Any]]] = sorted(
         ((at, _share(h), h) for h in history if (at := when(h.get("at")))), key=lambda p: p[0]
@@ -47,28 +56,36 @@ def layout(history: list[dict[str, Any]], forecast: dict[str, Any] | None, now: 
     first, newest = points[0][0], points[-1][0]
     today: datetime = max(newest, when(now) or newest)
     last: datetime = max([today, *dates, *([refusal_date] if refusal_date else [])])
-    span = max((last - first).total_seconds(), 1.0)
+    is_young = last == today and today - first < YOUNG
+    span, wide = max((last - first).total_seconds(), 1.0), WIDTH / 2 if is_young else WIDTH
 
     def x(at: datetime) -> float:
-        return round(WIDTH * max(0.0, (at - first).total_seconds()) / span, 1)
+        return round(wide * max(0.0, (at - first).total_seconds()) / span, 1)
 
-    fits = [
-        at for i, at in enumerate(dates) if (at < refusal_date if refusal_date else i < (forecast or {}).get("fits", 0))
-    ]
-    line, raises = _steps([(x(at), share, h) for at, share, h in points], x(today))
+    end = wide if is_young else x(today)
+    fits = _fitting(dates, forecast or {}, refusal_date)
+    line, raises = _steps([(x(at), share, h) for at, share, h in points], end)
     return {
         "line": line,
         "area": f"{line}V{HEIGHT:g}H0Z",
         "raises": raises,
         "fits": _dots(x(at) for at in fits),
         "refused": _dots(x(at) for at in dates[len(fits) :]),
-        "now": x(today) / 10 if last > today else None,
+        "ahead": _ahead([(share, h) for _, share, h in points], end) if is_young else "",
+        "now": end / 10 if is_young or last > today else None,
         "out": {"x": x(refusal_date) / 10, "day": day(refusal_date)} if refusal_date else None,
-        "left": {"x": x(today) / 10, "y": _y(points[-1][1]), "share": points[-1][1]},
+        "left": {"x": end / 10, "y": _y(points[-1][1]), "share": points[-1][1]},
         "ticks": _ticks(first, last, lambda at: x(at) / 10),
         "first": day(first),
         "last": day(today),
     }
+
+
+def _fitting(dates: list[datetime], forecast: dict[str, Any], refusal_date: datetime | None) -> list[datetime]:
+    """Return the planned dates before the first refusal."""
+    if refusal_date is not None:
+        return [at for at in dates if at < refusal_date]
+    return dates[: forecast.get("fits", 0)]
 
 
 def drawing(chart: dict[str, Any], limit: str, wide: int = 640, high: int = 220) -> str:
@@ -85,6 +102,11 @@ def drawing(chart: dict[str, Any], limit: str, wide: int = 640, high: int = 220)
     for tick in chart["ticks"]:
         at = f'x="{left + w * tick["x"] / 100:g}" y="{top + h + 20}" text-anchor="{_anchor(tick["x"])}"'
         labels.append(f"<text {at}>{escape(tick['label'])}</text>")
+    if chart["ahead"]:
+        labels.append(
+            f'<text x="{left + w}" y="{top + h + 20}" text-anchor="end">further releases like the last</text>'
+        )
+    ahead = f'<path class="ahead" d="{chart["ahead"]}"/>' if chart["ahead"] else ""
     labels.append(f'<text x="{left + w}" y="{top - 10}" text-anchor="end">limit, {escape(limit)}</text>')
     labels.append(f'<text x="{left}" y="{top - 10}">left of the account</text>')
     raises = "".join(f'<path class="up" d="{up["path"]}"/>' for up in chart["raises"])
@@ -96,16 +118,17 @@ def drawing(chart: dict[str, Any], limit: str, wide: int = 640, high: int = 220)
         f'<rect class="page" width="{wide}" height="{high}" rx="8"/>'
         f'<svg x="{left}" y="{top}" width="{w}" height="{h}" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" '
         f'preserveAspectRatio="none" overflow="visible"><path class="grid" d="M0 0H1000M0 50H1000M0 100H1000"/>'
-        f'<path class="area" d="{chart["area"]}"/><path class="line" d="{chart["line"]}"/>{raises}{dots}</svg>'
+        f'<path class="area" d="{chart["area"]}"/><path class="line" d="{chart["line"]}"/>{ahead}{raises}{dots}</svg>'
         f"{''.join(labels)}</svg>"
     )
 
 
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#596273}.page{fill:#fff}path{fill:none;vector-effect:non-scaling-stroke}"
+    ".ahead{stroke:#2563eb;stroke-width:1.5;stroke-dasharray:4 4}"
     ".grid{stroke:#e1e5eb}.line{stroke:#2563eb;stroke-width:2}.area{fill:#2563eb;fill-opacity:.12}"
     ".up{stroke:#14804a;stroke-width:3}.dot,.no{stroke:#2563eb;stroke-width:8;stroke-linecap:round}.no{stroke:#c02626}"
-    "@media(prefers-color-scheme:dark){text{fill:#98a2b3}.page{fill:#171b22}.grid{stroke:#2a303a}.line,.dot{stroke:#6ea8fe}"
+    "@media(prefers-color-scheme:dark){text{fill:#98a2b3}.page{fill:#171b22}.grid{stroke:#2a303a}.line,.dot,.ahead{stroke:#6ea8fe}"
     ".area{fill:#6ea8fe}.up{stroke:#4ade94}.no{stroke:#ff8a80}}"
 )
 
@@ -139,9 +162,23 @@ def _steps(points: list[tuple[float, float, dict[str, Any]]], end: float) -> tup
     return f"{line}H{end:g}", raises
 
 
+def _ahead(points: list[tuple[float, dict[str, Any]]], start: float) -> str:
+    """Return the path of further releases that each take as much as the last; empty if none was made or none fits."""
+    taken = [
+        before[0] - after[0] for before, after in pairwise(points) if str(after[1].get("what")).startswith("release")
+    ]
+    left = points[-1][0]
+    count = min(MOST_AHEAD, int(left / taken[-1] + 1e-9)) if taken and taken[-1] > 0 else 0
+    if not count:
+        return ""
+    places = [round(start + (WIDTH - start) * (i + 1) / (count + 1), 1) for i in range(count)]
+    steps = "".join(f"H{x:g}V{_y(max(0.0, left - (i + 1) * taken[-1])):g}" for i, x in enumerate(places))
+    return f"M{start:g} {_y(left):g}{steps}H{WIDTH:g}"
+
+
 def _ticks(first: datetime, last: datetime, x: Any) -> list[dict[str, Any]]:
     """Return at most `MOST_TICKS` round dates; the two ends, with the hour, of a history of a few days."""
-    if last - first < timedelta(days=4):
+    if last - first < YOUNG:
         ends = [first] if last - first < timedelta(minutes=1) else [first, last]
         return [{"x": x(at), "label": f"{at.day} {at:%b %H:%M}"} for at in ends]
     if last - first < timedelta(days=75):

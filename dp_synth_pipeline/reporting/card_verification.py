@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
-from dp_synth_pipeline.ledger import Account, Entry, JournalRow, Ledger, Release
+from dp_synth_pipeline.ledger import Account, JournalRow, Ledger, Release
 from dp_synth_pipeline.ledger.journal import GENESIS
 from dp_synth_pipeline.reporting.card import CardFacts, content, from_json
+from dp_synth_pipeline.reporting.release_card import mechanisms_of, reused_of
 from dp_synth_pipeline.synthesis import profile_cache
 from dp_synth_pipeline.synthesis.sampling import sha256
 
 CLOSE = 1e-9
 """How far an epsilon on a card may lie from the ledger's, as a share: JSON keeps every digit of a float."""
+
+CLOSE_RATES = 1e-6
+"""The same for the trade-off, whose smallest rates keep fewer digits of what they are computed from."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def claims(text: str, ledger: Ledger) -> list[Finding]:
 
 
 def _seal(text: str, f: CardFacts, ledger: Ledger) -> Finding:
-    holds = ledger.fingerprint(content(text)) == f.seal
+    holds = ledger.seal(content(text)) == f.seal
     note = "" if holds else "edited since it was written, or the card of another ledger"
     return Finding("nothing on the card was changed: its seal is this ledger's", holds, note)
 
@@ -110,33 +113,68 @@ def _release(f: CardFacts, ledger: Ledger) -> Iterator[Finding]:
         return
     is_settled = release.state == "settled"
     yield Finding("the release is settled", is_settled, "" if is_settled else f"it is {release.state}")
+    yield Finding("what it read is on the ledger's record", release.fingerprint is not None)
     past = _until(ledger.history(), f.ledger_head)
     for claim, card_value, ledger_value in _pairs(f, release, _account(ledger, release, past)):
         agrees = _agree(card_value, ledger_value)
         yield Finding(claim, agrees, "" if agrees else f"card {_short(card_value)}, ledger {_short(ledger_value)}")
     entries = ledger.entries(release_id=release.id)
-    yield Finding("every mechanism, with its parameters and entry", _events(entries) == _events(f.mechanisms))
-    if f.reused_from:
+    yield Finding("every mechanism, with its parameters and entry", mechanisms_of(entries) == f.mechanisms)
+    if f.added_epsilon is not None:
+        yield from _lineage(f, ledger, release)
+    elif f.reused_from:
         reused_entries = profile_cache.paid_by(ledger, f.reused_from)
         yield Finding(
-            "every reused mechanism, with its parameters and entry", _events(reused_entries) == _events(f.reused)
+            "every reused mechanism, with its parameters and entry", mechanisms_of(reused_entries) == f.reused
         )
+
+
+def _lineage(f: CardFacts, ledger: Ledger, release: Release) -> Iterator[Finding]:
+    """Compare what the table promises with all that the ledger says it is a function of, computed again.
+
+    An entry of an older version does not say what it builds upon, so that the card's own list is taken for it: the seal
+    vouches for the list, and the ledger for what is on it.
+    """
+    recorded = ledger.lineage(release.id)
+    listed = () if recorded.recorded else [m["entry"] for m in f.reused]
+    lineage = ledger.lineage(release.id, listed)
+    is_listed = reused_of(lineage) == f.reused
+    yield Finding("every mechanism of earlier releases that the table is a function of", is_listed)
+    for claim, card_value, ledger_value, close in (
+        ("epsilon of the table", f.epsilon, lineage.epsilon, CLOSE),
+        ("delta of the table", f.delta, lineage.delta, CLOSE),
+        ("the trade-off", _flat(f.trade_off), _flat(lineage.trade_off), CLOSE_RATES),
+    ):
+        agrees = _agree(card_value, ledger_value, close)
+        yield Finding(claim, agrees, "" if agrees else f"card {_short(card_value)}, ledger {_short(ledger_value)}")
+
+
+def _flat(figures: Any) -> tuple[Any, ...]:
+    """Return the leaves of nested figures with their names, in their order."""
+    if isinstance(figures, dict):
+        return tuple(leaf for name in sorted(figures) for leaf in (name, *_flat(figures[name])))
+    if isinstance(figures, list):
+        return tuple(leaf for figure in figures for leaf in _flat(figure))
+    return (figures,)
 
 
 def _pairs(f: CardFacts, release: Release, account: Account | None) -> Iterable[tuple[str, Any, Any]]:
     yield from (
         ("the table", f.table, release.table),
         ("the account", f.account, release.account),
-        ("epsilon of the release", f.epsilon, release.final_epsilon or 0.0),
-        ("delta of the release", f.delta, release.final_delta or 0.0),
+        ("epsilon of the release", _added(f.added_epsilon, f.epsilon), release.final_epsilon or 0.0),
+        ("delta of the release", _added(f.added_delta, f.delta), release.final_delta or 0.0),
         ("the neighbouring relation", f.relation, release.relation),
         ("the run", f.run_id, release.run_id),
         ("the code version", f.code_version, release.code_version),
-        ("the source's keyed fingerprint", f.source_fingerprint, release.fingerprint or ""),
     )
     if account is not None:
         yield "the privacy unit", (f.unit, f.unit_max_rows), (account.unit, account.max_rows)
         yield "the account's limit", (f.account_epsilon, f.account_delta), (account.epsilon, account.delta)
+
+
+def _added(added: float | None, whole: float | None) -> float | None:
+    return whole if added is None else added
 
 
 def _account(ledger: Ledger, release: Release, past: list[JournalRow]) -> Account | None:
@@ -151,25 +189,12 @@ def _until(chain: list[JournalRow], head: str) -> list[JournalRow]:
     return chain[: places[0] + 1] if places else chain
 
 
-def _events(records: Iterable[Entry | dict[str, Any]]) -> list[tuple[str, str, str]]:
-    descriptions = []
-    for record in records:
-        if isinstance(record, Entry):
-            descriptions += [(record.mechanism, record.id, _text(event.to_dict())) for event in record.events]
-        else:
-            descriptions.append((record["stage"], record["entry"], _text(record["event"])))
-    return descriptions
-
-
-def _text(event: dict[str, Any]) -> str:
-    return json.dumps(event, sort_keys=True)
-
-
-def _agree(card_value: Any, ledger_value: Any) -> bool:
+def _agree(card_value: Any, ledger_value: Any, close: float = CLOSE) -> bool:
     if isinstance(card_value, tuple):
-        return all(map(_agree, card_value, ledger_value))
+        agree = (_agree(c, v, close) for c, v in zip(card_value, ledger_value, strict=False))
+        return len(card_value) == len(ledger_value) and all(agree)
     if isinstance(card_value, float) and isinstance(ledger_value, float):
-        return abs(card_value - ledger_value) <= CLOSE * abs(ledger_value)
+        return abs(card_value - ledger_value) <= close * abs(ledger_value)
     return card_value == ledger_value
 
 

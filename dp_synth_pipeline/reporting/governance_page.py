@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.reporting.burndown import day, when
-from dp_synth_pipeline.reporting.statement_page import TONES, account
+from dp_synth_pipeline.reporting.statement_page import account
 from dp_synth_pipeline.reporting.templates import render
 
 SHOWN = 20
@@ -49,9 +49,8 @@ def _table(t: Mapping[str, Any]) -> dict[str, Any]:
         return view | {"level": "no guarantee", "tone": "fail", "cost": "no guarantee", "made": _creation_date(card)}
     if card is None or card.get("epsilon") is None:
         return view | {"level": "no card"}
-    tone = {"good": "ok", "fair": "warn", "poor": "fail"}[TONES[card["level"]]]
     cost = f"ε {wording.at_most(card['epsilon'])}, δ {wording.scientific(card['delta'])}"
-    return view | {"level": f"{card['level']} protection", "tone": tone, "cost": cost, "made": _creation_date(card)}
+    return view | {"level": f"ε {wording.at_most(card['epsilon'])}", "cost": cost, "made": _creation_date(card)}
 
 
 def _creation_date(card: Mapping[str, Any] | None) -> str:
@@ -65,7 +64,7 @@ def _source(s: Mapping[str, Any]) -> dict[str, Any]:
 def _release(r: Mapping[str, Any]) -> dict[str, Any]:
     end = when(r.get("ended_at"))
     epsilon = r.get("final_epsilon")
-    cost = "—" if epsilon is None else f"ε {wording.at_most(epsilon)}"
+    cost = "—" if epsilon is None else f"ε {wording.at_most(epsilon)} added"
     return {**r, "day": day(end) if end else "—", "cost": cost, "account": r.get("account") or "—"}
 
 
@@ -97,9 +96,13 @@ def _concerns(facts: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Itera
         if len(s["accounts"]) > 1:
             message = f"is charged to {', '.join(s['accounts'])}: whoever is in it is protected by their sum only"
             yield _concern("warn", s["name"], message)
+        for match in s["same_content"]:
+            if match["accounts"] and match["without_guarantee"]:
+                message = f"the content of account {', '.join(match['accounts'])} was released without a guarantee, as "
+                yield _concern("fail", s["name"], message + ", ".join(match["without_guarantee"]))
     for a in accounts:
         if a["state"]["tone"] in ("fail", "warn"):
-            yield _concern(a["state"]["tone"], a["name"], f"account {a['state']['word']}: ε {a['left']} left")
+            yield _concern(a["state"]["tone"], a["name"], f"account {a['state']['word']}: {a['used']} used")
         if a["forecast"] and a["forecast"]["refused"]:
             yield _concern("warn", a["name"], f"a scheduled refresh will be refused on {a['forecast']['refused']}")
         if a["open"]:

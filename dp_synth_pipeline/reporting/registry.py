@@ -1,17 +1,19 @@
 """Writes a release card as a record of the public Differential Privacy Deployments Registry.
 
-The schema is that of the registry's data, github.com/opendp/deployments-registry-data, `schemas/deployments-schema.yaml`
-(read in its 2026 form, with `basic`, `dp_variant`, `privacy_loss`, `deployment_model`, `implementation` and
-`administrative`), by OpenDP with a governance proposed by NIST. It follows Nanayakkara, Ghazi & Vadhan 2025, "Practitioners'
-Perspectives on a Differential Privacy Deployment Registry". A record is proposed as a pull request with one YAML file.
+A record agrees with `registry_schema.json`, which states the registry's schema in its form of July 2026. The registry is
+github.com/opendp/deployments-registry-data, where a record is proposed as a pull request with one YAML file. It follows
+Nanayakkara, Ghazi & Vadhan 2025, "Practitioners' Perspectives on a Differential Privacy Deployment Registry".
 
 What only a person can say (who publishes, what for, of which region) is an option, or is marked `FILL_IN`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -21,9 +23,17 @@ from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard
 
 FILL_IN = "TO BE FILLED IN"
 
-CURATORS = ("Government", "Industry", "Nonprofit")
-SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-"""The words that the registry's schema knows; its maintainers add to both lists as needed."""
+
+@cache
+def schema() -> dict[str, Any]:
+    """Return the registry's schema, a JSON Schema of draft 7. It allows no field that it does not name."""
+    return json.loads(files(__package__ or "").joinpath("registry_schema.json").read_text(encoding="utf-8"))
+
+
+def words(section: str, field: str) -> list[str]:
+    """Return the words that the registry knows for one field of a section; its maintainers add to them as needed."""
+    sections = schema()["properties"]["deployment"]["properties"]
+    return sections[section]["properties"][field]["enum"]
 
 
 @dataclass(frozen=True)
@@ -31,27 +41,31 @@ class Curation:
     """What a card does not know of its deployment, because only a person does.
 
     Attributes:
-        curator, curator_type: who publishes, and one of `CURATORS`.
+        curator: who publishes.
         use: intended use.
         region: whom the data describe, or whose law applies.
-        sector: one of `SECTORS`, or none.
+        sector: one of `words("basic", "data_product_sector")`, or none.
+        data_source: 'Dynamic' if new rows come in over time, else 'Static'; None while nobody said.
         authors: who filled in the record.
+
+    Raises:
+        InvalidInput: for a word that the registry does not know.
     """
 
     curator: str = FILL_IN
-    curator_type: str = "Industry"
     use: str = FILL_IN
     region: str = FILL_IN
     sector: str | None = None
+    data_source: str | None = None
     authors: tuple[str, ...] = (FILL_IN,)
 
     def __post_init__(self) -> None:
-        for field_name, value, choices in (
-            ("curator type", self.curator_type, CURATORS),
-            ("sector", self.sector, SECTORS),
+        for option, value, choices in (
+            ("sector", self.sector, words("basic", "data_product_sector")),
+            ("data source", self.data_source, words("deployment_model", "data_source_type")),
         ):
             if value is not None and value not in choices:
-                raise InvalidInput(f"{field_name}: the registry knows {', '.join(choices)}; got {value!r}.")
+                raise InvalidInput(f"{option}: the registry knows {', '.join(choices)}; got {value!r}.")
 
 
 def record(card: ReleaseCard, curation: Curation) -> dict[str, Any]:
@@ -64,7 +78,9 @@ def record(card: ReleaseCard, curation: Curation) -> dict[str, Any]:
     if f.epsilon is None or f.delta is None:
         raise InvalidInput("this release has no privacy guarantee, so it is no deployment of differential privacy.")
     return {
-        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{f.table}-{curation.curator}-{f.created[:4]}".lower()).strip("-"),
+        "url_slug": _slug(f.table, curation.curator, f.created[:4]),
+        "status": "Draft",
+        "tier": 3,
         "deployment": {
             "basic": _basic(f, curation),
             "dp_variant": {
@@ -73,9 +89,14 @@ def record(card: ReleaseCard, curation: Curation) -> dict[str, Any]:
                 "unprotected_quantities": _unprotected(f),
             },
             "privacy_loss": _loss(card),
-            "deployment_model": _model(f),
-            "implementation": _implementation(card),
-            "administrative": {"status": "Draft", "registry_authors": list(curation.authors), "tier": 3},
+            "deployment_model": _model(f, curation),
+            "accounting": _accounting(),
+            "implementation": _implementation(f),
+            "administrative": {
+                "sources": FILL_IN,
+                "notes": "\n".join(f"- {limit}" for limit in card.limits) + "\n",
+                "registry_authors": list(curation.authors),
+            },
         },
     }
 
@@ -94,12 +115,17 @@ def to_yaml(card: ReleaseCard, curation: Curation) -> str:
     return yaml.dump(record(card, curation), Dumper=Plain, sort_keys=False, allow_unicode=True, width=float("inf"))
 
 
+def _slug(*parts: str) -> str:
+    """Name a record as the registry does: a dash for each run of what is no letter or digit, and one between parts."""
+    return "-".join(re.sub(r"\W+", "-", part.lower()) for part in parts).replace("_", "-")
+
+
 def _basic(f: CardFacts, curation: Curation) -> dict[str, Any]:
     description = f.description or f"A synthetic copy of the table {f.table}: {f.rows:,} rows in {f.columns} columns."
     sector = {} if curation.sector is None else {"data_product_sector": curation.sector}
     return {
         "name": f.table,
-        "data_curators": [{"data_curator_name": curation.curator, "data_curator_type": curation.curator_type}],
+        "data_curators": [curation.curator],
         "description": description,
         "intended_use": curation.use,
         "data_product_type": "Synthetic data",
@@ -114,7 +140,8 @@ def _unprotected(f: CardFacts) -> str:
         f"- {c['name']}: {', '.join(f'{k} {v}' for k, v in c['declared'].items())}" for c in f.public if c["declared"]
     ]
     lines = [f"- Declared public by {f.declared_by or 'a person'}:", *(f"  {line}" for line in lines)] if lines else []
-    return "\n".join(["- The names and storage types of all columns.", *lines]) + "\n"
+    types = "- The names of all columns, and their storage types unless a mechanism below measured them."
+    return "\n".join([types, *lines]) + "\n"
 
 
 def _loss(card: ReleaseCard) -> dict[str, Any]:
@@ -136,18 +163,30 @@ def _loss(card: ReleaseCard) -> dict[str, Any]:
     }
 
 
-def _model(f: CardFacts) -> dict[str, Any]:
+def _model(f: CardFacts, curation: Curation) -> dict[str, Any]:
+    source = {} if curation.data_source is None else {"data_source_type": curation.data_source}
     return {
         "model_name": "Central",
-        "actors": "The curator reads the table. Everybody else sees the synthetic table, and this record.",
+        "actors": "The curator reads the table and keeps the ledger. Everybody else sees the synthetic table, and this "
+        "record.",
         "release_type": "Many releases",
         "release_type_details": f"Further releases are admitted by this rule: {f.account_rule or FILL_IN}.",
+        **source,
         "access_type": "Non-interactive",
+        "access_type_details": "A reader queries the published rows, and no query of a reader reaches the source.",
     }
 
 
-def _implementation(card: ReleaseCard) -> dict[str, Any]:
-    f = card.facts
+def _accounting() -> dict[str, str]:
+    return {
+        "post_processing": "Rows are drawn from a generator that was released with noise, and may be weighted by noisy "
+        "marginals that were released with it.",
+        "composition": "The mechanisms of a release are composed by a privacy loss distribution; releases of one account "
+        "by a filter at a fixed Rényi order, or as declared shares.",
+    }
+
+
+def _implementation(f: CardFacts) -> dict[str, str]:
     mechanisms = [f"- {m['stage']}: {wording.mechanism(m['event'])} `{m['event']}`" for m in f.mechanisms]
     mechanisms += [f"- {m['stage']} (charged to an earlier release): {wording.mechanism(m['event'])}" for m in f.reused]
     software = [f"- Software: {f.software}, settings {f.code_version}."] if f.software else []
@@ -155,11 +194,6 @@ def _implementation(card: ReleaseCard) -> dict[str, Any]:
         "preprocessing_and_hyperparameter_tuning": "Bounds, categories, null rates and the number of units are measured "
         "by charged mechanisms, or were declared public. Hyperparameters are defaults, or settings that a person wrote. "
         f"How that person chose them: {FILL_IN}.",
-        "mechanisms": "\n".join([*mechanisms, *software]) + "\n",
-        "composition": "The mechanisms of a release are composed by a privacy loss distribution; releases of one account "
-        "by a filter at a fixed Rényi order, or as declared shares.",
-        "post_processing": "Rows are drawn from a generator that was released with noise, and may be weighted by noisy "
-        "marginals that were released with it.",
+        "mechanisms": "\n".join([*mechanisms, *software, "- Running times are not protected."]) + "\n",
         "justification": FILL_IN,
-        "additional_information": "\n".join(f"- {limit}" for limit in card.limits) + "\n",
     }

@@ -9,17 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from dp_synth_pipeline import __version__
-from dp_synth_pipeline.ledger import Entry
+from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.ledger import Entry, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
-from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard, to_json
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.reporting.card import (
+    INTENDED,
+    OUT_OF_SCOPE,
+    UNPROTECTED_SCOPE,
+    CardFacts,
+    ReleaseCard,
+    to_json,
+)
 from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
-from dp_synth_pipeline.synthesis import generator_files, no_protection, profile_cache
+from dp_synth_pipeline.synthesis import generator_files, no_protection
 from dp_synth_pipeline.synthesis.blocks import limits
 from dp_synth_pipeline.synthesis.generator import FOLDER
 from dp_synth_pipeline.synthesis.protection import Unprotected
+from dp_synth_pipeline.synthesis.reading import regenerated_sentence
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.targets import sink
 
@@ -41,7 +52,7 @@ def build(release: Release, declared_by: str = "") -> ReleaseCard:
     state, settings = release.state, release.settings
     rows = state.files.synthetic
     schema, record = release.schema, release.record
-    promise = _public_facts(record) if isinstance(record, Unprotected) else _cost_facts(release, record)
+    promise = _public_facts(release, record) if isinstance(record, Unprotected) else _cost_facts(release, record)
     card = ReleaseCard(
         CardFacts(
             table=settings.name,
@@ -65,10 +76,26 @@ def build(release: Release, declared_by: str = "") -> ReleaseCard:
             description=settings.description or "",
             accuracy=state.facts.accuracy or {},
             audit=generator_files.findings(release.folder / FOLDER, release.id),
+            one_run_audit=generator_files.last_attack(release.folder),
+            **purpose_of(settings, declared_by),
             **promise,
         )
     )
-    return card.sealed(release.protection.fingerprint)
+    return card.sealed(release.protection.seal)
+
+
+def purpose_of(settings: ReleaseSettings, owners: str) -> dict[str, Any]:
+    """Return what the table is for and not for, and whom to ask: what a person wrote, or what holds of every table."""
+    unit = settings.privacy_unit.column
+    several = (f"Questions about one {unit} over several rows: synthetic rows are drawn one by one.",)
+    return {
+        "contact": settings.contact or owners,
+        "intended_use": [settings.intended_use] if settings.intended_use else list(INTENDED),
+        "out_of_scope": [
+            *(OUT_OF_SCOPE if settings.privacy == "dp" else UNPROTECTED_SCOPE),
+            *(several if unit is not None else ()),
+        ],
+    }
 
 
 def write(release: Release, declared_by: str = "") -> ReleaseCard:
@@ -96,31 +123,38 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
     ledger, settings, store = release.protection.ledger, release.settings, release.store
     account, balance = ledger.account(record.account), ledger.balance(record.account)
     origin = release.state.facts.profile_release or record.id
+    lineage = ledger.lineage(record.id, release.upon)
     return {
-        "epsilon": record.final_epsilon or 0.0,
-        "delta": record.final_delta or 0.0,
+        "epsilon": lineage.epsilon,
+        "delta": lineage.delta,
+        "added_epsilon": record.final_epsilon or 0.0,
+        "added_delta": record.final_delta or 0.0,
+        "trade_off": lineage.trade_off,
+        "population": _population(release),
         "unit": account.unit,
         "unit_max_rows": account.max_rows,
         "account": account.name,
         "account_epsilon": account.epsilon,
         "account_delta": account.delta,
         "account_spent_epsilon": balance.epsilon_spent,
+        "account_used": ledger.share(account.name).used,
         "account_left": f"one more release of up to epsilon {balance.epsilon_left:.3f}",
         "account_rule": RULES[account.rule],
-        "mechanisms": _mechanisms(ledger.entries(release_id=record.id)),
-        "reused": _mechanisms(profile_cache.paid_by(ledger, origin)) if origin != record.id else [],
+        "mechanisms": mechanisms_of(lineage.own),
+        "reused": reused_of(lineage),
         "reused_from": origin if origin != record.id else "",
         "code_version": record.code_version,
         "run_id": record.run_id,
-        "source_fingerprint": record.fingerprint or "",
         "ledger_head": ledger.head(),
         "limits": _limits(settings, release.state.partitions)
         + exact.limits_of(release.schema)
-        + _undone(no_protection.same_source(store, record.fingerprint)),
+        + _regenerated(release)
+        + _left_out(release)
+        + _undone(record.table, store),
     }
 
 
-def _public_facts(release: Unprotected) -> dict[str, Any]:
+def _public_facts(of: Release, release: Unprotected) -> dict[str, Any]:
     """Return what a card says about a release of a source that was declared public."""
     return {
         "guarantee": "none",
@@ -128,25 +162,79 @@ def _public_facts(release: Unprotected) -> dict[str, Any]:
         "delta": None,
         "public_by": release.by,
         "public_why": release.why,
+        "limits": _regenerated(of),
         "code_version": release.code_version,
         "run_id": release.run_id,
-        "source_fingerprint": release.fingerprint or "",
         "ledger_head": release.ledger_head,
     }
 
 
-def _undone(tables: list[str]) -> list[str]:
-    if not tables:
-        return []
-    return [f"This very content was also released without a privacy guarantee, as {', '.join(tables)}."]
+def _regenerated(release: Release) -> list[str]:
+    """Say which columns were recognised and are made anew."""
+    sentence = regenerated_sentence(release.settings, release.schema)
+    return [sentence] if sentence else []
 
 
-def _mechanisms(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    return [
-        {"stage": entry.mechanism, "entry": entry.id, "event": event.to_dict()}
-        for entry in entries
-        for event in entry.events
+def _left_out(release: Release) -> list[str]:
+    """Say, from released figures alone, which cells and lines of the source the table is not made of."""
+    profile, learned = release.profile, [c.name for c in release.schema.learned]
+    sentences = [
+        f"About {c.misfits:.1%} of the cells of {c.name} are no value of the type that was measured; they count as nulls."
+        for c in profile.columns
+        if c.misfits
     ]
+    hidden = [c.name for c in profile.columns if c.hidden and c.name in learned]
+    if hidden:
+        sentences.append(f"No value may be released of {', '.join(hidden)}; there are only nulls in it.")
+    if profile.set_aside:
+        sentences.append(f"About {profile.set_aside:,} lines of the source are no rows of it, and were set aside.")
+    return sentences
+
+
+def _asked(settings: ReleaseSettings) -> list[str]:
+    """Say that drawn rows are not those of the whole population, if a person asked for others; that changes no guarantee."""
+    generation, sentences = settings.generation, []
+    if generation.where is not None:
+        sentences.append(f"The table is conditional: only rows were drawn that satisfy {generation.where}.")
+    if generation.share is not None:
+        sentences.append(f"The table is rebalanced: values have the parts that were asked for, {generation.share}.")
+    if generation.outputs:
+        sentences.append(
+            f"Further tables were drawn from the same generator, at no cost: {', '.join(generation.outputs)}."
+        )
+    return sentences
+
+
+def _undone(table: str, store: Store) -> list[str]:
+    """Say that a table of this name was released without a guarantee; whether of this content, no card may say."""
+    given_away = any(r.table == table and r.state == "settled" for r in no_protection.releases(store))
+    return ["A table of this name was also released without a privacy guarantee."] if given_away else []
+
+
+def _population(release: Release) -> int | None:
+    """Return the number of privacy units, declared or released with noise; None if no profile lies with the release."""
+    try:
+        return release.profile.population
+    except (ReleaseStateError, OSError):
+        return None
+
+
+def mechanisms_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Return entries as a card lists them: a dict for each event, and what was planned beside what was stopped early."""
+    return [
+        {"stage": entry.mechanism, "entry": entry.id, "event": ran.to_dict(), **_planned(ran, planned)}
+        for entry in entries
+        for ran, planned in zip(entry.events, entry.planned or entry.events, strict=False)
+    ]
+
+
+def reused_of(lineage: Lineage) -> list[dict[str, Any]]:
+    """Return what a release builds upon as a card lists it: each with the release that was charged for it."""
+    return [{**m, "release": e.release_id} for e in lineage.earlier for m in mechanisms_of([e])]
+
+
+def _planned(ran: Event, planned: Event) -> dict[str, Any]:
+    return {} if ran == planned else {"planned": planned.to_dict()}
 
 
 def _declared_facts(settings: ReleaseSettings, column: str) -> dict[str, Any]:
@@ -160,6 +248,7 @@ def _limits(settings: ReleaseSettings, keys: Sequence[str] = ()) -> list[str]:
         sentences.append(LET_OUT)
     if settings.filter is not None:
         sentences.append(f"Only rows that satisfy a public predicate were read: {settings.filter}")
+    sentences += _asked(settings)
     if settings.population is not None:
         sentences.append(f"The number of privacy units, {settings.population:,}, was declared public.")
     if settings.privacy_unit.column is not None:

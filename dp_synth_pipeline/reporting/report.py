@@ -5,30 +5,26 @@ It is restricted: it looks at real rows without noise, and says so at its top. I
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
-from dp_synth_pipeline.privacy.budget import level
 from dp_synth_pipeline.reporting import wording
-from dp_synth_pipeline.reporting.panels import matrix, panel
-from dp_synth_pipeline.reporting.templates import render, source
-from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.reporting.templates import render
 from dp_synth_pipeline.validation import figures as measured
-from dp_synth_pipeline.validation import groups, patterns, relations
+from dp_synth_pipeline.validation import groups, patterns, relations, suggested_rules
 from dp_synth_pipeline.validation.checks import CheckResult
 from dp_synth_pipeline.validation.evidence import HOW, Evidence
-from dp_synth_pipeline.validation.fidelity import MOST_ROWS, Fidelity
 from dp_synth_pipeline.validation.figures import Figures
+from dp_synth_pipeline.validation.rows_per_unit import RowsPerUnit
 
 WORST = 3
 """Columns and pairs at the top of the page."""
 
 WORST_PAIRS = 8
+
+MOST_LINES = 200
+"""Lines of a table that has one for each column; a page of more would be too large to open."""
 
 NOT_ASKED = Evidence(HOW)
 """Distances and attacks when nobody gave a holdout."""
@@ -41,7 +37,7 @@ class ReportMeta:
     Attributes:
         table: the table's name.
         epsilon, delta: what the release cost.
-        unit, account, run_id, code_version: as on the release card.
+        unit, max_rows, account, run_id, code_version: as on the release card.
         created: when, as text.
         checks: results of the expectations.
         guarantee: the sentence that says that there is none; empty for a release with an epsilon.
@@ -51,6 +47,7 @@ class ReportMeta:
     epsilon: float | None = None
     delta: float | None = None
     unit: str = "row"
+    max_rows: int = 1
     account: str | None = None
     run_id: str | None = None
     code_version: str | None = None
@@ -60,39 +57,31 @@ class ReportMeta:
 
 
 LIMITS = {
-    "measures": [relations.PEARSON, relations.CRAMER, relations.RATIO],
+    "measure": relations.MEASURE,
     "rare": patterns.RARE,
     "smallest": groups.SMALLEST,
     "most_rows": measured.MOST_ROWS,
+    "fewest": suggested_rules.FEWEST,
+    "worst": WORST,
+    "lines": MOST_LINES,
 }
 """What the page says of how its figures were taken."""
 
 
 def render_report(
-    figures: Figures,
-    real: pd.DataFrame,
-    synthetic: pd.DataFrame,
-    schema: TableSchema,
-    meta: ReportMeta,
-    evidence: Evidence = NOT_ASKED,
+    figures: Figures, meta: ReportMeta, evidence: Evidence = NOT_ASKED, units: RowsPerUnit | None = None
 ) -> str:
-    """Return the report as one self-contained HTML page that makes no request to any network.
+    """Return the report as one self-contained HTML page without scripts that makes no request to any network.
 
     Args:
         figures: as `measure` returned them for the two tables.
-        real, synthetic: the tables themselves, for the charts.
-        schema: their columns.
         meta: what to say about the release.
         evidence: what distances and attacks found with a holdout.
+        units: how many rows a unit has, if a unit has several.
     """
-    from plotly.offline import get_plotlyjs
-
-    fidelity = figures.fidelity
+    fidelity, related = figures.fidelity, figures.relations
     return render(
         "report.html.j2",
-        plotly=get_plotlyjs(),
-        script=source("report.js"),
-        charts=_json(_charts(figures, real, synthetic, schema)),
         f=fidelity,
         g=figures,
         meta=meta,
@@ -101,34 +90,34 @@ def render_report(
         scale=max([0.05, *(c.distance for c in fidelity.columns)]),
         pair_scale=max([0.05, *(p.distance for p in fidelity.pairs)]),
         worst_columns=fidelity.ranked[:WORST],
-        worst_pairs=fidelity.worst_pairs[:WORST_PAIRS],
-        worst=WORST,
+        worst_pairs=[(p, *related.of(p.left, p.right)) for p in fidelity.worst_pairs[:WORST_PAIRS]],
+        squares=_squares(figures),
         **LIMITS,
         failed=[r for r in meta.checks if not r.passed],
         evidence=evidence,
+        units=units,
     )
 
 
-def _charts(figures: Figures, real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema) -> dict[str, Any]:
-    left, right = (t if len(t) <= MOST_ROWS else t.sample(MOST_ROWS) for t in (real, synthetic))
-    panels = [
-        asdict(panel(schema[c.name], pd.Series(left[c.name]), pd.Series(right[c.name]), c.distance))
-        for c in figures.fidelity.ranked
+def _squares(figures: Figures) -> list[dict[str, Any]]:
+    """Return what the page shows as a square of all pairs, each with the size at which its colour is deepest."""
+    names, related = figures.relations.names, figures.relations
+    distances = figures.fidelity.distances(names)
+    return [
+        {"title": "Distance", "cells": distances, "top": _largest(0.1, distances), "what": "distance"},
+        {"title": "Relation, real", "cells": related.real, "top": 1.0, "what": "relation"},
+        {"title": "Relation, synthetic", "cells": related.synthetic, "top": 1.0, "what": "relation"},
+        {
+            "title": "Relation, synthetic less real",
+            "cells": related.difference,
+            "top": _largest(0.2, related.difference),
+            "what": "difference",
+        },
     ]
-    related = figures.relations
-    names = [escape(n) for n in related.names]
-    return {
-        "panels": [{**p, "name": escape(p["name"]), "labels": [escape(v) for v in p["labels"]]} for p in panels],
-        "distance": _square(figures.fidelity, "distance", related.names),
-        "relation_real": {"names": names, "cells": related.real},
-        "relation_synthetic": {"names": names, "cells": related.synthetic},
-        "relation_difference": {"names": names, "cells": related.difference},
-    }
 
 
-def _square(fidelity: Fidelity, figure: str, names: Sequence[str]) -> dict[str, Any]:
-    square = matrix(fidelity, figure, names=names)
-    return {"names": [escape(n) for n in square.names], "cells": square.cells}
+def _largest(least: float, cells: list[list[float | None]]) -> float:
+    return max([least, *(abs(v) for line in cells for v in line if v is not None)])
 
 
 def _tiles(figures: Figures, meta: ReportMeta) -> list[dict[str, str]]:
@@ -146,7 +135,7 @@ def _tiles(figures: Figures, meta: ReportMeta) -> list[dict[str, str]]:
     tiles.append(_tile("Rows", f"{fidelity.rows_synthetic:,}", f"synthetic; real: {fidelity.rows_real:,}"))
     if meta.epsilon is not None:
         delta = "" if meta.delta is None else f"δ = {wording.scientific(meta.delta)}; "
-        note = f"{delta}{level(meta.epsilon)} protection of one {meta.unit}"
+        note = f"{delta}one {meta.unit} is protected"
         tiles.append(_tile("Privacy, ε", wording.at_most(meta.epsilon), note))
     if meta.guarantee:
         tiles.append(_tile("Privacy", "none", "the source was declared public"))
@@ -162,8 +151,3 @@ def _tile(title: str, figure: str, note: str) -> dict[str, str]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _json(value: Any) -> str:
-    """Return JSON that cannot end the script element it stands in."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

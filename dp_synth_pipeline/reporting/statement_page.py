@@ -11,7 +11,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dp_synth_pipeline.privacy.budget import ADD_REMOVE, level
+from dp_synth_pipeline.ledger import Share
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.reporting.burndown import day, layout, when
 from dp_synth_pipeline.reporting.templates import render
@@ -30,7 +31,6 @@ RULES = {
     "plan": "Each release takes a share (ε, δ) of the limit, and the shares are summed.",
 }
 
-TONES = {"high": "good", "medium": "fair", "low": "poor"}
 STATES = {"settled": "ok", "voided": "off", "reserved": "warn", "started": "warn"}
 
 
@@ -61,7 +61,7 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
     unit, max_rows = a.get("unit") or "row", a.get("max_rows") or 1
     releases = sorted((_release(r) for r in a.get("releases") or []), key=lambda r: r["sort"], reverse=True)
     history = list(a.get("history") or [])
-    cost = _meter(a.get("cost_limit"), a.get("cost_spent"), a.get("cost_held"))
+    cost = _shares(a)
     order = a.get("order")
     rule = RULES.get(a.get("rule") or "", "").format(order="order " + _as_chosen(order) if order else "one fixed order")
     relation = a.get("relation") or ADD_REMOVE
@@ -72,15 +72,13 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
         "relation": relation,
         "epsilon": _as_chosen(epsilon),
         "delta": _scientific(delta),
-        "tone": TONES[level(epsilon)] if epsilon else "fair",
         "promise": _promise(epsilon, delta or 0.0, unit, max_rows, relation) if epsilon else "",
         "rule": rule,
         "opened": _moment(a.get("opened_at")),
         "who": a.get("who") or "",
         "why": a.get("why") or "",
-        "spent": _at_most(a.get("epsilon_spent")),
-        "spent_level": level(a["epsilon_spent"]) if a.get("epsilon_spent") else "",
-        "left": at_least(a.get("epsilon_left")),
+        **_used(a),
+        "footnote": _as_epsilons(a),
         "cost": cost,
         "own_delta": _meter(a.get("delta_limit"), a.get("delta_spent"), 0),
         "chart": layout(history, a.get("forecast"), now),
@@ -94,10 +92,31 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
     return {**view, "state": _state(a, view)}
 
 
+def _used(a: Mapping[str, Any]) -> dict[str, str]:
+    """Return how much of the account is used, and how often its last release fits again, in words."""
+    used, more, last = a.get("used"), a.get("fits_more"), a.get("last_epsilon")
+    return {
+        "used": "—" if used is None else Share(used).percent,
+        "aside": share_left(a["set_aside"]) if a.get("set_aside") else "",
+        "fits": "—" if more is None else str(more),
+        "like": "" if more is None or last is None else f"more like the last (ε {_as_chosen(last)})",
+    }
+
+
+def _as_epsilons(a: Mapping[str, Any]) -> str:
+    """Return what the account's units convert to, and why that does not add up; nothing where nothing is spent."""
+    if not a.get("epsilon_spent"):
+        return ""
+    sentence = (
+        f"As epsilons: everything so far is at most ε {_at_most(a['epsilon_spent'])} at the account's δ, and one further "
+        f"release could have at most ε {at_least(a.get('epsilon_left'))}."
+    )
+    return f"{sentence} {wording.NO_SUM}" if a.get("order") is not None else sentence
+
+
 def _promise(epsilon: float, delta: float, unit: str, max_rows: int, relation: str) -> str:
     """Say what the limit promises for everything the account ever releases, taken together."""
-    sentence = wording.meaning(epsilon, delta, unit, max_rows)
-    sentence = sentence.replace("Whoever reads this table", "Whoever reads everything this account ever releases", 1)
+    sentence = wording.meaning(epsilon, delta, unit, max_rows, "everything this account ever releases")
     if relation == ADD_REMOVE:
         return sentence
     return f"{sentence} (Neighbouring relation {relation}: read “in the source” as “in the source with these values”.)"
@@ -106,6 +125,10 @@ def _promise(epsilon: float, delta: float, unit: str, max_rows: int, relation: s
 def _state(a: Mapping[str, Any], view: dict[str, Any]) -> dict[str, str]:
     """Return one word on the account, and its colour."""
     cost, own_delta = view["cost"], view["own_delta"]
+    if a.get("used") is not None:
+        if a["used"] >= 1:
+            return {"word": "exhausted", "tone": "fail"}
+        return {"word": "low", "tone": "warn"} if a["used"] > 1 - LOW else {"word": "open", "tone": "ok"}
     no_epsilon = a.get("epsilon_left") is not None and a["epsilon_left"] <= 0
     full = cost is not None and cost["left"] < NONE
     if no_epsilon or full or (a.get("rule") == "plan" and own_delta is not None and own_delta["left"] < NONE):
@@ -115,6 +138,14 @@ def _state(a: Mapping[str, Any], view: dict[str, Any]) -> dict[str, str]:
     if cost is None and a.get("epsilon_left") is None:
         return {"word": "balance not given", "tone": "off"}
     return {"word": "open", "tone": "ok"}
+
+
+def _shares(a: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what is used, held and left as shares; of the cost alone where nobody computed the share of the account."""
+    if a.get("used") is None:
+        return _meter(a.get("cost_limit"), a.get("cost_spent"), a.get("cost_held"))
+    held = min(a["used"], (a.get("cost_held") or 0) / a["cost_limit"])
+    return _meter(1.0, a["used"] - held, held)
 
 
 def _meter(limit: Any, spent: Any, held: Any) -> dict[str, Any] | None:
@@ -156,7 +187,6 @@ def _release(r: Mapping[str, Any]) -> dict[str, Any]:
         "ended": _moment(r.get("ended_at")),
         "run": r.get("run_id") or "",
         "code": r.get("code_version") or "",
-        "fingerprint": r.get("fingerprint") or "",
         "entries": [_entry(e) for e in r.get("entries") or []],
         "at": at,
         "sort": at.timestamp() if at else -math.inf,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dp_synth_pipeline.privacy.budget import level
-
 if TYPE_CHECKING:
     from dp_synth_pipeline.validation.fidelity import Fidelity
 
@@ -17,6 +15,12 @@ VERDICTS = {
     "poor": "Poor. Do not draw conclusions from this table without looking at the weak places below.",
 }
 
+
+NO_SUM = (
+    "Epsilons of several releases do not add up: what adds up is divergence, and turning its sum into one ε costs a "
+    "constant, once. “Why do the epsilons not add up?” in `dp-synth docs faq` says more."
+)
+"""What stands beside an ε that a Rényi filter's divergence converts to."""
 
 THRESHOLDS = ("all pairs, on average", "the worst column", "the worst pair")
 """What the verdict looks at, in the order of `Fidelity.gaps`."""
@@ -67,18 +71,66 @@ def odds_bound(epsilon: float) -> float:
     return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
-def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1) -> str:
-    """Say what an (epsilon, delta) promises about one privacy unit, in words."""
+def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1, what: str = "this table") -> str:
+    """Say what an (epsilon, delta) promises about one privacy unit, in words.
+
+    What is said holds of (epsilon, delta)-DP as it is defined. A factor on the odds that fails with probability delta only
+    would be more: P[privacy loss > epsilon] may be many times delta.
+
+    Args:
+        what: what is read, in words.
+    """
     bound = odds_bound(epsilon)
-    whom = "one given row was"
+    whom = "one given row"
     if unit != "row":
-        whom = f"the rows of one given {unit}{f' (at most {max_rows})' if max_rows > 1 else ''} were"
-    sure = math.ceil(1000 * bound / (1 + bound)) / 10 if math.isfinite(bound) else 100.0
-    certain = f"{sure:.1f} %" if sure < 100 else "fully"
+        whom = f"the rows of one given {unit}{f' (at most {max_rows})' if max_rows > 1 else ''}"
+    right = at_most_percent((bound + delta) / (1 + bound) if math.isfinite(bound) else 1.0)
+    reached = (
+        f"guesses right with a probability of at most {right}" if right != "100 %" else "may become all but certain"
+    )
     return (
-        f"{level(epsilon).capitalize()} protection. Whoever reads this table, whatever else they know, can change the "
-        f"odds that {whom} in the source by at most a factor of {at_most(bound, 3)}, except with a probability of "
-        f"about {scientific(delta)}. Someone who was half sure can become at most {certain} sure."
+        f"Whatever somebody concludes from {what}, whatever else they know, has "
+        f"at most {at_most(bound, 3)} times the probability, plus {scientific(delta)}, that it would have if {whom} were "
+        f"not in the source; and the other way round. By ε and δ alone, someone who was half sure {reached}."
+    )
+
+
+def at_most_percent(share: float) -> str:
+    """Write the upper bound of a probability in percent, rounded up, so that what is shown still holds.
+
+    Example:
+        >>> at_most_percent(0.92471), at_most_percent(0.0000781), at_most_percent(1.0)
+        ('92.5 %', '0.00782 %', '100 %')
+    """
+    if share >= 0.01:
+        return f"{min(math.ceil(1000 * share - 1e-9) / 10, 100):g} %"
+    return f"{at_most(100 * share, 3)} %"
+
+
+def trade_off(figures: dict[str, Any]) -> list[str]:
+    """Say what an attacker on one privacy unit reaches at most, a sentence each.
+
+    Args:
+        figures: what `privacy.tradeoff.TradeOff.figures` returned.
+    """
+    surer = "; ".join(
+        f"at least {percent(s['belief'])} sure in at most {at_most_percent(s['chance'])} of cases"
+        for s in figures["surer"]
+    )
+    return [
+        f"An attacker who was half sure whether one given privacy unit was in the source guesses right with a probability "
+        f"of at most {at_most_percent(figures['right_guess'])}.",
+        f"What is released can make that attacker {surer}.",
+        f"No attacker does better than one who sees the answer through Gaussian noise with μ = {at_most(figures['mu'])}: at "
+        f"a false-positive rate of x the true-positive rate is at most Φ(Φ⁻¹(x) + μ) + {scientific(figures['slack'])}.",
+    ]
+
+
+def delta_times(delta: float, units: int) -> str:
+    """Say how large a delta is beside the number of privacy units, as it was declared or counted with noise."""
+    return (
+        f"δ times the number of privacy units, about {units:,}, is {at_most(delta * units, 3)}. It should lie far below 1: "
+        f"a release that shows each unit in full with a probability of δ would keep its promise."
     )
 
 

@@ -2,7 +2,8 @@
 
 1. The row count takes a small pure epsilon of its own. Everything later may depend on it (basic composition).
 2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up.
-   By default it is a part between 5 and 25 %, by a rule that knows the noisy count only.
+   By default it is a part between 5 and 25 %, by a rule that knows the noisy count only. Where the types of a CSV's columns
+   are measured, that takes a small part of the profile's.
 3. Noisy marginals take a part of what is left then, by a rule that knows the noisy count only.
 4. Training takes the rest: its noise is the least at which all four together cost at most the epsilon asked by PLD and,
    under a Rényi filter, at most the Rényi divergence reserved.
@@ -18,6 +19,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Release as LedgerRelease
@@ -28,10 +30,11 @@ from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_marginals
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
 from dp_synth_pipeline.privacy.events import Event, Gaussian
-from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
+from dp_synth_pipeline.synthesis.release_plan import PROFILE, ReleasePlan
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
-from dp_synth_pipeline.tabular.profiling import profile_plan
+from dp_synth_pipeline.tabular.profiling import profile_plan, types
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
@@ -52,11 +55,17 @@ class BudgetRequest:
         epsilon: the most it may cost.
         delta: the largest delta it may end with.
         own_delta: the part of delta that thresholds take; small, since a threshold grows only like its logarithm.
+        share: part of the squared signal to noise that may be planned with, where tables share a release.
     """
 
     epsilon: float
     delta: float
     own_delta: float
+    share: float = 1.0
+
+    def costs(self) -> dict[str, Any]:
+        """Return what is asked of the ledger."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "own_delta": self.own_delta}
 
     @classmethod
     def of(cls, settings: ReleaseSettings, account_delta: float) -> BudgetRequest:
@@ -86,32 +95,73 @@ MOST_BEYOND = 2.5
 """With more noise than that, refinements win no more than the other columns lose (Adult at epsilon 0.1 to 0.5)."""
 
 
+TYPES_NOISE = 1 / 400
+"""Noise of a cell of a histogram of classes, as a part of the units: classes of one cell in a hundred are then seen."""
+
+MOST_TYPES = 0.4
+"""Part of the profile's that types take at most: where rows are few, a type that is missed costs its column most values."""
+
+
+def whole_noise(settings: ReleaseSettings, request: BudgetRequest, relation: str) -> float:
+    """Return the noise of one histogram of units that would cost all of its share that is left after the row count."""
+    moves = 1 if relation == ADD_REMOVE else 2
+    count = 0.0 if settings.population is not None else COUNT_SHARE * request.epsilon
+    remaining_epsilon = request.epsilon - count - (settings.validation.report_epsilon or 0.0)
+    noise = calibration.gaussian_noise(remaining_epsilon, request.delta - request.own_delta)
+    return noise * settings.privacy_unit.max_rows * moves / math.sqrt(request.share)
+
+
+def _profile_shares(settings: ReleaseSettings) -> tuple[float, float]:
+    """Return the least and the largest part of the squared signal to noise that profile and types take together."""
+    share = settings.profile_share
+    return (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
+
+
+def plan_types(
+    settings: ReleaseSettings,
+    request: BudgetRequest,
+    columns: int,
+    relation: str = ADD_REMOVE,
+    population: int | None = None,
+) -> TypesPlan:
+    """Fix the noise of the types of so many columns from public facts and the noisy or declared count."""
+    noise = whole_noise(settings, request, relation) * math.sqrt(types.weight(columns))
+    share = MOST_TYPES * _profile_shares(settings)[1]
+    unit_count = population or settings.population
+    if unit_count is not None:
+        share = min(share, (noise / TYPES_NOISE / unit_count) ** 2)
+    return TypesPlan(noise / math.sqrt(share), columns, settings.privacy_unit)
+
+
 def plan_profile(
     settings: ReleaseSettings,
     request: BudgetRequest,
     schema: TableSchema,
     relation: str = ADD_REMOVE,
     population: int | None = None,
+    typed: int = 0,
 ) -> ProfilePlan:
     """Fix the noise of the row count and the profile from public facts and the noisy or declared count.
 
-    Replacing a unit is removing one and adding another: it doubles a pure epsilon and a threshold's delta, and moves a
-    histogram by the square root of two.
+    Replacing a unit is removing one and adding another: it doubles a pure epsilon, a threshold's delta and what a histogram
+    moves by.
 
     Args:
         population: the noisy count, once it is known; the plan's row count does not depend on it.
+        typed: how many columns' types were measured, out of the profile's part.
     """
     moves = 1 if relation == ADD_REMOVE else 2
     count = None if settings.population is not None else COUNT_SHARE * request.epsilon / moves
-    remaining_epsilon = request.epsilon - moves * (count or 0.0) - (settings.validation.report_epsilon or 0.0)
-    whole = calibration.gaussian_noise(remaining_epsilon, request.delta - request.own_delta)
-    unit, unit_count = settings.privacy_unit, population or settings.population
-    share = settings.profile_share
-    least_share, most_share = (LEAST_PROFILE, MOST_PROFILE) if share == "auto" else (share, share)
+    whole, unit = whole_noise(settings, request, relation), settings.privacy_unit
+    unit_count, (least_share, most_share) = population or settings.population, _profile_shares(settings)
+    if typed:
+        plan = plan_types(settings, request, typed, relation, population)
+        spent_share = (whole / plan.scale) ** 2 * types.weight(typed)
+        least_share, most_share = min(least_share, most_share - spent_share), most_share - spent_share
 
     def noise(refined: int) -> float:
         """Return the noise of a base histogram, were all signal the profile's."""
-        return whole * unit.max_rows * math.sqrt(moves * profile_plan.weight(schema, unit, refined))
+        return whole * math.sqrt(profile_plan.weight(schema, unit, refined))
 
     def needed_share(refined: int) -> float:
         return math.inf if unit_count is None else (noise(refined) / PROFILE_NOISE / unit_count) ** 2
@@ -233,8 +283,21 @@ class Allocation(ABC):
         """Return the noise multiplier of one Gaussian mechanism that costs as much as the release; 0 without privacy."""
 
     @abstractmethod
-    def profile(self, schema: TableSchema, population: int | None = None) -> ProfilePlan:
-        """Return the row count and the profile; `population` is the noisy count, once it is known."""
+    def types(self, columns: int, population: int | None = None) -> TypesPlan:
+        """Return the types of so many columns; `population` is the noisy count, once it is known.
+
+        Raises:
+            InvalidInput: if a declared plan does not pay for them.
+        """
+
+    @abstractmethod
+    def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
+        """Return the row count and the profile.
+
+        Args:
+            population: the noisy count, once it is known.
+            typed: how many columns' types were measured.
+        """
 
     @abstractmethod
     def marginals(
@@ -266,8 +329,11 @@ class Calibrated(Allocation):
     def noise(self, population: int) -> float:
         return calibration.gaussian_noise(self._release.epsilon, self.delta(population))
 
-    def profile(self, schema: TableSchema, population: int | None = None) -> ProfilePlan:
-        return plan_profile(self.settings, self._request, schema, self._release.relation, population)
+    def types(self, columns: int, population: int | None = None) -> TypesPlan:
+        return plan_types(self.settings, self._request, columns, self._release.relation, population)
+
+    def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
+        return plan_profile(self.settings, self._request, schema, self._release.relation, population, typed)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
@@ -312,17 +378,31 @@ class Declared(Allocation):
     def noise(self, population: int) -> float:
         return calibration.gaussian_noise(self._epsilon, self._delta)
 
-    def profile(self, schema: TableSchema, population: int | None = None) -> ProfilePlan:
-        noise, deltas, counts = self._plan.histogram_noise, self._plan.threshold_deltas, self._plan.count_epsilons
-        public = self.settings.population
-        if noise is None or not deltas or not (counts or public):
+    def types(self, columns: int, population: int | None = None) -> TypesPlan:
+        noise = self._plan.types_noise
+        if noise is None or noise.count < columns:
             raise InvalidInput(
-                "the declared plan has no profile: it needs discrete_gaussian and threshold events, and a "
+                f"this CSV leaves the types of {columns} columns open, and the declared plan pays for those of "
+                f"{0 if noise is None else noise.count}; declare the kind of each column, and the format of dates, or have "
+                f"a person declare a plan with types."
+            )
+        return TypesPlan(
+            noise.noise_multiplier * self.settings.privacy_unit.max_rows, columns, self.settings.privacy_unit
+        )
+
+    def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
+        deltas, counts, public = self._plan.threshold_deltas, self._plan.count_epsilons, self.settings.population
+        found = None
+        if deltas and (counts or public):
+            count = None if public is not None else counts[0]
+            draft = ProfilePlan(count, 0.0, deltas[0], self.settings.privacy_unit, public)
+            found = profile_plan.declared(draft, self._plan.events(PROFILE), schema)
+        if found is None:
+            raise InvalidInput(
+                "the declared plan has no profile: it needs gaussian and threshold events with mechanism=profile, and a "
                 "discrete_laplace event for the row count unless the population is declared."
             )
-        scale, refinements = noise
-        count = None if public is not None else counts[0]
-        return ProfilePlan(count, scale, deltas[0], self.settings.privacy_unit, public, refinements)
+        return found
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
@@ -37,6 +37,7 @@ class Part:
         blocks: the ledger's blocks that are charged; none: the account's own row is.
         folder: its folder under the store's `releasable`.
         targets: where the synthetic rows go.
+        outputs: where further tables drawn from the generator go, by name.
     """
 
     keys: tuple[str, ...]
@@ -45,6 +46,7 @@ class Part:
     blocks: tuple[str, ...]
     folder: str
     targets: list[str]
+    outputs: dict[str, str] = field(default_factory=dict)
 
 
 def part(settings: ReleaseSettings, keys: Sequence[str] = ()) -> Part:
@@ -55,7 +57,7 @@ def part(settings: ReleaseSettings, keys: Sequence[str] = ()) -> Part:
     """
     cut = settings.partitions
     if cut is None:
-        return Part((), "", settings.filter, (), settings.name, settings.targets)
+        return Part((), "", settings.filter, (), settings.name, settings.targets, _outputs(settings))
     values = None if cut.values is None else set(cut.values)
     if not keys or (values is not None and not set(keys) <= values):
         raise InvalidInput(
@@ -64,7 +66,8 @@ def part(settings: ReleaseSettings, keys: Sequence[str] = ()) -> Part:
     label = folded_label(keys)
     row_predicate = predicate(cut, keys, settings.source)
     targets = [_partition_target(t, label) for t in settings.targets]
-    for target in targets:
+    outputs = {name: _partition_target(t, label) for name, t in _outputs(settings).items()}
+    for target in (*targets, *outputs.values()):
         sink.check_spared(target, settings.read)
     return Part(
         tuple(keys),
@@ -73,7 +76,12 @@ def part(settings: ReleaseSettings, keys: Sequence[str] = ()) -> Part:
         tuple(block(cut, k) for k in keys) if settings.charges_blocks else (),
         f"{settings.name}/{FOLDER}{label}",
         targets,
+        outputs,
     )
+
+
+def _outputs(settings: ReleaseSettings) -> dict[str, str]:
+    return {name: output.target for name, output in settings.generation.outputs.items()}
 
 
 def predicate(cut: PartitionSettings, keys: Sequence[str], source: str) -> str:

@@ -14,7 +14,7 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, S
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
-from dp_synth_pipeline.synthesis import generator_files
+from dp_synth_pipeline.synthesis import generator_files, retention
 from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.release import Release, Stage
@@ -22,6 +22,7 @@ from dp_synth_pipeline.synthesis.run_state import dump_ran, load_ran
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.sources.csv.values import CellType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 FOLDER = "generator"
 """In a table's releasable folder."""
 
-KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran")
+KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules")
 """Facts that lie beside the weights and are said elsewhere."""
 
 
@@ -56,19 +57,13 @@ class GeneratorStage(Stage):
         from dp_synth_pipeline.model import artifact
 
         folder = release.folder / FOLDER
-        learnt_folder = _adopted(release, folder)
-        if learnt_folder is None:
-            learnt_folder = release.restricted / generator_files.FOLDER
-            self.audit = _learn(release, folder, learnt_folder)
-            if self.audit is not None and not self.audit.passed:
-                raise _end_failed(release, self.audit)
+        learnt_folder = self.learn(release)
         self.audit = self.audit or generator_files.audit(learnt_folder)
         generator, facts = artifact.load(learnt_folder)
         ran = facts.get("ran")
         release.protection.settle(
             release.id,
             delta=release.delta,
-            digest=release.state.digest,
             ran=None if ran is None else load_ran(ran),
         )
         generator_files.release_to(learnt_folder, folder)
@@ -79,6 +74,21 @@ class GeneratorStage(Stage):
         public = {name: value for name, value in facts.items() if name not in KEPT_FACTS}
         return {"weights": generator.weights, **public, **metrics}
 
+    def learn(self, release: Release) -> Path:
+        """Learn the generator, or adopt what an earlier attempt learnt; return where it is kept durably, not yet released.
+
+        Raises:
+            AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
+        """
+        folder = release.folder / FOLDER
+        learnt_folder = _adopted(release, folder)
+        if learnt_folder is None:
+            learnt_folder = release.restricted / retention.LEARNT
+            self.audit = _learn(release, folder, learnt_folder)
+            if self.audit is not None and not self.audit.passed:
+                raise end_failed(release, self.audit)
+        return learnt_folder
+
 
 def _adopted(release: Release, folder: Path) -> Path | None:
     """Return where an earlier attempt left what this release learnt, if it got so far: nothing is learnt twice then.
@@ -88,7 +98,7 @@ def _adopted(release: Release, folder: Path) -> Path | None:
     record = release.record
     if record.state == "voided" or (isinstance(record, LedgerRelease) and record.state == "settled" and record.why):
         return None
-    places = (release.restricted / generator_files.FOLDER, folder)
+    places = (release.restricted / retention.LEARNT, folder)
     return next((place for place in places if generator_files.found(place, release.id)), None)
 
 
@@ -97,13 +107,13 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
     profile, codec = release.profile, release.codec
     spec = _sized(release, codec)
     # Charged before training, which then leaves it its part; measured before the settlement, which is final.
-    accuracy_plan = Accuracy(codec, profile.rows).begin(release)
+    accuracy = Accuracy(codec, profile.rows).begin(release)
     training = Training.of(release, codec, spec, profile.population)
     generator, facts = _generator(release, codec, training, folder)
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, release.folder, release.id)
         return training.audit
-    metrics = Accuracy(codec, profile.rows, generator).run(release, accuracy_plan) if accuracy_plan else {}
+    metrics = Accuracy(codec, profile.rows, generator).run(release, *accuracy) if accuracy else {}
     ran: list[TaggedEvent] = [*release.state.ran, *training.ran]
     about = {
         "release": release.id,
@@ -112,6 +122,7 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         **facts,
         "accuracy": metrics,
         "ran": dump_ran(ran),
+        "rules": release.settings.validation.enforced_rules,
     }
     generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit)
     return training.audit
@@ -151,7 +162,7 @@ def _generator(
 
 
 def _previous(release: Release, folder: Path) -> GenerativeModel | None:
-    """Return the table's last released model, if this release may start from it."""
+    """Return the table's last released model, if this release may start from it; then it is on record that it does."""
     from dp_synth_pipeline.model import artifact
 
     if not (folder / generator_files.DESCRIBED).exists():
@@ -160,14 +171,19 @@ def _previous(release: Release, folder: Path) -> GenerativeModel | None:
         generator, facts = artifact.load(folder)
     except InvalidInput:  # another version's
         return None
-    return generator if facts.get("release") in release.protection.paid_releases() else None
+    start = facts.get("release")
+    if start not in release.protection.paid_releases():
+        return None
+    release.state = release.state.with_(start_release=start)  # what it cost is part of what this release promises
+    return generator
 
 
 def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:
     """Return the codes of the table that was declared public: read like the source, but nothing in it is charged.
 
     Raises:
-        InvalidInput: if there is none, an account protects it, or it has other columns.
+        InvalidInput: if there is none, or it has other columns. Whether an account protects the very same content is not
+            asked here: the answer would confirm a guess of that account's table.
     """
     import numpy as np
 
@@ -177,17 +193,14 @@ def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:
         raise InvalidInput("start: public needs a table that you declare public: training: {public: FILE}.")
     with TemporaryDirectory() as folder:
         snapshot = ingestion.snapshot(  # the unit's column is left out as there, so that the same rows are known again
-            source.parse(uri, settings.columns),
+            source.parse(uri),
             Path(folder) / "public.parquet",
             declared=settings.columns,
             nulls=settings.nulls,
             unit=PrivacyUnit(unit, max_rows=sys.maxsize) if unit else PrivacyUnit(),
+            types={c.name: CellType.of_column(c) for c in schema.learned},
+            kept=[c.name for c in schema.learned],
         )
-        if accounts := release.protection.same_source(snapshot.digest):
-            raise InvalidInput(
-                f"the table declared public is what account {', '.join(accounts)} protects: to learn from it free "
-                f"would undo that. Name another table under training.public, or use start: marginals."
-            )
         if snapshot.schema.names != schema.names:
             raise InvalidInput(f"the public table must have the source's columns: {', '.join(schema.names)}.")
         whole = nulls.complete(snapshot.path, schema, release.profile, Path(folder) / "completed.parquet")
@@ -195,7 +208,7 @@ def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:
         return np.array(codes)
 
 
-def _end_failed(release: Release, audit: Audit) -> AuditFailed:
+def end_failed(release: Release, audit: Audit) -> AuditFailed:
     """End a release whose training failed its audit, and return what to raise.
 
     It is charged for all that started, and its weights are not released. Nothing of it runs any more, so nobody need find

@@ -13,17 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.privacy.audit import Audit
-from dp_synth_pipeline.synthesis.retention import private
+from dp_synth_pipeline.synthesis.retention import LEARNT, private
 from dp_synth_pipeline.tabular.targets import sink
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
 
-FOLDER = "learnt"
-"""In a release's restricted folder."""
-
 AUDIT, FAILED_AUDIT = "audit.json", "audit_failed.json"
 """The audit beside the weights that passed it; the last one that failed, in the table's releasable folder."""
+
+ATTACKED = "one_run_audit.json"
+"""What the last one-run audit of a table or partition proved, in its releasable folder."""
+
+EARLIER, MOST_EARLIER = "earlier", 5
+"""Beside a table's generator: those of its earlier releases, each in a folder of its release's name; and how many stay."""
+
+PROVED = ("release", "passed", "claimed", "epsilon", "ratio", "delta", "confidence")
+"""What a release card shows of it."""
 
 DESCRIBED = "generator.json"
 """Says whose weights lie beside it: gone first and written last, so that it never stands beside another release's."""
@@ -38,7 +44,7 @@ def keep(folder: Path, model: GenerativeModel, facts: dict[str, Any], profile: s
     """
     from dp_synth_pipeline.model import artifact
 
-    partial = folder.with_name(f".{FOLDER}")
+    partial = folder.with_name(f".{LEARNT}")
     shutil.rmtree(partial, ignore_errors=True)
     with private():
         artifact.save(partial, model, facts)
@@ -74,6 +80,18 @@ def findings(folder: Path, release: str) -> list[dict[str, Any]]:
     return audit_record["findings"] if audit_record["release"] == release else []
 
 
+def last_attack(folder: Path) -> dict[str, Any]:
+    """Return what the last one-run audit in a releasable folder proved; empty if there is none, or one of an older form.
+
+    Its `release` is the one whose plan was audited, which may be an earlier one.
+    """
+    try:
+        outcome = json.loads((folder / ATTACKED).read_text(encoding="utf-8"))
+        return {fact: outcome[fact] for fact in PROVED}
+    except (FileNotFoundError, KeyError):
+        return {}
+
+
 def keep_failed(audit: Audit | None, folder: Path, release: str) -> None:
     """Write an audit that failed into a table's releasable folder; one that passed lies beside the weights."""
     if audit is not None and not audit.passed:
@@ -81,15 +99,37 @@ def keep_failed(audit: Audit | None, folder: Path, release: str) -> None:
 
 
 def release_to(learnt_folder: Path, folder: Path) -> None:
-    """Copy what was learnt to where it may leave; called again after a crash, it ends as if it had not been cut short."""
+    """Move what was learnt to where it may leave; called again after a crash, it ends as if it had not been cut short."""
     if learnt_folder == folder:
         return
     folder.mkdir(parents=True, exist_ok=True)
+    _keep_earlier(folder)
     for name in (DESCRIBED, AUDIT):
         (folder / name).unlink(missing_ok=True)
     for path in sorted(learnt_folder.iterdir(), key=lambda p: p.name == DESCRIBED):
         with sink.replacing(folder / path.name) as partial:
             shutil.copyfile(path, partial)
+    for path in (*folder.iterdir(), folder):
+        _sync(path)
+    shutil.rmtree(learnt_folder)
+
+
+def _keep_earlier(folder: Path) -> None:
+    """Copy the generator that is about to be replaced to where it can still be drawn from; the oldest ones give way."""
+    try:
+        release = json.loads((folder / DESCRIBED).read_text(encoding="utf-8"))["facts"]["release"]
+    except (OSError, ValueError, KeyError):
+        return
+    earlier = folder.parent / EARLIER
+    partial = earlier / f".{folder.name}"
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(folder, partial)
+    (earlier / release).mkdir(exist_ok=True)
+    shutil.rmtree(earlier / release / folder.name, ignore_errors=True)
+    os.replace(partial, earlier / release / folder.name)
+    kept = sorted((path for path in earlier.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    for path in kept[:-MOST_EARLIER]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

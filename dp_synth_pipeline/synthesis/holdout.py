@@ -6,21 +6,23 @@ which would be one fact about real rows in the event log. `evidence_checks` is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.synthesis.blocks import part
+from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.retention import private
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.schema import TableSchema, build
+from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.sources.csv.values import CellType
 from dp_synth_pipeline.validation import evidence
 from dp_synth_pipeline.validation.evidence import Evidence
 
@@ -31,8 +33,11 @@ OTHER_RELEASE = (
 """What the page says when a later refresh has replaced the rows."""
 
 
-def check(settings: ReleaseSettings, schema: TableSchema) -> None:
+def check(settings: ReleaseSettings, schema: TableSchema, untyped: Collection[str] = ()) -> None:
     """Refuse a holdout that is not there or has other columns, before anything is spent; only names and types are read.
+
+    Args:
+        untyped: columns of the source whose types are not known yet, so that only their names are compared.
 
     Raises:
         InvalidInput: naming the first column that does not fit; the message holds no value.
@@ -40,11 +45,13 @@ def check(settings: ReleaseSettings, schema: TableSchema) -> None:
     uri = settings.validation.holdout
     if uri is None:
         return
-    with _naming_holdout():
-        storage = ingestion.storage_types(source.parse(uri, settings.columns))
-        how = {"nulls": settings.nulls, "other": settings.other, "unit_column": settings.privacy_unit.column}
-        holdout_schema = build(storage, settings.columns, complete=settings.columns_complete, **how)
-    _check_columns(holdout_schema, schema)
+    with (
+        _naming_holdout(),
+        TemporaryDirectory() as folder,
+        ingestion.opened(source.parse(uri), Path(folder), **reading(settings, _learned(schema))) as table,
+    ):
+        found, unknown = table.schema, {*untyped, *table.untyped}
+    _check_columns(found, schema, unknown)
 
 
 def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) -> Evidence:
@@ -84,16 +91,14 @@ def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) 
 def _snapshot(settings: ReleaseSettings, uri: str, state: RunState, folder: Path) -> ingestion.Snapshot:
     """Copy the holdout as `ingested` copies the source: the same filter and partitions, the same bound on rows a unit."""
     where = part(settings.model_copy(update={"source": uri, "target": None}), state.partitions).where
+    types = {c.name: CellType.of_column(c) for c in state.table_schema().learned}
+    how: ingestion.Reading = {**reading(settings, _learned(state.table_schema())), "types": types}
     with _naming_holdout():
-        return ingestion.snapshot(
-            source.parse(uri, settings.columns, where),
-            folder / "holdout.parquet",
-            declared=settings.columns,
-            nulls=settings.nulls,
-            other=settings.other,
-            unit=settings.privacy_unit,
-            complete=settings.columns_complete,
-        )
+        return ingestion.snapshot(source.parse(uri, where=where), folder / "holdout.parquet", **how)
+
+
+def _learned(schema: TableSchema) -> list[str]:
+    return [c.name for c in schema.learned]
 
 
 @contextmanager
@@ -105,7 +110,7 @@ def _naming_holdout() -> Iterator[None]:
         raise InvalidInput(f"validation: holdout: {error}") from None
 
 
-def _check_columns(holdout_schema: TableSchema, source_schema: TableSchema) -> None:
+def _check_columns(holdout_schema: TableSchema, source_schema: TableSchema, untyped: Collection[str] = ()) -> None:
     """Refuse a holdout whose learned columns have other names, or kinds that are coded in another way."""
     kinds = {c.name: c.kind for c in holdout_schema.learned}
     for column in source_schema.learned:
@@ -114,7 +119,7 @@ def _check_columns(holdout_schema: TableSchema, source_schema: TableSchema) -> N
                 f"validation: holdout: it needs the source's columns, and {column.name!r} is missing; name rows of the "
                 f"same population."
             )
-        if not kinds[column.name].same_cells(column.kind):
+        if column.name not in untyped and not kinds[column.name].same_cells(column.kind):
             raise InvalidInput(
                 f"validation: holdout: {column.name!r} is of kind {column.kind} in the source, and of kind "
                 f"{kinds[column.name]} here; store it alike, or declare its kind under columns."

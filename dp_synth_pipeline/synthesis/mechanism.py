@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.release import Release
 
 Plan = TypeVar("Plan")
@@ -31,13 +32,17 @@ class Mechanism(ABC, Generic[Plan, Outcome]):
         """Return what that costs at most, whatever the rows are."""
 
     @abstractmethod
-    def run(self, release: Release, plan: Plan) -> Outcome:
-        """Look at the rows, and return what is released."""
+    def run(self, release: Release, plan: Plan, odometer: Odometer) -> Outcome:
+        """Look at the rows, and return what is released.
+
+        Args:
+            odometer: of what was charged for it, which refuses whatever is beyond.
+        """
 
     def perform(self, release: Release) -> Outcome | None:
         """Plan, charge and run; return what is released, or None if there was nothing to run."""
         plan = self.plan(release)
         if plan is None:
             return None
-        release.charge(self.name, self.events(release, plan))
-        return self.run(release, plan)
+        odometer = release.charge(self.name, self.events(release, plan))
+        return self.run(release, plan, odometer)

@@ -1,7 +1,9 @@
 """Records and plans the releases under `privacy: none`, without a guarantee, of a source that a person declared public.
 
-`NoProtection` charges nothing and writes nothing into the ledger. It asks the ledger whether the source is protected, and
-refuses it then. Every plan without noise is made here, and only for a release that `NoProtection` has on record.
+`NoProtection` charges nothing and writes nothing into the ledger. It asks the ledger whether a table of this name is
+protected, and refuses it then. It never asks whether the content is: the answer would confirm a guess of another account's
+table, so only `dp-synth governance sources` gives it. Every plan without noise is made here, and only for a release that
+`NoProtection` has on record.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NoReturn
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, journal
@@ -22,6 +23,7 @@ from dp_synth_pipeline.model.marginals.measuring import Marginals
 from dp_synth_pipeline.model.marginals.pairs import paired
 from dp_synth_pipeline.model.marginals.plan import MOST_MEASURED, MarginalsPlan
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer, Unmetered
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis.allocation import Allocation
 from dp_synth_pipeline.synthesis.blocks import Part
@@ -29,9 +31,11 @@ from dp_synth_pipeline.synthesis.protection import LedgerProtection, Protection,
 from dp_synth_pipeline.synthesis.settings import SUFFIX, ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 FOLDER = "unprotected"
 """Where a table's records lie, one JSON file a release, beside what was released."""
@@ -62,10 +66,10 @@ class NoProtection(Protection):
             r.account for r in self.ledger.releases() if r.table in (name, name + SUFFIX) and r.state != "voided"
         }
         if accounts:
-            _refuse_protected(
-                f"table {name!r} was released under",
-                sorted(accounts),
-                "or, if these are other data, name it otherwise",
+            raise InvalidInput(
+                f"table {name!r} was released under account {', '.join(sorted(accounts))}: it is protected, and a release "
+                f"without a guarantee would undo that for everybody in it. Refresh it under privacy: dp; or, if these are "
+                f"other data, name it otherwise."
             )
         return self._keep(
             Unprotected(
@@ -97,25 +101,27 @@ class NoProtection(Protection):
             ) from None
 
     def note_source(self, release_id: str, digest: str) -> None:
-        """Put the source's keyed fingerprint on record.
-
-        Raises:
-            InvalidInput: if any account of the ledger ever read this very content.
-        """
-        if accounts := self.ledger.same_source(digest):
-            _refuse_protected("this very content was read under", accounts, "nothing of it was kept")
-        self._keep(replace(self.record(release_id), fingerprint=self.fingerprint(digest)))
+        self._keep(replace(self.record(release_id), fingerprint=self.ledger.encrypted_fingerprint(digest)))
 
     def allocation(self, release_id: str) -> Allocation:
         return Exact(self.settings, self.record(release_id))
 
-    def charge(self, release_id: str, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
+    def charge(
+        self,
+        release_id: str,
+        mechanism: str,
+        events: Sequence[Event],
+        key: str | None = None,
+        upon: Sequence[str] = (),
+    ) -> Entry | None:
         """Charge nothing, for a release that is on record."""
         self.record(release_id)
 
-    def settle(
-        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[TaggedEvent] | None = None
-    ) -> Unprotected:
+    def odometer(self, events: Sequence[Event]) -> Odometer:
+        """Return an odometer that pays for everything."""
+        return Unmetered()
+
+    def settle(self, release_id: str, *, delta: float, ran: Sequence[TaggedEvent] | None = None) -> Unprotected:
         return self._keep(replace(self.record(release_id), state="settled", ended_at=journal.now()))
 
     def void(self, release_id: str, why: str) -> None:
@@ -148,10 +154,19 @@ class Exact(Allocation):
     def noise(self, population: int) -> float:
         return 0.0
 
-    def profile(self, schema: TableSchema, population: int | None = None) -> ProfilePlan:
+    def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
         """Return a profile that counts exactly; values of very few rows still have no name, as under `privacy: dp`."""
         public, unit = self.settings.population, self.settings.privacy_unit
         return ProfilePlan(1 / NO_NOISE if public is None else None, NO_NOISE, 1e-9, unit, public)
+
+    def types(self, columns: int, population: int | None = None) -> TypesPlan:
+        return TypesPlan(NO_NOISE, columns, self.settings.privacy_unit)
+
+    def accuracy(self, columns: int) -> ChargedPlan | None:
+        """Return the figures that decide whether the table is published, without noise; None unless they decide that."""
+        if self.settings.validation.at_least is None or columns < 1:
+            return None
+        return ChargedPlan(columns, self.settings.privacy_unit.max_rows, 1 / NO_NOISE)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
@@ -181,11 +196,6 @@ def releases(store: Store) -> Iterator[Unprotected]:
     return (_read(path) for path in sorted((store.root / "releasable").glob(f"*/{FOLDER}/*.json")))
 
 
-def same_source(store: Store, fingerprint: str | None) -> list[str]:
-    """Return the tables of a store that released this very content without a guarantee, by name."""
-    return sorted({r.table for r in releases(store) if fingerprint is not None and r.fingerprint == fingerprint})
-
-
 def sampled(marginals: Marginals) -> Marginals:
     """Return exact marginals whose `scale` is the sampling noise of their mean cell, beyond which raking trusts none.
 
@@ -193,13 +203,6 @@ def sampled(marginals: Marginals) -> Marginals:
     0.984 without raking and 0.986 like this).
     """
     return replace(marginals, scale=math.sqrt(marginals.rows * len(marginals.layout.cliques) / marginals.layout.cells))
-
-
-def _refuse_protected(subject: str, accounts: list[str], otherwise: str) -> NoReturn:
-    raise InvalidInput(
-        f"{subject} account {', '.join(accounts)}: it is protected, and a release without a guarantee would undo that for "
-        f"everybody in it. Refresh it under privacy: dp; {otherwise}."
-    )
 
 
 def _read(path: Path) -> Unprotected:

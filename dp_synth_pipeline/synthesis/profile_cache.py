@@ -9,8 +9,8 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,10 @@ from dp_synth_pipeline.ledger import Entry, Ledger, Release
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.synthesis.blocks import part
+from dp_synth_pipeline.synthesis.run_state import LATER
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.sources.csv.values import CellType
 from dp_synth_pipeline.tabular.targets import sink
 
 PROFILE, FACTS = "profile.json", "profile.facts.json"
@@ -30,7 +32,7 @@ PROFILE, FACTS = "profile.json", "profile.facts.json"
 RENEW = "dp_synth/renew_profile"
 """Run tag: "true" measures the profile anew in this run."""
 
-MECHANISMS = ("row count", "profile")
+MECHANISMS = ("row count", "types", "profile")
 """The entries of a release that pay for its profile."""
 
 
@@ -46,6 +48,9 @@ class Origin:
         epsilon, delta: what its row count and histograms cost together.
         measured_at: ISO date and time.
         renew: who asked for a new one, why and when; None while nobody did.
+        types: for each column of a CSV whose type was measured: the SQL type of its cells, and their format.
+        kinds: what released figures told of columns that identify somebody: a CSV's classes of those that the profile
+            does not have, the profile itself of those that it has.
     """
 
     account: str
@@ -56,6 +61,12 @@ class Origin:
     delta: float
     measured_at: str
     renew: dict[str, str] | None = None
+    types: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def cells(self) -> dict[str, CellType]:
+        """Return what the cells of the columns are whose types were measured with the profile."""
+        return {name: CellType(*cell_type) for name, cell_type in self.types.items()}
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,17 @@ class Cached:
 
     profile: TableProfile
     origin: Origin
+
+    @property
+    def kinds_by_classes(self) -> dict[str, str]:
+        """The kinds that a CSV's classes told before the profile was measured."""
+        measured = {c.name for c in self.profile.columns}
+        return {name: kind for name, kind in self.origin.kinds.items() if name not in measured}
+
+    @property
+    def modelled(self) -> frozenset[str]:
+        """The columns that a release with this profile models."""
+        return frozenset(c.name for c in self.profile.columns if c.name not in self.origin.kinds)
 
 
 def facts(settings: ReleaseSettings, release: Release, schema: str, keys: Sequence[str] = ()) -> dict[str, Any]:
@@ -85,21 +107,36 @@ def facts(settings: ReleaseSettings, release: Release, schema: str, keys: Sequen
 
 
 def _shaping_schema(settings: ReleaseSettings, schema: str) -> str:
-    """Return the schema without the formats that a CSV was found to have: they shape what is written, not what is measured.
+    """Return the schema without what shapes what is written, not what is measured.
 
-    A declared format stays, since it says how the cells are read.
+    These are the formats that a CSV was found to have, and the patterns and locales of columns that nobody reads. A
+    declared format stays, since it says how the cells are read.
     """
-    if '"format"' not in schema:
+    if not any(f'"{fact}"' in schema for fact in LATER):
         return schema
     schema_facts = json.loads(schema)
     for column in schema_facts["columns"]:
+        column.pop("pattern", None)
+        column.pop("locale", None)
         if (settings.columns.get(column["name"]) or {}).get("format") is None:
             column.pop("format", None)
     return json.dumps(schema_facts, separators=(",", ":"), ensure_ascii=False)  # as `dump_schema` writes it
 
 
-def keep(folder: Path, profile: TableProfile, release: Release, shaped_by: dict[str, Any]) -> Origin:
-    """Write a profile that was just measured, and where it comes from, for later refreshes."""
+def keep(
+    folder: Path,
+    profile: TableProfile,
+    release: Release,
+    shaped_by: dict[str, Any],
+    types: Mapping[str, CellType] | None = None,
+    kinds: Mapping[str, str] | None = None,
+) -> Origin:
+    """Write a profile that was just measured, and where it comes from, for later refreshes.
+
+    Args:
+        types: what the cells of a CSV's columns are whose types were measured with it.
+        kinds: what released figures told of columns that identify somebody.
+    """
     text = profile.to_json()
     origin = Origin(
         account=release.account,
@@ -109,6 +146,8 @@ def keep(folder: Path, profile: TableProfile, release: Release, shaped_by: dict[
         epsilon=accountant.epsilon(profile.events, release.delta, release.relation),
         delta=release.delta,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        types={name: (c.sql, c.format) for name, c in (types or {}).items()},
+        kinds=dict(kinds or {}),
     )
     sink.write_text(text, folder / PROFILE)
     _write(folder, origin)
@@ -135,6 +174,18 @@ def find(folder: Path, ledger: Ledger, account: str, shaping_facts: dict[str, An
     if not _is_charged(ledger, origin, cached.profile.events):
         return None, "the ledger knows of no charge for the cached profile"
     return cached, ""
+
+
+def modelled(folder: Path, account: str) -> frozenset[str]:
+    """Return the columns that the cached profile has as modelled, where a refresh may well reuse it; public facts decide.
+
+    What one refresh modelled, the next one models too while that profile is good: another schema would be a new charge.
+    """
+    try:
+        cached = read(folder)
+    except InvalidInput:
+        return frozenset()
+    return cached.modelled if cached.origin.account == account and cached.origin.renew is None else frozenset()
 
 
 def read(folder: Path) -> Cached:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from dp_synth_pipeline.ledger import Entry, Ledger
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Entry, Ledger, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
+from dp_synth_pipeline.model.autoregressive.spec import Start
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
-from dp_synth_pipeline.synthesis import blocks
+from dp_synth_pipeline.synthesis import blocks, profile_cache
 from dp_synth_pipeline.synthesis.allocation import Allocation, BudgetRequest, Calibrated, Declared
 from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
+from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 
 OPEN = ("reserved", "started")
@@ -35,7 +39,7 @@ class Unprotected:
         who: the operating system's name for whoever ran it.
         state: 'started', 'settled' (released) or 'voided' (nothing was learnt).
         ledger_head: head of the chain of the ledger that was asked whether it protects the source.
-        fingerprint: keyed fingerprint of the source, comparable within that ledger.
+        fingerprint: the source's keyed fingerprint, encrypted: a random token to whoever lacks the ledger's key.
     """
 
     id: str
@@ -92,25 +96,38 @@ class Protection(ABC):
 
     @abstractmethod
     def note_source(self, release_id: str, digest: str) -> None:
-        """Put the source's keyed fingerprint on record."""
+        """Put the source's keyed fingerprint on record, encrypted; nobody is told whether another release has the same."""
 
     @abstractmethod
     def allocation(self, release_id: str) -> Allocation:
         """Return how the release divides what it may spend."""
 
     @abstractmethod
-    def charge(self, release_id: str, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
-        """Make it durable that a mechanism runs, before it touches rows; return its entry, if anybody pays."""
+    def charge(
+        self,
+        release_id: str,
+        mechanism: str,
+        events: Sequence[Event],
+        key: str | None = None,
+        upon: Sequence[str] = (),
+    ) -> Entry | None:
+        """Make it durable that a mechanism runs, before it touches rows; return its entry, if anybody pays.
+
+        Args:
+            key: names the attempt, so that a second delivery of it is told apart from a retry.
+            upon: the entries of earlier releases whose outcome it reads.
+        """
+
+    def odometer(self, events: Sequence[Event]) -> Odometer:
+        """Return the odometer of an entry that was charged `events`."""
+        return Odometer(events)
 
     @abstractmethod
-    def settle(
-        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[TaggedEvent] | None = None
-    ) -> Record:
+    def settle(self, release_id: str, *, delta: float, ran: Sequence[TaggedEvent] | None = None) -> Record:
         """Put on record that what was learnt is released: charge what ran, and give back the rest.
 
         Args:
             delta: the delta that the release ends with.
-            digest: the source's content digest; empty once it was purged.
             ran: what the mechanisms say that ran; None if an older version kept what was learnt.
         """
 
@@ -126,13 +143,17 @@ class Protection(ABC):
         """Return what was charged for a release, mechanism by mechanism."""
         return ()
 
-    def same_source(self, digest: str) -> list[str]:
-        """Return the accounts of the ledger that ever read this very content."""
-        return self.ledger.same_source(digest)
+    def seal(self, text: str) -> str:
+        """Return the ledger's keyed hash of something that may leave."""
+        return self.ledger.seal(text)
 
-    def fingerprint(self, digest: str) -> str:
-        """Return the keyed fingerprint of a content digest, comparable within one ledger."""
-        return self.ledger.fingerprint(digest)
+    def upon(self, state: RunState) -> list[str]:
+        """Return the ids of the entries of earlier releases that a release reads, as far as its state tells."""
+        return []
+
+    def lineage(self, state: RunState) -> Lineage | None:
+        """Return all that a release is a function of, with what it promises together; None if it promises nothing."""
+        return None
 
     def head(self) -> str:
         """Return the head of the ledger's chain."""
@@ -151,8 +172,9 @@ class LedgerProtection(Protection):
             BudgetExceeded: if it does not fit what is left of the account; nothing was read or changed.
         """
         settings = self.settings
+        self._check_inferred()
         account = self.ledger.account(settings.charge.account)
-        request = asdict(BudgetRequest.of(settings, account.delta))
+        request = BudgetRequest.of(settings, account.delta).costs()
         blocks.open_blocks(self.ledger, settings, part, run_id, **request)
         # A use of a declared plan costs what the plan declared, whatever the settings ask for.
         costs: dict[str, Any] = {"plan": settings.plan} if settings.plan else request
@@ -190,15 +212,18 @@ class LedgerProtection(Protection):
             ReleasePlan.of(p.events, p.mechanisms) for p in self.ledger.plans(release.account) if p.id == release.plan
         )
 
-    def charge(self, release_id: str, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
-        return self.ledger.start(release_id, mechanism, events, key=key) if events else None
+    def charge(
+        self,
+        release_id: str,
+        mechanism: str,
+        events: Sequence[Event],
+        key: str | None = None,
+        upon: Sequence[str] = (),
+    ) -> Entry | None:
+        return self.ledger.start(release_id, mechanism, events, key=key, upon=upon) if events else None
 
-    def settle(
-        self, release_id: str, *, delta: float, digest: str = "", ran: Sequence[TaggedEvent] | None = None
-    ) -> LedgerRelease:
-        # A purge forgets the digest; the source is on record since it was read.
-        fingerprint = self.fingerprint(digest) if digest else None
-        return self.ledger.settle(release_id, delta=delta, fingerprint=fingerprint, ran=ran)
+    def settle(self, release_id: str, *, delta: float, ran: Sequence[TaggedEvent] | None = None) -> LedgerRelease:
+        return self.ledger.settle(release_id, delta=delta, ran=ran)
 
     def void(self, release_id: str, why: str) -> None:
         self.ledger.void(release_id, why)
@@ -206,9 +231,51 @@ class LedgerProtection(Protection):
     def entries(self, release_id: str) -> Sequence[Entry]:
         return self.ledger.entries(release_id=release_id)
 
+    def upon(self, state: RunState) -> list[str]:
+        facts, inferred_by, entries = state.facts, self.settings.inferred_by, []
+        if facts.profile_release not in (None, state.release):
+            entries += profile_cache.paid_by(self.ledger, facts.profile_release)
+        for release_id in filter(None, (facts.start_release, inferred_by)):
+            entries += self.ledger.entries(release_id=release_id)
+        return [entry.id for entry in (*entries, *self._may_have_begun_at(state))]
+
+    def _may_have_begun_at(self, state: RunState) -> list[Entry]:
+        """Return the table's earlier entries, if this release began at weights of which an older version kept no record."""
+        own = self.ledger.entries(release_id=state.release)
+        if self.settings.training.spec().start != Start.WARM_START or all(e.upon is not None for e in own):
+            return []
+        table = {r.id for r in self.ledger.releases(own[0].account) if r.table == self.settings.name}
+        earlier = [e for e in self.ledger.entries(own[0].account) if e.started_at < own[0].started_at]
+        return [e for e in earlier if e.release_id in table]
+
+    def lineage(self, state: RunState) -> Lineage:
+        return self.ledger.lineage(state.release, self.upon(state))
+
     def paid_releases(self) -> set[str]:
-        releases = self.ledger.releases(self.settings.charge.account)
-        return {r.id for r in releases if r.state == "settled" and r.table == self.settings.name}
+        """Return the settled releases of this table of which it is on record what they build upon."""
+        own = self.ledger.releases(self.settings.charge.account)
+        settled = {r.id for r in own if r.state == "settled" and r.table == self.settings.name}
+        return settled - {e.release_id for e in self.ledger.entries(self.settings.charge.account) if e.upon is None}
+
+    def _check_inferred(self) -> None:
+        """Refuse a schema's release that this ledger lacks, or that was charged for another privacy unit."""
+        inferred_by = self.settings.inferred_by
+        if inferred_by is None:
+            return
+        unit = self.ledger.account(self.settings.charge.account)
+        paying = next((r for r in self.ledger.releases() if r.id == inferred_by), None)
+        if paying is None:
+            raise InvalidInput(
+                f"inferred_by: this ledger has no release {inferred_by!r}. Use the ledger that the schema was inferred "
+                f"under; or take that line out, if you declare its columns public on your own word."
+            )
+        other = self.ledger.account(paying.account)
+        if (unit.unit, unit.max_rows, unit.relation) != (other.unit, other.max_rows, other.relation):
+            raise InvalidInput(
+                f"inferred_by: release {inferred_by} measured the columns for account {other.name!r}, which protects "
+                f"another privacy unit than {unit.name!r}, so what both promise together cannot be computed. Infer the "
+                f"schema anew for this account: dp-synth schema infer."
+            )
 
     def _last_events(self) -> list[Event]:
         """Return what this table's last settled release ran, so that a refusal can say which steps and noise would fit."""

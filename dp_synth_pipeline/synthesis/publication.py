@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dp_synth_pipeline.errors import ReleaseStateError
@@ -36,8 +37,9 @@ class Publication(Stage):
         on_wait = partial(release.progress.wait, f"{release.settings.name}: publishing")
         rows = release.state.path("synthetic")
         places = [sink.publish(rows, target, on_wait) for target in targets_of(release.settings.name, release.part)]
-        release.state = release.state.with_(published=places)
-        return {"places": places}
+        others = {n: sink.publish(path, release.part.outputs[n], on_wait) for n, path in _outputs(release).items()}
+        release.state = release.state.with_(published=[*places, *others.values()])
+        return {"places": places, **({"outputs": others} if others else {})}
 
 
 def targets_of(table: str, part: Part) -> list[str]:
@@ -57,9 +59,16 @@ def check_targets(settings: ReleaseSettings, part: Part, progress: Progress) -> 
     Raises:
         InvalidInput: naming the target.
     """
-    for target in targets_of(settings.name, part):
+    for target in (*targets_of(settings.name, part), *part.outputs.values()):
+        sink.check_kind(target)
         sink.check_spared(target, settings.read)
         sink.check_writable(target, told=partial(progress.wait, f"{settings.name}: publishing"))
+
+
+def _outputs(release: Release) -> dict[str, Path]:
+    """Return the further tables that were drawn and are still asked for, by name."""
+    drawn = release.state.facts.outputs or {}
+    return {name: Path(table["path"]) for name, table in drawn.items() if name in release.part.outputs}
 
 
 def require_drawn(release: Release) -> None:
@@ -68,8 +77,9 @@ def require_drawn(release: Release) -> None:
     Raises:
         ReleaseStateError: if it is another one, or was changed since.
     """
-    rows, seal = release.state.path("synthetic"), release.state.facts.seal
-    if not rows.is_file() or seal != release.protection.fingerprint(sealed(release.id, rows)):
+    drawn = [(release.state.path("synthetic"), release.state.facts.seal)]
+    drawn += [(Path(table["path"]), table["seal"]) for table in (release.state.facts.outputs or {}).values()]
+    if any(not rows.is_file() or seal != release.protection.seal(sealed(release.id, rows)) for rows, seal in drawn):
         raise ReleaseStateError(
             "the file to publish is gone, was changed, or is not the one that was drawn under this release; what was "
             "published before is intact. Materialize `synthetic` again, which is free."

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from dp_synth_pipeline.ledger import Entry, Ledger
+from dp_synth_pipeline.ledger import Ledger, Lineage
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis import blocks, idempotency, retention, terms
 from dp_synth_pipeline.synthesis.allocation import Allocation
 from dp_synth_pipeline.synthesis.no_protection import protection_of
@@ -188,12 +189,22 @@ class Release:
         """The events of every mechanism that has started."""
         return [event for entry in self.protection.entries(self.id) for event in entry.events]
 
-    def charge(self, mechanism: str, events: Sequence[Event]) -> Entry | None:
-        """Make it durable that a mechanism runs, before it touches rows."""
-        entry = self.protection.charge(self.id, mechanism, events)
+    @property
+    def upon(self) -> list[str]:
+        """The ids of the ledger's entries for what earlier releases let out and this one reads."""
+        return self.protection.upon(self.state)
+
+    @property
+    def lineage(self) -> Lineage | None:
+        """All that its table is a function of, with what that promises together; None without a guarantee."""
+        return self.protection.lineage(self.state)
+
+    def charge(self, mechanism: str, events: Sequence[Event]) -> Odometer:
+        """Make it durable that a mechanism runs, before it touches rows; return the odometer of what was charged."""
+        self.protection.charge(self.id, mechanism, events, upon=self.upon)
         if self.protection.guaranteed:
             self.state = self.state.having_run(mechanism, events)
-        return entry
+        return self.protection.odometer(events)
 
     def codes(self, codec: TableCodec) -> tuple[np.ndarray, np.ndarray | None]:
         """Return memory-mapped codes (rows, columns) int64 and, unless each row is a unit, unit numbers (rows,).

@@ -16,10 +16,10 @@ from dp_synth_pipeline.privacy.events import (
     Threshold,
     from_dict,
 )
-from dp_synth_pipeline.tabular.profiling import profile_plan
 
-ROW_COUNT, PROFILE, MARGINALS, TRAINING, LOSS_QUERIES, ACCURACY = (
+ROW_COUNT, TYPES, PROFILE, MARGINALS, TRAINING, LOSS_QUERIES, ACCURACY = (
     "row count",
+    "types",
     "profile",
     "marginals",
     "training",
@@ -84,14 +84,14 @@ class ReleasePlan:
         return [1 / e.scale for e in self.events(ROW_COUNT) if isinstance(e, DiscreteLaplace)]
 
     @property
+    def types_noise(self) -> Gaussian | None:
+        """The noise of the classes of cells, and of how many columns; None without."""
+        return next((e for e in self.events(TYPES) if isinstance(e, Gaussian)), None)
+
+    @property
     def threshold_deltas(self) -> list[float]:
         """The delta of each threshold."""
         return [e.delta for e in self.events(PROFILE) if isinstance(e, Threshold)]
-
-    @property
-    def histogram_noise(self) -> tuple[float, int] | None:
-        """The noise of a profile's histograms, and how many columns are refined; None without a profile."""
-        return profile_plan.declared_noise(self.events(PROFILE))
 
     @property
     def marginals_noise(self) -> float | None:

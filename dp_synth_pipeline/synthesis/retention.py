@@ -25,6 +25,12 @@ EXPIRES = "expires"
 PARTITION = "partition"
 """File in a release's restricted folder: which partition its snapshot is of, if its table has any."""
 
+PAGES = ("*.html", "*.headline")
+"""In a table's restricted folder: the report on real rows, and its verdict in figures."""
+
+LEARNT = "learnt"
+"""In a release's restricted folder: what it learnt and did not release yet. It is private, and it is paid for."""
+
 CLOSED = ("settled", "voided")
 """Releases whose snapshot nothing but the quality report still needs."""
 
@@ -98,7 +104,8 @@ def purge(
 ) -> list[str]:
     """Delete restricted files of releases that ended, and return their names, relative to the restricted folder.
 
-    States stay, since a released generator is drawn from through them, but forget the exact counts in them.
+    States stay, since a released generator is drawn from through them, but forget the exact counts in them. What was
+    learnt, and not released yet, stays until its release is resumed: it is paid for, and holds no row.
 
     Args:
         table: only this one's.
@@ -108,30 +115,48 @@ def purge(
     Raises:
         InvalidInput: if the store has no such table.
     """
-    table_names = tables(store)
-    if table is not None and table not in table_names:
-        raise InvalidInput(
-            f"the store has nothing restricted of a table {table!r}; it has: {', '.join(table_names) or 'none'}."
-        )
+    table_names = _chosen(store, table)
     closed = {release for release, state in _states(store, ledger) if state in CLOSED}
     limit = (datetime.now(UTC) - older_than).timestamp()
     names: list[str] = []
-    for name in table_names if table is None else [table]:
+    for name in table_names:
         candidates = [f for f in _release_folders(store, [name]) if open_too or f.name in closed]
         folders = [f for f in candidates if _last_written(f) <= limit]
-        pages = [page for page in store.restricted(name).glob("*.html") if page.stat().st_mtime <= limit]
-        names += [n for folder in folders for n in _names(store, folder.rglob("*"))] + _names(store, pages)
+        home = store.restricted(name)
+        pages = [page for kind in PAGES for page in home.glob(kind) if page.stat().st_mtime <= limit]
+        paths = [path for folder in folders for path in _purged(folder, open_too=open_too)]
+        names += [n for path in paths for n in _names(store, [path, *path.rglob("*")])] + _names(store, pages)
         if not dry_run:
-            _delete(folders, pages)
-            _forget_counts(store.restricted(name), None if open_too else closed)
+            _delete([*paths, *pages])
+            _forget_counts(home, None if open_too else closed)
     return names
 
 
-def _delete(folders: Iterable[Path], pages: Iterable[Path]) -> None:
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-    for page in pages:
-        page.unlink()
+def _chosen(store: Store, table: str | None) -> list[str]:
+    """Return the tables that the store has something restricted of, or the one that was asked for."""
+    table_names = tables(store)
+    if table is None:
+        return table_names
+    if table not in table_names:
+        raise InvalidInput(
+            f"the store has nothing restricted of a table {table!r}; it has: {', '.join(table_names) or 'none'}."
+        )
+    return [table]
+
+
+def _purged(folder: Path, *, open_too: bool) -> list[Path]:
+    """Return what of a release's folder is to go: all of it, unless something paid for was not released yet."""
+    if open_too or not (folder / LEARNT).exists():
+        return [folder]
+    return [path for path in folder.iterdir() if path.name != LEARNT]
+
+
+def _delete(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
 
 
 def _states(store: Store, ledger: Ledger) -> Iterator[tuple[str, str]]:

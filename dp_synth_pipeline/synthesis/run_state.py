@@ -14,6 +14,9 @@ from dp_synth_pipeline.privacy.events import Event, from_dict
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.tabular.schema import TableSchema
 
+LATER = ("format", "pattern", "locale")
+"""Facts of columns that earlier versions did not have."""
+
 _SCHEMA: TypeAdapter[TableSchema] = TypeAdapter(TableSchema)
 
 
@@ -44,20 +47,24 @@ class Facts:
 
     Attributes:
         profile_release: the release that paid for the profile.
+        start_release: the release at whose weights training starts; None if it starts anew.
         rows: noisy number of the source's rows.
         accuracy: DP metrics of the generator, by name.
         asked_rows, synthetic_rows: rows to draw, and rows drawn.
         seal: the ledger's keyed seal of the drawn file.
         published: where the drawn rows were written.
+        outputs: further tables that were drawn, by name: each its path, rows, seal, and what was asked of it.
     """
 
     profile_release: str | None = None
+    start_release: str | None = None
     rows: int | None = None
     accuracy: dict[str, float] | None = None
     asked_rows: int | None = None
     synthetic_rows: int | None = None
     seal: str | None = None
     published: list[str] | None = None
+    outputs: dict[str, dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,11 +74,13 @@ class RunState:
     Attributes:
         release: id of the reservation that pays for it.
         schema: the table's schema, as JSON text.
-        digest: private content digest of the source.
+        digest: content digest of the source; private, and compared in the restricted report alone.
         units: exact number of privacy units; private.
         partitions: the partitions that it covers; none for a table without.
         terms: the settings that it was reserved under; None if an older version reserved it.
         ran: what ran so far: of counts, as planned; of trainings, the steps that ran.
+        untyped: the columns of a CSV whose types are measured; until then they are text in the schema.
+        set_aside: exact number of a CSV's lines that were set aside; private. None where it may not be counted.
     """
 
     release: str
@@ -83,6 +92,8 @@ class RunState:
     partitions: tuple[str, ...] = ()
     terms: dict[str, Any] | None = None
     ran: tuple[TaggedEvent, ...] = ()
+    untyped: tuple[str, ...] = ()
+    set_aside: int | None = None
 
     def path(self, name: str) -> Path:
         """Return the path of a file that an earlier stage wrote.
@@ -100,9 +111,13 @@ class RunState:
         files = {f.name: changes.pop(f.name) for f in fields(Files) if f.name in changes}
         return replace(self, files=replace(self.files, **files), facts=replace(self.facts, **changes))
 
-    def reading(self, schema: str, digest: str, units: int) -> RunState:
+    def reading(self, schema: str, digest: str, units: int, **of_csv: Any) -> RunState:
         """Return the state after the source was read."""
-        return replace(self, schema=schema, digest=digest, units=units)
+        return replace(self, schema=schema, digest=digest, units=units, **of_csv)
+
+    def typed(self, schema: str, snapshot: Path) -> RunState:
+        """Return the state after the types of a CSV's columns were measured, or taken from the profile that is reused."""
+        return replace(self, schema=schema).with_(snapshot=snapshot)
 
     def having_run(self, mechanism: str, events: Iterable[Event]) -> RunState:
         """Return the state after a mechanism with these events ran."""
@@ -119,6 +134,7 @@ class RunState:
             "files": {name: str(path) for name, path in asdict(self.files).items() if path is not None},
             "facts": {name: value for name, value in asdict(self.facts).items() if value is not None},
             "partitions": list(self.partitions),
+            "untyped": list(self.untyped),
             "ran": dump_ran(self.ran),
         }
 
@@ -131,6 +147,7 @@ class RunState:
                 "files": Files(**{name: Path(path) for name, path in (state.get("files") or {}).items()}),
                 "facts": Facts(**(state.get("facts") or {})),
                 "partitions": tuple(state.get("partitions", ())),
+                "untyped": tuple(state.get("untyped", ())),
                 "ran": load_ran(state.get("ran", ())),
             }
         )
@@ -150,8 +167,8 @@ def load_ran(ran: Iterable[Mapping[str, Any]]) -> tuple[TaggedEvent, ...]:
 
 
 def dump_schema(schema: TableSchema) -> str:
-    """Write a schema as JSON text; a format stands there only if there is one, so it is no change where there is none."""
-    none = {i: {"format"} for i, c in enumerate(schema.columns) if c.format is None}
+    """Write a schema as JSON text; what later versions added stands there only if there is some, so that digests stay."""
+    none = {i: {fact for fact in LATER if getattr(c, fact) is None} for i, c in enumerate(schema.columns)}
     return _SCHEMA.dump_json(schema, exclude={"columns": none}).decode()
 
 

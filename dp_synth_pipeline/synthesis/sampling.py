@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
+from dp_synth_pipeline.synthesis import rebalancing
+from dp_synth_pipeline.synthesis.conditional import Pool
+from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import load_schema
+from dp_synth_pipeline.synthesis.settings import DrawSettings
 from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.condition import Condition, Where, respelled, written
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
@@ -20,6 +29,15 @@ from dp_synth_pipeline.tabular.targets import sink
 
 FILE = "synthetic.parquet"
 """In a table's releasable folder."""
+
+OUTPUTS = "outputs"
+"""Folder of further tables, beside it."""
+
+BATCH = 1 << 15
+"""Rows drawn on a condition at a time."""
+
+ATTEMPTS, LEAST = 16, 256
+"""How often rows that no longer satisfy a condition, once rules changed them, are drawn again; and how many at least."""
 
 
 class Sampling(Stage):
@@ -34,15 +52,84 @@ class Sampling(Stage):
             release.state.path("profile"),
             release.settings.validation.parsed_rules if release.settings.validation.enforce_rules else [],
         )
-        row_count = release.settings.rows or release.state.facts.rows
-        if row_count is None:
-            raise ReleaseStateError("this release has no generator yet; run the stage that makes it first.")
-        path = release.folder / FILE
-        batches = _with_progress(drawer.draw(row_count), row_count, release.reporter("generation"))
-        rows = sink.write_parquet(batches, drawer.schema, path)
-        seal = release.protection.fingerprint(sealed(release.id, path))
-        release.state = release.state.with_(synthetic=path, synthetic_rows=rows, asked_rows=row_count, seal=seal)
-        return {"rows": rows, "path": path}
+        generation, path = release.settings.generation, release.folder / FILE
+        drawn = _draw(release, drawer, generation, path, release.settings.rows)
+        release.state = release.state.with_(
+            synthetic=path, synthetic_rows=drawn["rows"], asked_rows=drawn["rows"], seal=drawn["seal"]
+        )
+        shutil.rmtree(release.folder / OUTPUTS, ignore_errors=True)
+        outputs = {
+            name: _draw(release, drawer, asked, release.folder / OUTPUTS / f"{name}.parquet")
+            for name, asked in generation.outputs.items()
+        }
+        release.state = release.state.with_(outputs=outputs or None)
+        return {"rows": drawn["rows"], "path": path, **_told("", drawn), **_tables(outputs)}
+
+
+def _draw(release: Release, drawer: Drawer, asked: DrawSettings, path: Path, rows: int | None = None) -> dict[str, Any]:
+    """Write one table of drawn rows; return how many there are, what they are worth, and the file's seal."""
+    rows = rows or asked.rows or release.state.facts.rows
+    if rows is None:
+        raise ReleaseStateError("this release has no generator yet; run the stage that makes it first.")
+    drawn = drawer.draw(rows, Asked(asked.where, asked.share))
+    written_rows = sink.write_parquet(
+        _with_progress(drawn.batches, rows, release.reporter("generation")), drawer.schema, path
+    )
+    seal = release.protection.seal(sealed(release.id, path))
+    return {"path": str(path), "rows": written_rows, "effective": drawn.effective, "seal": seal}
+
+
+def _told(name: str, drawn: dict[str, Any]) -> dict[str, Any]:
+    """Return the effective sample size of a table that was drawn on a condition, as a public fact."""
+    return {} if drawn["effective"] is None else {f"{name}effective_sample_size": drawn["effective"]}
+
+
+def _tables(outputs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for name, drawn in outputs.items():
+        told |= {f"{name}_rows": drawn["rows"], **_told(f"{name}_", drawn)}
+    return told
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of rows beside their number.
+
+    Attributes:
+        where: a condition that each of them satisfies.
+        share: parts of the rows that values are to have, by column.
+        seed: makes draws the same again. Noise is never seeded; drawing from what is released is post-processing, so a
+            seed gives nothing away.
+    """
+
+    where: Where | None = None
+    share: Share | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and (isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0):
+            raise InvalidInput(f"seed: expected a whole number from 0, got {self.seed!r}.")
+
+    def chance(self) -> np.random.Generator:
+        """Return what decides."""
+        return np.random.default_rng(self.seed)
+
+
+@dataclass
+class Drawn:
+    """Rows as they are drawn, in batches; to be taken once.
+
+    Attributes:
+        rows: how many there will be.
+        effective: how many rows drawn one by one they are worth, once they are taken; None without a condition or shares.
+    """
+
+    rows: int
+    batches: Iterator[pa.RecordBatch]
+    effective: int | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.batches
 
 
 class Drawer:
@@ -51,45 +138,126 @@ class Drawer:
     Args:
         generator: the folder of its weights.
         profile: the profile that it was learnt under.
-        rules: what holds across columns in every row that is drawn.
+        rules: what holds across columns in every row that is drawn; by default, what was declared when it was learnt.
+
+    Attributes:
+        model: the generator.
+        codec: what its codes stand for.
+        facts: public facts of how it came to be.
     """
 
-    def __init__(self, generator: Path, profile: Path, rules: list[Rule]) -> None:
+    def __init__(self, generator: Path, profile: Path, rules: list[Rule] | None = None) -> None:
         from dp_synth_pipeline.model import artifact
 
-        self._generator, facts = artifact.load(generator)
-        self._profile = TableProfile.from_json(profile.read_text(encoding="utf-8"))
-        self._codec = TableCodec(load_schema(facts["schema"]), self._profile)
-        self._declared = rules
-        constraints.check(rules, self._codec.schema)
+        self.model, self.facts = artifact.load(generator)
+        self.profile = TableProfile.from_json(profile.read_text(encoding="utf-8"))
+        self.codec = TableCodec(load_schema(self.facts["schema"]), self.profile)
+        self._declared = [constraints.parse(text) for text in self.facts.get("rules", [])] if rules is None else rules
+        constraints.check(self._declared, self.codec.schema)
 
     @property
     def schema(self) -> pa.Schema:
         """The synthetic table's columns."""
-        return self._codec.schema.arrow_schema()
+        return self.codec.schema.arrow_schema()
 
-    def draw(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield as many rows, in batches; only drawn rows are looked at to keep the rules.
+    def never_null(self, column: int, before: np.ndarray) -> np.ndarray | None:
+        """Return which codes of a column are no null, bool (1, codes); None if all are, or none is."""
+        del before
+        codec: Any = self.codec.columns[column]
+        if codec.null is None or codec.cardinality == 1:
+            return None
+        return (np.arange(codec.cardinality) != codec.null)[None]
+
+    def draw(self, rows: int, asked: Asked = Asked()) -> Drawn:
+        """Return as many rows, in batches; only drawn rows are looked at to keep the rules and to satisfy what is asked.
 
         Raises:
-            InvalidInput: if the rules leave too few rows.
+            InvalidInput: if nothing fits what is asked.
         """
-        if rows < 1:
-            raise InvalidInput(f"rows: expected at least 1, got {rows}.")
-        if not self._declared:
-            return self._decoded(rows)
-        codec = self._codec
-        batches = constraints.enforced(
-            lambda count: pa.Table.from_batches(self._decoded(count), self.schema),
-            rows,
-            self._declared,
-            limits=constraints.limits(codec.schema, self._profile),
-            digits=constraints.digits(codec.schema, self._profile),
-        )
-        return codec.renumber(batches)
+        if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
+            raise InvalidInput(f"rows: expected a whole number from 1, got {rows!r}.")
+        rng = asked.chance()
+        if asked.share is not None:
+            return self._shared(int(rows), asked, rng)
+        if asked.where is not None:
+            return self._conditional(int(rows), asked.where, rng)
+        source = partial(self._table, rng=rng)
+        return Drawn(rows, self._kept(source, rows, rng) if self._declared else self._decoded(rows, rng))
 
-    def _decoded(self, rows: int) -> Iterator[pa.RecordBatch]:
-        return self._codec.decode_stream(self._generator.draw(rows, forbidden=self._codec.forbidden))
+    def _decoded(self, rows: int, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
+        return self.codec.decode_stream(self.model.draw(rows, forbidden=self.codec.forbidden, rng=rng), rng)
+
+    def _table(self, rows: int, rng: np.random.Generator) -> pa.Table:
+        return pa.Table.from_batches(self._decoded(rows, rng), self.schema)
+
+    def _kept(self, source: Callable[[int], pa.Table], rows: int, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
+        """Yield rows of a source that keep the rules."""
+        return self.codec.renumber(self._ruled(source, rows, rng))
+
+    def _ruled(self, source: Callable[[int], pa.Table], rows: int, rng: np.random.Generator) -> Iterator[pa.Table]:
+        schema, profile = self.codec.schema, self.profile
+        limits, digits = constraints.limits(schema, profile), constraints.digits(schema, profile)
+        return constraints.enforced(source, rows, self._declared, limits=limits, digits=digits, rng=rng)
+
+    def _conditional(self, rows: int, where: Where, rng: np.random.Generator) -> Drawn:
+        condition = Condition(where, self.codec)
+        pool = Pool(self.model, self.codec, condition, rows, rng)
+        drawn = Drawn(rows, iter(()), 0)
+
+        def batches() -> Iterator[pa.Table]:
+            left = rows
+            while left:
+                part = self._satisfying(pool, condition, min(left, BATCH), rng)
+                left -= part.num_rows
+                drawn.effective = min(rows - left, pool.effective)
+                yield part
+
+        drawn.batches = self.codec.renumber(batches())
+        return drawn
+
+    def _satisfying(self, pool: Pool, condition: Condition, rows: int, rng: np.random.Generator) -> pa.Table:
+        """Return rows that satisfy a condition and keep the rules: where the rules changed one, it is judged again."""
+        if not self._declared:
+            return pool.draw(rows)
+        parts: list[pa.Table] = []
+        for _ in range(ATTEMPTS):
+            missing = rows - sum(part.num_rows for part in parts)
+            if missing == 0:
+                break
+            kept = pa.concat_tables(self._ruled(pool.draw, max(missing, LEAST), rng))
+            parts.append(kept.filter(pa.array(condition.holds(kept))).slice(0, missing))
+        found = pa.concat_tables(parts)
+        if not found.num_rows:
+            raise InvalidInput(
+                f"nothing fits: rows that satisfy {condition.sql} do not keep the table's rules; relax the condition."
+            )
+        return found.take(pa.array(np.resize(np.arange(found.num_rows), rows)))
+
+    def _shared(self, rows: int, asked: Asked, rng: np.random.Generator) -> Drawn:
+        assert asked.share is not None
+        where = None if asked.where is None else written(asked.where, self.codec)
+        share = {n: {respelled(v, n, self.codec): p for v, p in parts.items()} for n, parts in _mapping(asked.share)}
+        plan = rebalancing.planned(share, rows, lambda: self._pilot(where, rng), self._holds)
+        parts, effective = [], 0
+        for group, count in plan:
+            drawn = self._conditional(count, group if where is None else f"({where}) AND {group}", rng)
+            parts.append(pa.Table.from_batches(drawn, self.schema))
+            effective += drawn.effective or 0
+        whole = pa.concat_tables(parts).take(pa.array(rng.permutation(rows)))
+        return Drawn(rows, self.codec.renumber([whole]), effective)
+
+    def _pilot(self, where: str | None, rng: np.random.Generator) -> pa.Table:
+        if where is None:
+            return self._table(BATCH, rng)
+        return pa.Table.from_batches(self._conditional(BATCH, where, rng), self.schema)
+
+    def _holds(self, sql: str, table: pa.Table) -> np.ndarray:
+        return Condition(sql, self.codec).holds(table)
+
+
+def _mapping(share: Share) -> Iterable[tuple[str, Mapping[Any, float]]]:
+    rebalancing.groups(share)  # refuses what is none
+    return share.items()
 
 
 def sealed(release: str, rows: Path) -> str:

@@ -19,6 +19,7 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.spec import MAX_EPOCHS, Purpose
 from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_release
 from dp_synth_pipeline.tabular.constraints.parse import Rule, parse
+from dp_synth_pipeline.tabular.kinds.surrogates import check_locale
 from dp_synth_pipeline.tabular.sources.warehouse import predicate
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.targets import sink
@@ -50,7 +51,20 @@ class Charge(NamedTuple):
     epsilon: float
 
 
-FREE = frozenset({"description", "target", "rows", "retention_days", "public", "validation"})
+FREE = frozenset(
+    {
+        "description",
+        "contact",
+        "intended_use",
+        "target",
+        "rows",
+        "generation",
+        "retention_days",
+        "public",
+        "validation",
+        "locale",
+    }
+)
 """Fields that change nothing of what a release does to private data."""
 
 
@@ -77,7 +91,7 @@ class PublicSettings(Section):
 class UnitSettings(Section):
     """The privacy unit, when one person has several rows."""
 
-    column: str
+    column: str = Field(description="Column that names a person: all rows with one value of it are protected together.")
     max_rows: int = Field(
         default=4, ge=1, le=10**6, description="Rows kept per unit, chosen at random; more cost more noise."
     )
@@ -147,10 +161,16 @@ def folded(value: str) -> str:
 class TrainingSettings(Section):
     """How the generator learns; every number is public."""
 
-    purpose: Literal["testing", "analytics", "machine_learning"] = "analytics"
+    purpose: Literal["testing", "analytics", "machine_learning"] = Field(
+        default="analytics", description="What the rows are for; it sets how long training may last."
+    )
     max_epochs: int | None = Field(default=None, ge=1, description="Overrides the purpose's 15, 30 or 60.")
-    method: Literal["hybrid", "autoregressive", "marginals"] = "hybrid"
-    start: Literal["marginals", "random", "mean_var", "warm_start", "public"] = "marginals"
+    method: Literal["hybrid", "autoregressive", "marginals"] = Field(
+        default="hybrid", description="Noisy marginals and a network trained on rows, or one of the two alone."
+    )
+    start: Literal["marginals", "random", "mean_var", "warm_start", "public"] = Field(
+        default="marginals", description="Where the weights start: warm_start is the table's last release."
+    )
     public: str | None = Field(
         default=None, description="With start: public: a table like the source, declared public."
     )
@@ -198,7 +218,11 @@ class ValidationSettings(Section):
     report_epsilon: float | None = Field(
         default=None, gt=0, description="Part of `epsilon` for headline figures that may be published."
     )
-
+    at_least: Literal["excellent", "good", "fair"] | None = Field(
+        default=None,
+        description="Keep a table from being published whose charged figures do not show that it is so good; needs "
+        "`report_epsilon`, or privacy: none.",
+    )
     evidence_checks: bool = Field(
         default=False,
         description="Also tell Dagster whether distances and attacks on the holdout warned: un-noised, a bit each.",
@@ -218,15 +242,22 @@ class ValidationSettings(Section):
         return self
 
     def check_charge(self, epsilon: float | None, plan: str | None) -> None:
-        """Refuse a `report_epsilon` that nothing could pay for.
+        """Refuse a `report_epsilon` that nothing could pay for, and a gate that would read what nobody paid for.
 
         Args:
             epsilon: what a refresh may cost; None if nothing is charged.
             plan: the declared plan that says what runs, if any.
 
         Raises:
-            InvalidInput: if nothing is charged, a plan says what runs, or it is more than a quarter of epsilon.
+            InvalidInput: if nothing is charged, a plan says what runs, or it is more than a quarter of epsilon; or if
+                `at_least` has no charged figures to read.
         """
+        if self.at_least is not None and self.report_epsilon is None and epsilon is not None:
+            raise InvalidInput(
+                "validation: at_least: whether a table is published is a fact that leaves, so it may not hang on the "
+                "restricted report, which is computed on real rows without noise: that would tell a bit of them for free. "
+                "Charge the figures that decide: write report_epsilon: 0.05 too."
+            )
         if self.report_epsilon is None:
             return
         if epsilon is None:
@@ -242,9 +273,80 @@ class ValidationSettings(Section):
             )
 
     @property
+    def enforced_rules(self) -> list[str]:
+        """The rules that generation keeps to."""
+        return list(self.rules) if self.enforce_rules else []
+
+    @property
     def parsed_rules(self) -> list[Rule]:
         """The rules, read."""
         return [parse(text) for text in self.rules]
+
+
+class DrawSettings(Section):
+    """What is drawn from a generator: free, and public, so it may be changed at any time."""
+
+    rows: int | None = Field(default=None, ge=1, le=MOST_ROWS, description="Rows; by default the noisy count.")
+    where: str | dict[str, Any] | None = Field(
+        default=None,
+        description="Only rows that satisfy it: SQL such as \"y = 'yes' AND age >= 60\", or values by column, {y: yes}.",
+    )
+    share: dict[str, dict[Any, float]] | None = Field(
+        default=None, description="Parts of the rows by value, {y: {yes: 0.5}}; values not named share the rest."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unseeded(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.keys() & SEEDS:
+            raise InvalidInput(
+                "generation: a release takes no seed; draw the same rows again with dp-synth sample TABLE --seed N."
+            )
+        return value
+
+    @field_validator("share")
+    @classmethod
+    def _parts(cls, value: dict[str, dict[Any, float]] | None) -> dict[str, dict[Any, float]] | None:
+        if value is not None:
+            check_share(value)
+        return value
+
+
+class OutputSettings(DrawSettings):
+    """One more table that is drawn from the generator, and published beside the first."""
+
+    target: str = Field(repr=False, description="Where it goes, as in the table's own `target`.")
+
+
+class GenerationSettings(DrawSettings):
+    """The rows of the synthetic table, and further tables drawn from the same generator."""
+
+    outputs: dict[str, OutputSettings] = Field(
+        default_factory=dict,
+        description="Further tables by name: {adults: {where: age >= 18, rows: 5000, target: adults.parquet}}.",
+    )
+
+    @field_validator("outputs")
+    @classmethod
+    def _named(cls, value: dict[str, OutputSettings]) -> dict[str, OutputSettings]:
+        for name in value:
+            if name != folded(name):
+                raise InvalidInput(f"generation: outputs: a name has small letters, digits and _ alone; got {name!r}.")
+        return value
+
+
+def check_share(share: dict[str, dict[Any, float]]) -> None:
+    """Refuse parts that are none, or that add up to more than all rows.
+
+    Raises:
+        InvalidInput: naming the column.
+    """
+    for column, parts in share.items():
+        if not parts or any(not 0 <= part <= 1 for part in parts.values()) or sum(parts.values()) > 1 + 1e-9:
+            raise InvalidInput(
+                f"share: {column}: expected parts of all rows by value, each between 0 and 1 and at most 1 together, as in "
+                f"{{y: {{yes: 0.5}}}}."
+            )
 
 
 class ReleaseSettings(Section):
@@ -282,7 +384,14 @@ class ReleaseSettings(Section):
         default="drop", description="Values too rare to be named: never drawn, or drawn as the public label `other`."
     )
     columns: dict[str, Any] = Field(default_factory=dict, description="Declared facts per column: public, and free.")
+    locale: str | None = Field(
+        default=None, description="Language and country of made-up names and numbers, such as de_DE; by default en_US."
+    )
     columns_complete: bool = Field(default=False, description="`columns` lists every column: one asset check each.")
+    inferred_by: str | None = Field(
+        default=None,
+        description="The release that paid for `columns`, from `dp-synth schema infer`: the card counts it.",
+    )
     population: int | None = Field(
         default=None, ge=2, le=10**11, description="Public number of units; else it is counted."
     )
@@ -298,6 +407,10 @@ class ReleaseSettings(Section):
     rows: int | None = Field(
         default=None, ge=1, le=MOST_ROWS, description="Rows to generate; by default the noisy count."
     )
+    generation: GenerationSettings = Field(
+        default_factory=GenerationSettings,
+        description="What is drawn: {rows, where, share}, and further tables under `outputs`. Free.",
+    )
     partitions: PartitionSettings | None = Field(
         default=None,
         description="Privacy blocks: {column: visit_date, cadence: daily, start: 2026-01-01} or {column, values: [..]}.",
@@ -307,7 +420,12 @@ class ReleaseSettings(Section):
         repr=False,
         description=".parquet, .csv, duckdb:///..., postgresql://... and so on; one or several.",
     )
-    description: str | None = None
+    description: str | None = Field(default=None, description="What the table is, for its card.")
+    contact: str | None = Field(
+        default=None,
+        description="Whom the card names for questions: an address or a page. Default: the table's owners.",
+    )
+    intended_use: str | None = Field(default=None, description="What the synthetic rows are for, for the card.")
 
     @field_validator("epsilon")
     @classmethod
@@ -322,6 +440,11 @@ class ReleaseSettings(Section):
         if not isinstance(value, str):
             check_delta(value)
         return value
+
+    @field_validator("locale")
+    @classmethod
+    def _locale(cls, value: str | None) -> str | None:
+        return None if value is None else check_locale(value, "locale")
 
     @field_validator("filter")
     @classmethod
@@ -374,6 +497,10 @@ class ReleaseSettings(Section):
                 f"training: {selections[0]} stops or selects on a loss of real rows, which no epsilon would cover; remove "
                 f"it. max_epochs ends training by a public rule."
             )
+        if self.training.start == "public" and self.training.public is None:
+            raise InvalidInput(
+                "training: start: public learns from a table that you declare public; name it: training: {public: FILE}."
+            )
         if self.training.spec().microbatch > 1 and self.privacy_unit.column is not None:
             raise InvalidInput(
                 "training: microbatch above 1 needs rows as privacy units; leave it at 1, or unit at row."
@@ -382,8 +509,12 @@ class ReleaseSettings(Section):
 
     @model_validator(mode="after")
     def _spared_source(self) -> ReleaseSettings:
-        for target in self.targets:
+        every = [*self.targets, *(output.target for output in self.generation.outputs.values())]
+        for target in every:
             sink.check_spared(target, self.read)
+        for number, target in enumerate(every):
+            if any(same_place(target, other) for other in every[:number]):
+                raise InvalidInput("target: two tables would be written to one place; name another for one of them.")
         if self.validation.holdout is not None and same_place(self.source, self.validation.holdout):
             raise InvalidInput(
                 "validation: holdout: it is the source itself, whose rows are learnt from; name rows that never are."
@@ -396,6 +527,12 @@ class ReleaseSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _rows_once(self) -> ReleaseSettings:
+        if self.rows is not None and self.generation.rows is not None:
+            raise InvalidInput("generation: rows: `rows` of the table says so too; remove one of them.")
+        return self
+
+    @model_validator(mode="after")
     def _charged_figures(self) -> ReleaseSettings:
         self.validation.check_charge(None if self.privacy == "none" else self.epsilon, self.plan)
         return self
@@ -403,7 +540,8 @@ class ReleaseSettings(Section):
     @model_validator(mode="after")
     def _sound_blocks(self) -> ReleaseSettings:
         """Refuse partitions that would break the promise or overwrite one another."""
-        has_placeholder = [PLACE in target for target in self.targets]
+        every = [*self.targets, *(output.target for output in self.generation.outputs.values())]
+        has_placeholder = [PLACE in target for target in every]
         if self.partitions is None:
             if any(has_placeholder):
                 raise InvalidInput(f"target: {PLACE} needs `partitions`; add them, or name one table.")
@@ -462,10 +600,17 @@ class ReleaseSettings(Section):
         """Where the synthetic table goes, beside the Parquet file in the store."""
         return [self.target] if isinstance(self.target, str) else list(self.target or [])
 
+    @property
+    def descriptions(self) -> dict[str, str]:
+        """What a person wrote about columns, for readers: public, and no part of what is learnt."""
+        return {name: facts["description"] for name, facts in self.columns.items() if "description" in (facts or {})}
+
     def terms(self) -> dict[str, Any]:
         """Return all that changes what a refresh does to private data: what a release is charged for, JSON-ready."""
         charged_fields = ReleaseSettings.model_fields.keys() - FREE
         facts = {"version": __version__, **self.model_dump(include=charged_fields, mode="json")}
+        for name in self.descriptions:
+            del facts["columns"][name]["description"]
         facts["source"] = shown(self.source)  # a new password is no new code, and a hash of a weak one can be guessed
         facts["training"]["public"] = shown(self.training.public or "") or None
         facts["report_epsilon"] = (

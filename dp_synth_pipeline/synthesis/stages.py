@@ -6,29 +6,45 @@ what stays restricted.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateError, Unlearnable
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.spec import Method
-from dp_synth_pipeline.privacy.events import DiscreteGaussian
+from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
 from dp_synth_pipeline.synthesis import holdout, profile_cache, retention
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
+from dp_synth_pipeline.synthesis.mechanisms.types import Types
+from dp_synth_pipeline.synthesis.reading import reading, sentences, told_by_names, told_by_profile, undeclared
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
-from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular import constraints, recognition
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.types import Types as Measured
+from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.sources.csv.values import CellType
 from dp_synth_pipeline.validation.figures import check_declared
+
+FEWEST = 2
+"""Units, by their noisy number, of which something can be learnt."""
 
 
 class Ingestion(Stage):
-    """Copies the source, or a part of its rows, into a restricted snapshot. The release was reserved before."""
+    """Copies the source, or a part of its rows, into a restricted snapshot. The release was reserved before.
+
+    What is public is looked at first, and what is refused then gives the reservation back. Once rows were read, it stays:
+    whether they can be read to their end is a fact about them.
+    """
 
     name, makes = "ingested", "snapshot"
 
@@ -36,54 +52,140 @@ class Ingestion(Stage):
         """Read the source once.
 
         Raises:
-            InvalidInput: if it cannot be used; the reservation is given back then, and nothing of the rows is kept.
+            InvalidInput: if it cannot be used, by public facts alone; the reservation is given back then.
+            ReadingFailed: if it cannot be read to its end. The details lie in the release's restricted folder.
         """
         settings, store = release.settings, release.store
         report = release.reporter("reading")
         report(0, 1)
         retention.forget(store, release.protection.ledger, settings.name, release.part.label)
-        try:
-            snapshot = read_source(release)
-            release.protection.note_source(release.id, snapshot.digest)
-        except Exception:  # no mechanism has started, so nothing was learnt from what was read
-            release.protection.void(release.id, "the source could not be ingested")
-            retention.drop(store, settings.name, release.id)
-            raise
+        with ExitStack() as stack:
+            stack.enter_context(retention.private())
+            try:
+                table = stack.enter_context(_opened(release))
+                _check_public(release, table)
+            except Exception:  # no row was read
+                release.protection.void(release.id, "the source could not be ingested")
+                retention.drop(store, settings.name, release.id)
+                raise
+            try:
+                snapshot = table.copy(release.restricted / "snapshot.parquet")
+            except Exception as error:
+                raise _failed(release, error) from None
+            try:
+                release.protection.note_source(release.id, snapshot.digest)
+            except ReleaseStateError as error:  # other rows than it began with, which is a fact about them
+                raise _failed(release, error) from None
         report(1, 1)
-        release.state = release.state.reading(dump_schema(snapshot.schema), snapshot.digest, snapshot.units)
+        release.state = release.state.reading(
+            dump_schema(snapshot.schema),
+            snapshot.digest,
+            snapshot.units,
+            untyped=snapshot.untyped,
+            set_aside=snapshot.set_aside,
+        )
         release.state = release.state.with_(snapshot=snapshot.path)
         return {}
 
 
+def _opened(release: Release) -> AbstractContextManager[ingestion.Opened]:
+    found = source.parse(release.settings.source, where=release.part.where)
+    return ingestion.opened(found, release.restricted, **reading(release.settings, _modelled(release)))
+
+
+def _modelled(release: Release) -> frozenset[str]:
+    """Return the columns that stay modelled since the profile that may be reused has them so."""
+    record = release.record
+    asked_anew = release.renew_profile or not release.settings.reuse_profile
+    if asked_anew or not isinstance(record, LedgerRelease) or release.allocation.pays_profile:
+        return frozenset()
+    return profile_cache.modelled(release.folder, record.account)
+
+
+def _check_public(release: Release, table: ingestion.Opened) -> None:
+    """Refuse what names and declarations alone show to be impossible; before types are measured, that is less."""
+    settings, schema = release.settings, table.schema
+    check_declared(schema, settings.validation.predict, settings.validation.sensitive)
+    holdout.check(settings, schema, table.untyped)
+    if not table.untyped:
+        constraints.check(settings.validation.parsed_rules, schema)
+    elif release.allocation.pays_profile:
+        release.allocation.types(len(table.untyped))
+
+
+def _failed(release: Release, error: Exception) -> Exception:
+    """Return what to raise when rows cannot be read to their end: one sentence, with the details beside the rows.
+
+    The reservation stays. Of a source that was declared public, everything may be told.
+    """
+    if not release.protection.guaranteed:
+        release.protection.void(release.id, "the source could not be ingested")
+        retention.drop(release.store, release.settings.name, release.id)
+        return error
+    details = release.restricted / "reading-failed.txt"
+    details.write_text(f"{type(error).__name__}: {error}\n", encoding="utf-8")
+    return ReadingFailed(details)
+
+
 class Profiling(Stage):
-    """Measures the profile, charged, or takes the last one again: row count, bounds, categories, nulls, histograms."""
+    """Measures the profile, charged, or takes the last one again: row count, types, bounds, categories, histograms."""
 
     name, makes = "profile", "profile"
 
     def run(self, release: Release) -> dict[str, Any]:
-        """Return where the profile comes from and at which noise it was measured."""
+        """Return where the profile comes from and at which noise it was measured.
+
+        Raises:
+            Unlearnable: if what was released shows that nothing can be learnt, or what was declared does not fit the types
+                that were measured; all that is found at once. What was charged stays charged, the rest is given back.
+        """
         if release.protection.guaranteed:
             profile, facts = self._charged_profile(release)
         else:
-            profile, facts = self._measure(release), {"profile_release": release.id}
+            measured = self._measure(release)
+            _regenerate(release, measured.told)
+            profile, facts = measured.profile, {"profile_release": release.id}
+        self._compare_delta(release, profile.population)
         # This release's own copy, since another one may replace the cached one before this one is done.
         path = release.restricted / profile_cache.PROFILE
         with retention.private():
             path.write_text(profile.to_json(), encoding="utf-8")
         release.state = release.state.with_(profile=path, profile_release=facts["profile_release"])
-        return facts
+        if said := sentences(release.settings, release.schema, profile):
+            release.progress.log(f"{release.settings.name}: {' '.join(said)}")
+        return {**facts, **_left_out(profile)}
+
+    @staticmethod
+    def _compare_delta(release: Release, units: int) -> None:
+        """Warn of an account whose delta is no promise for so many units: a declared number, or a released one."""
+        record = release.record
+        if not isinstance(record, LedgerRelease):
+            return
+        delta = release.protection.ledger.account(record.account).delta
+        if delta * units >= 1:
+            release.progress.log(
+                f"{release.settings.name}: delta of account {record.account} is {delta:g}, and there are about {units:,} "
+                f"privacy units: keep their product far below 1. A person opens an account with a smaller delta."
+            )
 
     def _charged_profile(self, release: Release) -> tuple[TableProfile, dict[str, Any]]:
         cached, why_not = self._reusable_profile(release)
         name = release.settings.name
         if cached is None:
             release.progress.log(f"{name}: the profile is measured, since {why_not}.")
-            profile = self._measure(release)
-            origin = profile_cache.keep(release.folder, profile, self._record(release), self._facts(release))
+            measured = self._measure(release)
+            profile, kinds = measured.profile, {**measured.kinds, **measured.told}
+            facts = self._facts(release, release.state.schema)
+            origin = profile_cache.keep(release.folder, profile, self._record(release), facts, measured.cells, kinds)
+            _regenerate(release, measured.told)
         else:
             profile, origin = cached.profile, cached.origin
+            _type(release, origin.cells(), cached.kinds_by_classes)
+            _regenerate(release, origin.kinds)
             release.progress.log(f"{name}: the profile of release {origin.release} is reused, at no charge.")
-        noise = next(e.scale for e in profile.events if isinstance(e, DiscreteGaussian))
+        # Base histograms come first, and profiles of earlier versions have discrete noise.
+        first = next(e for e in profile.events if isinstance(e, (Gaussian, DiscreteGaussian)))
+        noise = first.combined_noise_multiplier * math.sqrt(first.size) * release.settings.privacy_unit.max_rows
         where = (
             f"reused from release {origin.release}, which was charged for it" if cached else "measured in this release"
         )
@@ -95,15 +197,12 @@ class Profiling(Stage):
             "noise_per_cell": noise,
         }
 
-    def _measure(self, release: Release) -> TableProfile:
+    def _measure(self, release: Release) -> Measurement:
         report = release.reporter("profile")
         report(0, 1)
-        population = RowCount().perform(release)
-        profile = Profile(population or 0).perform(release)
-        if population is None or profile is None:
-            raise ReleaseStateError("this release has no row count and no profile in its plan; declare both.")
+        measured = measure_profile(release, Profile)
         report(1, 1)
-        return profile
+        return measured
 
     def _reusable_profile(self, release: Release) -> tuple[profile_cache.Cached | None, str]:
         """Return the profile that this release reuses, or None and why it measures one."""
@@ -114,16 +213,152 @@ class Profiling(Stage):
         if release.allocation.pays_profile:
             return None, "the declared plan has paid for one"
         ledger, account = release.protection.ledger, self._record(release).account
-        return profile_cache.find(release.folder, ledger, account, self._facts(release))
+        try:
+            cached = profile_cache.read(release.folder)
+            schema = dump_schema(_schema(release, cached.origin.cells(), cached.kinds_by_classes))
+        except InvalidInput as error:
+            return None, str(error).rstrip(".")
+        return profile_cache.find(release.folder, ledger, account, self._facts(release, schema))
 
-    def _facts(self, release: Release) -> dict[str, Any]:
-        state = release.state
-        return profile_cache.facts(release.settings, self._record(release), state.schema, state.partitions)
+    def _facts(self, release: Release, schema: str) -> dict[str, Any]:
+        return profile_cache.facts(release.settings, self._record(release), schema, release.state.partitions)
 
     def _record(self, release: Release) -> LedgerRelease:
         record = release.record
         assert isinstance(record, LedgerRelease)
         return record
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What was measured of a table, all of it released.
+
+    Attributes:
+        profile: of the columns that are learned, and of those that it tells are not.
+        cells: the types of a CSV's columns.
+        kinds: what names and a CSV's classes told of columns that the profile does not have.
+        told: what the profile tells of others.
+    """
+
+    profile: TableProfile
+    cells: Mapping[str, CellType]
+    kinds: Mapping[str, str]
+    told: Mapping[str, str]
+
+
+def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Measurement:
+    """Measure row count, types and profile, in this order, and tell from them which columns are made anew.
+
+    Args:
+        mechanism: makes the profile's mechanism from the noisy or declared number of units.
+
+    Raises:
+        Unlearnable: if what was released shows that nothing can be learnt.
+    """
+    population = RowCount().perform(release) or 0
+    if findings := _population_findings(release, population):
+        raise _ended(release, findings)
+    types = Types(population).perform(release) or Measured({})
+    settings = release.settings
+    kinds = undeclared(settings, {**types.kinds, **told_by_names(release.schema)})
+    _type(release, types.cells, kinds)
+    profile = mechanism(population).perform(release)
+    if profile is None:
+        raise ReleaseStateError("this release has no row count and no profile in its plan; declare both.")
+    if findings := _row_findings(profile):
+        raise _ended(release, findings)
+    columns = tuple(replace(c, misfits=types.misfits.get(c.name, 0.0)) for c in profile.columns)
+    events = tuple(release.spent) if release.protection.guaranteed else ()
+    profile = replace(profile, columns=columns, set_aside=types.set_aside, events=events)
+    told = undeclared(settings, told_by_profile(release.schema, profile, types.hints))
+    return Measurement(profile, types.cells, kinds, told)
+
+
+def _regenerate(release: Release, kinds: Mapping[str, str]) -> None:
+    """Have columns made anew from here on that released figures tell to identify somebody; nothing models them then."""
+    settings = release.settings
+    schema = recognition.regenerated(release.schema, undeclared(settings, kinds), settings.locale)
+    release.state = replace(release.state, schema=dump_schema(schema))
+
+
+def _schema(release: Release, types: Mapping[str, CellType], kinds: Mapping[str, str]) -> TableSchema:
+    """Return the table's schema with the types of the columns that were left open, and recognised ones made anew.
+
+    Raises:
+        InvalidInput: if the types are those of other columns, or something declared does not fit them.
+    """
+    state, settings, schema = release.state, release.settings, release.schema
+    if not set(types) >= set(state.untyped):
+        raise InvalidInput("the cached profile holds the types of other columns")
+    if state.untyped:
+        terms: ingestion.Reading = {**reading(settings, [c.name for c in schema.learned]), "types": types}
+        schema = ingestion.typed_schema(ingestion.cells_of(schema.names, terms), terms)
+    return recognition.regenerated(schema, undeclared(settings, kinds), settings.locale)
+
+
+def _type(release: Release, types: Mapping[str, CellType], kinds: Mapping[str, str]) -> None:
+    """Give the snapshot the types and kinds that were released: what does not fit a type becomes a null, row by row.
+
+    Raises:
+        Unlearnable: if something declared does not fit them.
+    """
+    if not release.state.untyped:
+        _regenerate(release, kinds)
+        return
+    try:
+        schema = _schema(release, types, kinds)
+        constraints.check(release.settings.validation.parsed_rules, schema)
+    except InvalidInput as error:
+        raise _ended(release, [str(error)]) from None
+    taken = release.state.path("snapshot")
+    path = taken.with_name("typed.parquet")
+    with retention.private():
+        ingestion.typed(taken, schema, types, path)
+    release.state = release.state.typed(dump_schema(schema), path)
+
+
+def _population_findings(release: Release, population: int) -> list[str]:
+    findings, delta = [], release.settings.delta
+    if population < FEWEST:
+        findings.append(
+            f"the noisy number of its privacy units is {population}, so there is nothing to learn; name a source with "
+            f"more of them, check the filter, or spend more epsilon."
+        )
+    if delta != "auto" and float(delta) * population >= 1:
+        findings.append(
+            f"delta={delta:g} is not below one over the noisy number of units, {population:,}, so it would allow the "
+            f"publication of someone's row. Use delta auto, or a smaller one, such as 1e-6."
+        )
+    return findings
+
+
+def _row_findings(profile: TableProfile) -> list[str]:
+    if profile.rows >= FEWEST:
+        return []
+    return [
+        f"the noisy number of rows without nulls is {profile.rows}, so there is nothing to learn; use nulls: keep for the "
+        f"columns that hold many, or leave them out."
+    ]
+
+
+def _ended(release: Release, findings: list[str]) -> Unlearnable:
+    """End a release of which released numbers show that it cannot go on; return what says all that was found."""
+    protection = release.protection
+    if protection.guaranteed:
+        protection.ledger.settle(release.id, why="what was released shows that the table cannot be synthesized")
+    else:
+        protection.void(release.id, "the table cannot be synthesized")
+    retention.drop(release.store, release.settings.name, release.id)
+    return Unlearnable(" ".join(findings))
+
+
+def _left_out(profile: TableProfile) -> dict[str, Any]:
+    """Return released figures of what a CSV's types and lines did not hold."""
+    misfits = {c.name: round(c.misfits, 3) for c in profile.columns if c.misfits}
+    return {
+        **({"cells_that_fit_no_type": misfits} if misfits else {}),
+        **({} if profile.set_aside is None else {"lines_set_aside": profile.set_aside}),
+    }
 
 
 class Completion(Stage):
@@ -156,9 +391,11 @@ class Measuring(Stage):
         plan = mechanism.plan(release)
         if plan is None:  # one column only, or a declared plan without marginals
             return {"pairs": 0}
-        release.charge(mechanism.name, mechanism.events(release, plan))
-        path = release.folder / "marginals.safetensors"
-        storage.save(path, mechanism.run(release, plan))
+        odometer = release.charge(mechanism.name, mechanism.events(release, plan))
+        # The release's own, as the profile is: what another refresh of this table measured, this one has not paid for.
+        path = release.restricted / "marginals.safetensors"
+        with retention.private():
+            storage.save(path, mechanism.run(release, plan, odometer))
         release.state = release.state.with_(marginals=path)
         report(1, 1)
         noise = {"noise_multiplier": plan.noise_multiplier, "noise_per_cell": plan.scale}
@@ -168,30 +405,6 @@ class Measuring(Stage):
             "pairs_in_all": plan.pairs,
             "triples": plan.triples,
         }
-
-
-def read_source(release: Release) -> ingestion.Snapshot:
-    """Copy a release's rows into its restricted folder, where nobody else can read them.
-
-    Raises:
-        InvalidInput: if they cannot be read as declared, or lack what rules, reports and the holdout need.
-    """
-    settings = release.settings
-    with retention.private():
-        snapshot = ingestion.snapshot(
-            source.parse(settings.source, settings.columns, release.part.where),
-            release.restricted / "snapshot.parquet",
-            declared=settings.columns,
-            nulls=settings.nulls,
-            other=settings.other,
-            unit=settings.privacy_unit,
-            complete=settings.columns_complete,
-            delta=None if settings.delta == "auto" else settings.delta,
-        )
-    constraints.check(settings.validation.parsed_rules, snapshot.schema)
-    check_declared(snapshot.schema, settings.validation.predict, settings.validation.sensitive)
-    holdout.check(settings, snapshot.schema)
-    return snapshot
 
 
 def of_release(release: Release) -> list[Stage]:

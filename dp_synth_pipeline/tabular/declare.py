@@ -17,13 +17,17 @@ from dp_synth_pipeline.tabular import formats
 from dp_synth_pipeline.tabular.durations import duration
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.facts import TableSchema
-from dp_synth_pipeline.tabular.kinds.base import Column, Kind, kind_of, lookup, readable
+from dp_synth_pipeline.tabular.kinds.base import KINDS, Column, Kind, kind_of, lookup, readable
+from dp_synth_pipeline.tabular.kinds.surrogates import check_locale
 from dp_synth_pipeline.tabular.policies import NullPolicy, OtherPolicy
-from dp_synth_pipeline.tabular.storage import is_text
+from dp_synth_pipeline.tabular.storage import is_real, is_text
 
 Facts = Mapping[str, Any]
 
 _DECLARABLE = {f.name for f in fields(Column)} - {"name", "storage"}
+
+SOME = ("pattern", "locale")
+"""Facts that only some kinds have."""
 
 
 def build(
@@ -41,7 +45,7 @@ def build(
     Args:
         storage: column name to Arrow type, as the source has them.
         declared: column name to declared facts: `kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`,
-            `zone`, `other`, `other_label`, `format`.
+            `zone`, `other`, `other_label`, `format`, `pattern`, `locale`; and a `description`, for readers only.
         nulls: the table's null policy, for columns that declare none.
         other: what becomes of suppressed categories, for text columns that do not declare it.
         unit_column: the privacy unit's column, an identifier unless declared otherwise.
@@ -56,7 +60,7 @@ def build(
     _check_names(storage, declared, unit_column, complete)
     columns = []
     for name, arrow_type in storage.items():
-        facts = dict(declared.get(name) or {})
+        facts = described(name, declared.get(name))
         if name == unit_column or INDEX.fullmatch(name):
             facts.setdefault("kind", "identifier" if name == unit_column else "excluded")
         if facts.get("format") is None:
@@ -66,6 +70,13 @@ def build(
     if not schema.learned:
         raise InvalidInput("no column is left to learn; declare fewer columns as identifier, constant or excluded.")
     return schema
+
+
+def described(name: str, facts: Facts | None) -> dict[str, Any]:
+    """Return a column's facts without its description, which changes nothing of what is learnt."""
+    if not isinstance((facts or {}).get("description", ""), str):
+        raise InvalidInput(f"column {name!r}: description: expected text.")
+    return {fact: value for fact, value in (facts or {}).items() if fact != "description"}
 
 
 INDEX = re.compile(r"__index_level_\d+__")
@@ -106,6 +117,10 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
             f"column {name!r} has storage type {arrow_type}, which is not read as {kind}; cast it in the source, or "
             f"declare another kind, such as category or excluded."
         )
+    decimals = facts.get("decimals")
+    if decimals is not None and (not isinstance(decimals, int) or decimals < 0):
+        raise InvalidInput(f"column {name!r}: decimals: expected a whole number from 0, got {decimals!r}.")
+    _check_taken(name, kind, facts)
     facts["categories"] = _categories(name, kind, facts.get("categories"))
     kind.check_declared(name, arrow_type, facts)
     if pa.types.is_time(arrow_type):
@@ -119,6 +134,16 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
     facts["other"] = _other(name, arrow_type, kind, facts, other)
     facts["format"] = _format(name, arrow_type, facts["format"])
     return Column(name, kind, kind.storage(_zoned(arrow_type, facts.get("zone"), name)), policy, **facts)
+
+
+def _check_taken(name: str, kind: Kind, facts: dict[str, Any]) -> None:
+    """Refuse a pattern or a locale of a kind that has none, and a locale that nobody knows."""
+    for fact in SOME:
+        if facts.get(fact) is not None and fact not in kind.takes:
+            having = ", ".join(k.name for k in KINDS.values() if fact in k.takes)
+            raise InvalidInput(f"column {name!r}: {fact}: kind {kind} has none; these have: {having}.")
+    if facts.get("locale") is not None:
+        check_locale(facts["locale"], f"column {name!r}: locale")
 
 
 def _kind(name: str, arrow_type: pa.DataType, declared: Any) -> Kind:
@@ -189,6 +214,10 @@ def _format(name: str, arrow_type: pa.DataType, value: Any) -> str | None:
     if value is None:
         return None
     format = formats.check(name, value)
+    if format in formats.NOTATIONS:
+        if not (pa.types.is_integer(arrow_type) or is_real(arrow_type)):
+            raise InvalidInput(f"column {name!r}: format: {format!r} needs numbers; storage type {arrow_type} is none.")
+        return format
     dated = pa.types.is_timestamp(arrow_type) or pa.types.is_date(arrow_type)
     if not dated and not pa.types.is_time(arrow_type):
         raise InvalidInput(

@@ -16,6 +16,10 @@ FORMAT = b"dp_synth.format"
 UTC = ("Z", "+00", "+00:00", "+0000")
 """Endings which say that a datetime is in UTC."""
 
+POINT, COMMA = "1,234.5", "1.234,5"
+NOTATIONS = (POINT, COMMA)
+"""How people write numbers: with a decimal point or a decimal comma, and then also currency and percent signs."""
+
 DAYS, CLOCK = {"Y", "y", "m", "d", "b", "B", "j"}, {"H", "I", "p", "M", "S", "f", "g", "z"}
 BARE = {"m", "d", "y", "j", "H", "I", "M", "S"}
 """Directives that a person may declare, and those that `%-` writes without a leading zero."""
@@ -27,9 +31,11 @@ def check(name: str, format: Any) -> str:
     """Return a declared format if it is one.
 
     Raises:
-        InvalidInput: unless it is text with the directives of a whole day or of a time of day, and none that DuckDB does
-            not know.
+        InvalidInput: unless it is one of `NOTATIONS`, or text with the directives of a whole day or of a time of day, and
+            none that DuckDB does not know.
     """
+    if format in NOTATIONS:
+        return format
     parts = re.findall(r"%(-?.?)", format.replace("%%", "")) if isinstance(format, str) else []
     bare = {p.removeprefix("-") for p in parts}
     known = bare <= DAYS | CLOCK and all(p[1:] in BARE for p in parts if p.startswith("-"))
@@ -38,7 +44,7 @@ def check(name: str, format: Any) -> str:
     if not (known and (a_day or a_time)):
         raise InvalidInput(
             f"column {name!r}: format: expected the directives of a day, as in '%d.%m.%Y' or '%Y-%m-%dT%H:%M:%SZ', or of a "
-            f"time of day, as in '%H:%M', got {format!r}."
+            f"time of day, as in '%H:%M', or a number's, {' or '.join(map(repr, NOTATIONS))}, got {format!r}."
         )
     return format
 
@@ -66,13 +72,15 @@ def text(value: str, format: str) -> str:
 def written(schema: pa.Schema) -> str:
     """List the columns of a synthetic file for a SELECT that writes text, with dates and times in their format.
 
+    Numbers are written plainly, whatever their notation in the source.
+
     Example:
         >>> written(pa.schema([pa.field("born", pa.date32(), metadata={FORMAT: "%d.%m.%Y"})]))
         'strftime("born", \\'%d.%m.%Y\\') AS "born"'
     """
     return ", ".join(
         f"{text(quoted(f.name), f.metadata[FORMAT].decode())} AS {quoted(f.name)}"
-        if f.metadata and FORMAT in f.metadata
+        if f.metadata and f.metadata.get(FORMAT, POINT.encode()).decode() not in NOTATIONS
         else readable(pa.schema([f]))
         for f in schema
     )

@@ -1,7 +1,10 @@
-"""Names and texts, quoted for DuckDB, and columns as DuckDB should read them."""
+"""Names and texts, quoted for DuckDB, columns as it should read them, and a connection that keeps rows where they are."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import duckdb
 import pyarrow as pa
 
 
@@ -46,3 +49,15 @@ def readable(schema: pa.Schema) -> str:
         f"to_microseconds({quoted(f.name)}) AS {quoted(f.name)}" if pa.types.is_duration(f.type) else quoted(f.name)
         for f in schema
     )
+
+
+def connection_beside(restricted: Path) -> duckdb.DuckDBPyConnection:
+    """Open DuckDB to read a restricted file. Rows that do not fit into memory spill beside that file, and nowhere else.
+
+    By itself DuckDB spills into `.tmp` of whatever folder the run was started in, in files that everybody can read.
+    """
+    con = duckdb.connect()
+    con.execute("SET threads = 2")
+    con.execute("SET memory_limit = '768MB'")
+    con.execute(f"SET temp_directory = {literal(restricted.parent / 'spill')}")
+    return con

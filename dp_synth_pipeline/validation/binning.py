@@ -40,10 +40,10 @@ class Cells:
         return len(self.labels)
 
 
-def code(column: Column, real: pd.Series, synthetic: pd.Series) -> Cells:
-    """Return two columns in shared cells: categories, or 20 quantile bins of the real column; nulls last."""
+def code(column: Column, real: pd.Series, synthetic: pd.Series, bins: int = QUANTILE_BINS) -> Cells:
+    """Return two columns in shared cells: categories, or quantile bins of the real column; nulls last."""
     if column.kind.numeric:
-        return _numbers(column, axis(real, column.kind), axis(synthetic, column.kind))
+        return _numbers(column, axis(real, column.kind), axis(synthetic, column.kind), bins)
     both = pd.concat([text(real, column.kind), text(synthetic, column.kind)], ignore_index=True)
     codes, values = pd.factorize(both, sort=False)
     codes = np.where(codes < 0, len(values), codes).astype(np.int64)
@@ -69,9 +69,9 @@ def place(x: float, kind: Kind) -> str:
     return kind.place(x)
 
 
-def _numbers(column: Column, real: np.ndarray, synthetic: np.ndarray) -> Cells:
+def _numbers(column: Column, real: np.ndarray, synthetic: np.ndarray, bins: int) -> Cells:
     known = real[~np.isnan(real)]
-    inner = np.linspace(0, 1, QUANTILE_BINS + 1)[1:-1]
+    inner = np.linspace(0, 1, bins + 1)[1:-1]
     edges = np.unique(np.quantile(known, inner)) if len(known) else np.array([0.0])
     if column.kind.whole:
         edges = np.unique(np.floor(edges))  # the same cells, at values that occur

@@ -12,7 +12,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["types", "domain", "range", "null_rate", "uniqueness", "row_count", "columns", "rule", "own"]
+Kind = Literal[
+    "types",
+    "domain",
+    "range",
+    "null_rate",
+    "uniqueness",
+    "row_count",
+    "columns",
+    "rule",
+    "own",
+    "regenerated",
+    "quality",
+]
+
+REGENERATED, QUALITY = "identifiers_regenerated", "quality_gate"
+"""The check that no identifier was modelled; the gate on charged figures."""
 
 TYPE, DOMAIN, NULLS = "type", "domain", "nulls"
 """The check of each column: its storage type; its values; its nulls."""
@@ -45,7 +60,7 @@ class Check:
     Attributes:
         name: as `check_names` gives it.
         column: the column it is about; None for the whole table.
-        kind: types, domain, range, null_rate, uniqueness, row_count, columns, rule or own.
+        kind: types, domain, range, null_rate, uniqueness, row_count, columns, rule, own, regenerated or quality.
         blocking: whether a failure keeps the table from being published; otherwise it is a warning.
         description: what is expected, in plain words, with released or declared values only.
         expectation: the type of the Great Expectations expectation, in snake case.
@@ -94,6 +109,7 @@ def check_names(columns: Sequence[str] | None) -> list[CheckName]:
     table = [
         CheckName("columns", True, None, "the columns and their order"),
         CheckName("row_count", True, None, "the number of rows"),
+        CheckName(REGENERATED, True, None, "that no identifier was modelled"),
     ]
     if columns is None:
         return [

@@ -21,6 +21,7 @@ import numpy as np
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import DiscreteLaplace
+from dp_synth_pipeline.privacy.odometer import Odometer
 
 MOST_PAIRS = 200
 """Pairs looked at; of more, so many are taken evenly from their list, whatever the data."""
@@ -61,10 +62,14 @@ class ChargedPlan:
         return self.max_rows * len(sets)
 
     @property
+    def each(self) -> float:
+        """The pure epsilon of one figure."""
+        return self.epsilon / len(self.ways)
+
+    @property
     def events(self) -> tuple[DiscreteLaplace, ...]:
         """What is charged: one noisy number for each figure, at equal shares of epsilon."""
-        each = self.epsilon / len(self.ways)
-        return tuple(DiscreteLaplace(self.sensitivity(s) / each, self.sensitivity(s)) for s in self.ways)
+        return tuple(DiscreteLaplace(self.sensitivity(s) / self.each, self.sensitivity(s)) for s in self.ways)
 
 
 @dataclass(frozen=True)
@@ -86,22 +91,32 @@ class Headline:
 
 
 def measure(
-    codes: np.ndarray, drawn: np.ndarray, cardinalities: Sequence[int], plan: ChargedPlan, *, rows: int
+    codes: np.ndarray,
+    drawn: np.ndarray,
+    cardinalities: Sequence[int],
+    plan: ChargedPlan,
+    *,
+    rows: int,
+    odometer: Odometer,
 ) -> Headline:
-    """Release the figures that `plan` reserved; its events must be in the ledger before.
+    """Release the figures that `plan` reserved.
 
     Args:
         codes: private codes, int (rows, columns), rows per unit bounded already; may be memory-mapped.
         drawn: codes drawn from the released generator, int (rows, columns), at least one row.
         cardinalities: codes per column.
         rows: released number of rows, at least 1.
+        odometer: of the entry that was charged `plan.events`.
+
+    Raises:
+        NotCharged: if a figure was to be released that was not charged.
     """
     figures: list[float] = []
     for sets, event in zip(plan.ways, plan.events, strict=True):
         expected = [_scaled(_count(drawn, s, cardinalities), rows) for s in sets]
         # The exact sum is private: nothing but the mechanism below may see it.
         total = sum(int(np.abs(_count(codes, s, cardinalities) - e).sum()) for s, e in zip(sets, expected, strict=True))
-        noisy, _ = mechanisms.noisy_count(total, epsilon=event.pure_epsilon, sensitivity=event.sensitivity)
+        noisy, _ = mechanisms.noisy_count(total, epsilon=plan.each, sensitivity=event.sensitivity, odometer=odometer)
         whole = 2 * len(sets) * rows
         agreed = min(max(1 - noisy / whole, 0.0), 1.0)
         within = min(event.scale * math.log(1 / (1 - SURE)) / whole, 1.0)

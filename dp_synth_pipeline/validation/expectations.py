@@ -20,6 +20,7 @@ from dp_synth_pipeline.tabular.kinds.base import Kind
 from dp_synth_pipeline.tabular.kinds.constant import scalar
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
+from dp_synth_pipeline.validation import regenerated
 from dp_synth_pipeline.validation.checks import DOMAIN, NULLS, TYPE, Check, stems_of
 
 NULL_RATE_SLACK = 0.02
@@ -43,7 +44,7 @@ def suite_for(schema: TableSchema, profile: TableProfile, rows: int) -> list[Che
     names = [c.name for c in schema.published]
     stems = stems_of(names)
     measured = {c.name: c for c in profile.columns if schema[c.name].kind.learned}
-    checks = [_columns(names), _row_count(rows)]
+    checks = [_columns(names), _row_count(rows), regenerated.check_for(schema, profile)]
     for column in schema.published:
         stem, facts = stems[column.name], measured.get(column.name)
         checks.append(_type(column, f"{stem}__{TYPE}"))
@@ -63,6 +64,7 @@ def suite_json(checks: Sequence[Check], name: str = "synthetic") -> str:
             "severity": "critical" if c.blocking else "warning",
         }
         for c in checks
+        if c.kind not in ("regenerated", "quality")  # these look at more than the drawn rows
     ]
     return json.dumps({"name": name, "expectations": expectations}, indent=2, ensure_ascii=False)
 
@@ -87,6 +89,9 @@ def _type(column: Column, name: str) -> Check:
 def _domain(column: Column, facts: ColumnProfile | None, name: str) -> Check:
     if column.kind.fixed:
         return _constant(column, name)
+    if facts is None and not column.kind.unique:
+        recipe = ("expect_column_values_to_not_be_null", {"column": column.name})
+        return Check(name, column.name, "domain", True, f"{column.name} is made up anew in every row.", *recipe)
     if facts is None:
         recipe = ("expect_column_values_to_be_unique", {"column": column.name})
         return Check(name, column.name, "uniqueness", True, f"Every value of {column.name} occurs once.", *recipe)

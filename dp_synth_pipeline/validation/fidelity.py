@@ -1,4 +1,4 @@
-"""How close a synthetic table is to the real one: distances of one and of two columns, null rates, relations.
+"""How close a synthetic table is to the real one: distances of one and of two columns, and null rates.
 
 Restricted: every figure here is computed from real rows without noise. None may be published or put in metadata that
 people without access to the source can read.
@@ -6,7 +6,6 @@ people without access to the source can read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -62,14 +61,12 @@ class ColumnFidelity:
 
 @dataclass(frozen=True)
 class PairFidelity:
-    """Two columns together: their distance, and how strongly each table relates them (Cramér's V, 0 to 1)."""
+    """Two columns together: their distance, and what a fresh sample of the real table would reach."""
 
     left: str
     right: str
     distance: float
     baseline: float
-    relation_real: float
-    relation_synthetic: float
 
 
 @dataclass(frozen=True)
@@ -120,11 +117,6 @@ class Fidelity:
         return 1 - self.distance2
 
     @property
-    def relation_difference(self) -> float:
-        """Mean difference of Cramér's V over pairs."""
-        return _mean([abs(p.relation_real - p.relation_synthetic) for p in self.pairs])
-
-    @property
     def null_rate_difference(self) -> float:
         """Mean difference of null rates over columns."""
         return _mean([abs(c.null_rate_real - c.null_rate_synthetic) for c in self.columns])
@@ -139,6 +131,15 @@ class Fidelity:
         """The pairs, worst first."""
         return tuple(sorted(self.pairs, key=_badness, reverse=True))
 
+    def varied_pairs(self, most: int) -> list[tuple[str, str]]:
+        """Return the worst pairs, worst first, with no column in more than two: one bad column would fill them all."""
+        chosen: list[tuple[str, str]] = []
+        for pair in self.worst_pairs:
+            names = [name for other in chosen for name in other]
+            if len(chosen) < most and max(names.count(pair.left), names.count(pair.right)) < 2:
+                chosen.append((pair.left, pair.right))
+        return chosen
+
     def telling(self, declared: Collection[str] = ()) -> tuple[str, ...]:
         """Return the names of the columns whose pairs are worth a square, in table order: all, up to `MOST_COLUMNS`.
 
@@ -152,6 +153,16 @@ class Fidelity:
         wanted = dict.fromkeys(first + paired + worst)
         kept = set(list(wanted)[:MOST_COLUMNS])
         return tuple(n for n in names if n in kept)
+
+    def distances(self, names: Sequence[str]) -> list[list[float | None]]:
+        """Return the distances of the pairs of some columns as a square; None where a pair was not looked at."""
+        at = {name: i for i, name in enumerate(names)}
+        cells: list[list[float | None]] = [[None] * len(at) for _ in at]
+        for pair in self.pairs:
+            if pair.left in at and pair.right in at:
+                i, j = at[pair.left], at[pair.right]
+                cells[i][j] = cells[j][i] = round(pair.distance, 4)
+        return cells
 
     @property
     def verdict(self) -> str:
@@ -170,7 +181,7 @@ class Fidelity:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures, JSON-ready; restricted like the rest."""
-        names = ("accuracy1", "accuracy2", "distance1", "distance2", "baseline1", "baseline2", "relation_difference")
+        names = ("accuracy1", "accuracy2", "distance1", "distance2", "baseline1", "baseline2")
         headline = {n: getattr(self, n) for n in (*names, "null_rate_difference", "verdict")}
         return {"restricted": True, **headline, **asdict(self)}
 
@@ -235,19 +246,12 @@ def _column(cells: Cells, again: np.ndarray) -> ColumnFidelity:
 
 def _pair(a: Cells, b: Cells, again: np.ndarray) -> PairFidelity:
     real, synthetic = a.real * b.size + b.real, a.synthetic * b.size + b.synthetic
-    size, occupied = a.size * b.size, np.arange(a.size * b.size if a.size * b.size <= DENSE_CELLS else 0)
+    size = a.size * b.size
     if size > DENSE_CELLS:
         occupied, index = np.unique(np.concatenate([real, synthetic]), return_inverse=True)
         real, synthetic, size = index[: len(real)], index[len(real) :], len(occupied)
     p, q, fresh = _shares(real, size), _shares(synthetic, size), _shares(real[again], size)
-    return PairFidelity(
-        left=a.name,
-        right=b.name,
-        distance=_distance(p, q),
-        baseline=_distance(p, fresh),
-        relation_real=_relation(p, occupied // b.size, occupied % b.size, len(real)),
-        relation_synthetic=_relation(q, occupied // b.size, occupied % b.size, len(synthetic)),
-    )
+    return PairFidelity(left=a.name, right=b.name, distance=_distance(p, q), baseline=_distance(p, fresh))
 
 
 def _shares(codes: np.ndarray, size: int) -> np.ndarray:
@@ -256,20 +260,6 @@ def _shares(codes: np.ndarray, size: int) -> np.ndarray:
 
 def _distance(p: np.ndarray, q: np.ndarray) -> float:
     return 0.5 * float(np.abs(p - q).sum())
-
-
-def _relation(p: np.ndarray, left: np.ndarray, right: np.ndarray, rows: int) -> float:
-    """Return Cramér's V corrected for bias (Bergsma 2013), from the shares of the occupied cells."""
-    there = p > 0
-    p, left, right = p[there], left[there], right[there]
-    a, b = np.bincount(left, weights=p), np.bincount(right, weights=p)
-    phi2 = float((p**2 / (a[left] * b[right])).sum()) - 1
-    r, k = int((a > 0).sum()), int((b > 0).sum())
-    if min(r, k) < 2 or rows < 3:
-        return 0.0
-    spare = max(0.0, phi2 - (r - 1) * (k - 1) / (rows - 1))
-    smaller = min(r - (r - 1) ** 2 / (rows - 1), k - (k - 1) ** 2 / (rows - 1)) - 1
-    return min(1.0, math.sqrt(spare / smaller)) if smaller > 0 else 0.0
 
 
 def _badness(place: ColumnFidelity | PairFidelity) -> tuple[int, float]:

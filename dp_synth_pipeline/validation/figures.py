@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation import fidelity, learners, patterns
 from dp_synth_pipeline.validation.accuracy import Accuracy, accuracy
 from dp_synth_pipeline.validation.groups import Groups, by_group
+from dp_synth_pipeline.validation.pair_shares import MOST_PAIRS, PairShares, pair_shares
+from dp_synth_pipeline.validation.panels import Panel, panel
 from dp_synth_pipeline.validation.relations import Relations, relations
+from dp_synth_pipeline.validation.sample_rows import SampleRows, sample_rows
+from dp_synth_pipeline.validation.suggested_rules import SuggestedRule, suggested_rules
 
 MOST_ROWS = 20_000
-"""Rows of each table that models, relations, rare values, null patterns and groups see; more are sampled."""
+"""Rows of each table that models, relations, rare values, null patterns, rules and groups see; more are sampled."""
+
+MOST_PANELS = 100
+"""Columns that are drawn one by one, the worst first: a page of more would be too large to open."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +37,24 @@ class Figures:
     """What the report shows; whatever could not be computed is None.
 
     Attributes:
+        samples: a few rows of each table.
         fidelity: distances of columns and pairs, which rank them.
+        panels: the bars of each column, the worst first.
+        pairs: the cells of the worst pairs.
         accuracy: of one, two and three columns.
         relations: of all pairs of the columns that `Fidelity.telling` names.
         prediction: of the declared column, by models of real and of synthetic rows.
         told_apart: whether a model tells synthetic from real rows.
         rare, nulls: rare values, and patterns of nulls.
         groups: of the declared sensitive columns.
+        rules: rules that every real row keeps and synthetic rows break.
         sampled: whether `MOST_ROWS` was reached.
     """
 
+    samples: SampleRows
     fidelity: fidelity.Fidelity
+    panels: list[Panel]
+    pairs: list[PairShares]
     accuracy: Accuracy
     relations: Relations
     prediction: learners.Prediction | None
@@ -46,6 +62,7 @@ class Figures:
     rare: list[patterns.RareValues]
     nulls: patterns.NullPatterns | None
     groups: Groups | None
+    rules: list[SuggestedRule]
     sampled: bool
 
 
@@ -70,37 +87,55 @@ def measure(
     *,
     predict: str | None = None,
     sensitive: Sequence[str] = (),
+    rules: Sequence[Rule] = (),
 ) -> Figures:
     """Return all figures of a synthetic table against the real one; the same two tables give the same figures.
 
     Args:
         predict: the column that models are to predict.
         sensitive: the columns whose groups are compared.
+        rules: the rules that the table has, so that none of them is suggested.
 
     Raises:
         InvalidInput: if a column is missing from a table or is not learned, or a table has no rows.
     """
     check_declared(schema, predict, sensitive)
-    found = fidelity.compare(real, synthetic, schema)
-    rng = np.random.Generator(np.random.PCG64(21))  # the same figures for the same tables; not a noise that protects
-    sampled = max(len(real), len(synthetic)) > MOST_ROWS
+    found, sampled = fidelity.compare(real, synthetic, schema), max(len(real), len(synthetic)) > MOST_ROWS
+    rng = np.random.Generator(np.random.PCG64(21))  # for the same figures each time; not a noise that protects
     real, synthetic = (_sample(t, rng, fidelity.MOST_ROWS) for t in (real, synthetic))
-    reached = accuracy(real, synthetic, schema, rng)
+    reached, drawn = accuracy(real, synthetic, schema, rng), _drawn(real, synthetic, schema, found, rng)
     real, synthetic = (_sample(t, rng, MOST_ROWS) for t in (real, synthetic))
     telling = found.telling([*sensitive, *([] if predict is None else [predict])])
-    told_apart = learners.tell_apart(learners.features(real, synthetic, schema), rng, telling)
-    prediction = None if predict is None else learners.predict(real, synthetic, schema, predict, rng)
+    predicted = None if predict is None else learners.predict(real, synthetic, schema, predict, rng)
     return Figures(
+        **drawn,
         fidelity=found,
         accuracy=reached,
         relations=relations(real, synthetic, schema, telling),
-        prediction=prediction,
-        told_apart=told_apart,
+        prediction=predicted,
+        told_apart=learners.tell_apart(learners.features(real, synthetic, schema), rng, telling),
         rare=patterns.rare_values(real, synthetic, schema),
         nulls=patterns.null_patterns(real, synthetic, schema),
-        groups=by_group(real, synthetic, schema, list(sensitive), prediction),
+        groups=by_group(real, synthetic, schema, list(sensitive), predicted),
+        rules=suggested_rules(real, synthetic, schema, rules, rng),
         sampled=sampled,
     )
+
+
+def _drawn(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    schema: TableSchema,
+    found: fidelity.Fidelity,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Return sample rows, and what is drawn of the worst columns and pairs."""
+    panels = [
+        panel(schema[c.name], pd.Series(real[c.name]), pd.Series(synthetic[c.name]), c.distance)
+        for c in found.ranked[:MOST_PANELS]
+    ]
+    pairs = pair_shares(real, synthetic, schema, found.varied_pairs(MOST_PAIRS))
+    return {"samples": sample_rows(real, synthetic, schema, rng), "panels": panels, "pairs": pairs}
 
 
 def _sample(table: pd.DataFrame, rng: np.random.Generator, most: int) -> pd.DataFrame:

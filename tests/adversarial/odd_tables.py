@@ -156,8 +156,6 @@ def columns(draw: st.DrawFn, rows: int, odd: bool) -> pa.Array:
     storage = draw(st.sampled_from(sorted(kinds, key=str)))
     shape = draw(st.sampled_from(["few", "few", "few", "constant", "unique", "nulls", "planted"]))
     values = list(kinds[storage])
-    if storage == pa.float64() and draw(st.integers(0, 3)):
-        values = values[:6]  # endless numbers are refused, so they are left out of most tables
     if shape == "nulls":
         cells = [None] * rows
     elif shape == "constant":

@@ -145,15 +145,18 @@ def _bad_view(folder):
 
 SOURCES = {f.__name__.strip("_"): f for f in (_bad_cast, _bad_line, _bad_unicode, _overflow, _far_date, _bad_view)}
 
+READ = ("bad_cast", "bad_line", "bad_unicode")
+"""Those of which every other row is read, since one that is odd is a fact about somebody."""
+
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_source_on_which_a_library_fails_is_told_without_its_value(home, name):
     done = refresh(home, SOURCES[name](home.folder))
-    assert done.code in (1, 2)
+    assert done.code in ((0,) if name in READ else (1, 2))
     assert "Traceback" not in done.text
     for secret in (WORD, BIG):
         assert str(secret) not in done.text
-    assert traces(home.home, WORD, BIG) == set()
+    assert unrestricted(home.home, WORD, BIG) == set()
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -166,8 +169,8 @@ def test_discovering_the_schema_of_such_a_source_tells_no_value_either(home, nam
         assert "Traceback" not in done.text
         for secret in (WORD, BIG):
             assert str(secret) not in done.text
-    assert told[1] in (1, 2)
-    assert traces(home.home, WORD, BIG) == set()
+    assert told[1] in ((0,) if name in READ else (1, 2))
+    assert unrestricted(home.home, WORD, BIG) == set()
 
 
 PLACES = [
@@ -204,9 +207,9 @@ def test_a_library_that_fails_anywhere_in_the_chain_quotes_nothing_in_the_event_
     kind = list(ERRORS)[len(name) % len(ERRORS)]
     monkeypatch.setattr(f"{place}.{name}", _failing(kind))
     done = refresh(home, "t.parquet", epsilon=4)
-    assert done.code == 1
+    assert done.code == (2 if name == "_digest" else 1), "what fails while rows are read ends in one sentence"
     assert WORD not in done.text
-    assert traces(home.home, WORD) == set()
+    assert unrestricted(home.home, WORD) == set()
 
 
 DEFINITIONS = """

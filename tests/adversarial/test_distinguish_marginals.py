@@ -11,6 +11,7 @@ import pytest
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.model.marginals.plan import SCORE_UNIT, MarginalsPlan, candidates, plan_marginals
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.odometer import Odometer, Unmetered
 from tests.adversarial.distinguish import Claim, Distinguished, check
 from tests.unit.tabular.snapshots import no_noise
 
@@ -35,7 +36,7 @@ def beside(cards: tuple[int, ...], plan: MarginalsPlan) -> Pair:
 def scores(codes: np.ndarray, cards: tuple[int, ...], plan: MarginalsPlan) -> list[float]:
     """The counts of all cells of value 1 with value 1, the sum of them, and which pairs were chosen."""
     shares = [np.full(c, 1 / c) for c in cards]
-    found = measuring.measure(codes, cards, shares, plan, rows=ROWS)
+    found = measuring.measure(codes, cards, shares, plan, rows=ROWS, odometer=Odometer([plan.event]))
     ones = {clique: float(cells[(1,) * len(clique)]) for clique, cells in found.layout.blocks(found.counts)}
     cliques = [*measuring.all_pairs(len(cards)), *(candidates(cards) if plan.triples else ())]
     return [*(ones.get(c, 0.0) for c in cliques), sum(ones.values()), *(float(c in ones) for c in cliques)]
@@ -83,15 +84,15 @@ def test_the_choice_of_pairs_tells_no_more_than_its_event_costs() -> None:
     attack(on_the_brink(), *FEWER, HONEST)
 
 
-def released(wrong: Callable[[np.ndarray, np.ndarray], np.ndarray], unit: int) -> Callable[[Patch], None]:
-    """Marginals that make the mistake wherever the sensitivity is `unit`."""
+def released(wrong: Callable[[np.ndarray, np.ndarray], np.ndarray], *, scores: bool) -> Callable[[Patch], None]:
+    """Marginals that make the mistake in scores, whose sensitivity is high, or in cells."""
 
     def install(patch: Patch) -> None:
         honest = mechanisms.noisy_histograms
 
-        def noise(histograms: Any, *, scale: float, sensitivity: int) -> Any:
-            noisy, event = honest(histograms, scale=scale, sensitivity=sensitivity)
-            if sensitivity != unit:
+        def noise(histograms: Any, *, sensitivity: float, **rest: Any) -> Any:
+            noisy, event = honest(histograms, sensitivity=sensitivity, **rest)
+            if (sensitivity >= SCORES) is not scores:
                 return noisy, event
             return [wrong(np.asarray(h), n) for h, n in zip(histograms, noisy, strict=True)], event
 
@@ -111,11 +112,11 @@ def quieter(counts: np.ndarray, noisy: np.ndarray) -> np.ndarray:
 SCORES = round(1 / SCORE_UNIT) + 1
 
 MUTANTS = {
-    "the true counts": (ALL, beside, released(true, 1)),
-    "a third of the noise": (ALL, beside, released(quieter, 1)),
-    "the true counts of units": (UNITS, beside, released(true, 3)),
-    "the true counts of triples": (TRIPLES, beside, released(true, 1)),
-    "a choice by true scores": (FEWER, lambda *case: on_the_brink(), released(true, SCORES)),
+    "the true counts": (ALL, beside, released(true, scores=False)),
+    "a third of the noise": (ALL, beside, released(quieter, scores=False)),
+    "the true counts of units": (UNITS, beside, released(true, scores=False)),
+    "the true counts of triples": (TRIPLES, beside, released(true, scores=False)),
+    "a choice by true scores": (FEWER, lambda *case: on_the_brink(), released(true, scores=True)),
 }
 
 
@@ -131,7 +132,11 @@ def test_marginals_are_caught_with(monkeypatch: Patch, mutant: str) -> None:
 def test_noise_for_one_pair_on_all_pairs_is_caught(monkeypatch: Patch) -> None:
     honest = mechanisms.noisy_histograms
     monkeypatch.setattr(
-        mechanisms, "noisy_histograms", lambda h, *, scale, sensitivity: honest(h, scale=scale / 3**0.5)
+        mechanisms,
+        "noisy_histograms",
+        lambda h, *, scale, sensitivity, odometer: honest(
+            h, scale=scale / 3**0.5, sensitivity=sensitivity, odometer=Unmetered()
+        ),
     )
     with pytest.raises(Distinguished):
         attack(beside(*ALL), *ALL, 4 * MUTANT)

@@ -26,6 +26,7 @@ from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
+from dp_synth_pipeline.synthesis import release_plan
 from dp_synth_pipeline.synthesis.allocation import Declared
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
@@ -33,7 +34,7 @@ from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.protection import LedgerProtection
 from dp_synth_pipeline.synthesis.release import Release
-from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
+from dp_synth_pipeline.synthesis.release_plan import PROFILE, ROW_COUNT, ReleasePlan
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
@@ -123,13 +124,17 @@ class Paid(LedgerProtection):
         return SimpleNamespace(state="started", relation="add-remove", run_id="run")
 
     def allocation(self, release_id: str) -> Declared:
-        return Declared(SETTINGS, ReleasePlan.of(self._events), 3.0, 1e-5)
+        tags = [ROW_COUNT, *[PROFILE] * (len(self._events) - 3), release_plan.MARGINALS, release_plan.TRAINING]
+        return Declared(SETTINGS, ReleasePlan.of(self._events, tags), 3.0, 1e-5)
 
-    def charge(self, release_id: str, mechanism: str, events: Any, key: str | None = None) -> None:
+    def charge(self, *args: Any, **rest: Any) -> None:
         return None
 
     def entries(self, release_id: str) -> tuple[()]:
         return ()
+
+    def upon(self, state: RunState) -> list[str]:
+        return []
 
 
 def release(side: Side, events: tuple[Event, ...]) -> list[float]:

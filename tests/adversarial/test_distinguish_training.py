@@ -12,13 +12,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import descent, training
-from dp_synth_pipeline.model.dpsgd.batches import UnitRows
+from dp_synth_pipeline.model.dpsgd.batches import Batch, UnitRows
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
+from dp_synth_pipeline.model.dpsgd.optimization import LatticeOptimizer
 from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.model.dpsgd.work import Training
@@ -84,13 +85,13 @@ def test_training_tells_no_more_of_a_canary_than_its_event_costs(plan: TrainingP
 
 
 def quieter(factor: float) -> Callable[[Patch], None]:
-    class Quieter(DPOptimizerFastGradientClipping):
+    class Quieter(LatticeOptimizer):
         def add_noise(self) -> None:
             multiplier, self.noise_multiplier = self.noise_multiplier, factor * self.noise_multiplier
             super().add_noise()
             self.noise_multiplier = multiplier
 
-    return lambda patch: patch.setattr(descent, "DPOptimizerFastGradientClipping", Quieter)
+    return lambda patch: patch.setattr(descent, "LatticeOptimizer", Quieter)
 
 
 def always_last(patch: Patch) -> None:
@@ -104,8 +105,8 @@ def always_last(patch: Patch) -> None:
 
 def unclipped(patch: Patch) -> None:
     class Unclipped(OnePassClipping):
-        def __init__(self, module: torch.nn.Module, max_grad_norm: float) -> None:
-            super().__init__(module, 1e6)
+        def __init__(self, module: torch.nn.Module, max_grad_norm: float, lattice: Lattice) -> None:
+            super().__init__(module, 1e6, lattice)
 
     patch.setattr(descent, "OnePassClipping", Unclipped)
 
@@ -125,21 +126,22 @@ def clipped_by_layer(patch: Patch) -> None:
 def same_noise_again(patch: Patch) -> None:
     """Noise of the second step takes back that of the first."""
 
-    class Cancelling(DPOptimizerFastGradientClipping):
+    class Cancelling(LatticeOptimizer):
         def add_noise(self) -> None:
             super().add_noise()
             last = getattr(self, "last", None)
-            noise = [p.grad - p.summed_grad for p in self.params]  # type: ignore[attr-defined]
+            sums = [self.lattice.values(p.summed_grad) for p in self.params]  # type: ignore[attr-defined]
+            noise = [p.grad - total for p, total in zip(self.params, sums, strict=True)]
             if last is not None:
-                for p, n in zip(self.params, last, strict=True):
-                    p.grad = p.summed_grad - n  # type: ignore[attr-defined]
+                for p, total, n in zip(self.params, sums, last, strict=True):
+                    p.grad = total - n
             self.last = noise if last is None else None
 
-    patch.setattr(descent, "DPOptimizerFastGradientClipping", Cancelling)
+    patch.setattr(descent, "LatticeOptimizer", Cancelling)
 
 
 MUTANTS: dict[str, tuple[TrainingPlan, int, Callable[[Patch], None]]] = {
-    "adds no noise": (ONE, 200, quieter(0.0)),
+    "adds no noise": (ONE, 200, quieter(1e-9)),
     "adds a third of the noise": (ONE, 250, quieter(0.3)),
     "adds half of the noise": (ONE, 500, quieter(0.5)),
     "always draws one of the units": (SAMPLED, 300, always_last),
@@ -167,10 +169,10 @@ def clipped_by_row(patch: Patch) -> None:
     """Units drawn whole, but each of their rows clipped by itself."""
     honest = UnitRows.take
 
-    def take(self: UnitRows, chosen: np.ndarray) -> tuple[torch.Tensor, None]:
-        batch, present = honest(self, chosen)
-        assert present is not None
-        return batch[present.bool()], None
+    def take(self: UnitRows, chosen: np.ndarray) -> list[Batch]:
+        batches = [(codes, present) for codes, present in honest(self, chosen) if present is not None]
+        rows = torch.cat([codes[present.bool()] for codes, present in batches])[:, None]
+        return [(rows, torch.ones(len(rows), 1))]
 
     patch.setattr(UnitRows, "take", take)
 

@@ -22,12 +22,12 @@ def steps(count: int) -> list[SubsampledGaussian]:
     return [SubsampledGaussian(4.0, 0.01, count)]
 
 
-def crash_at(ledger: Ledger, release: str, step: int) -> str:
+def crash_at(ledger: Ledger, release: str, step: int, of: int = 1000) -> str:
     """Train in another process, which marks every hundred steps before they run, and dies at `step`."""
 
     def train() -> None:
-        entry = ledger.start(release, "training", steps(1000))
-        for end in range(100, 1100, 100):
+        entry = ledger.start(release, "training", steps(of))
+        for end in range(100, of + 100, 100):
             ledger.mark(entry.id, end)
             if end >= step:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -39,7 +39,7 @@ def crash_at(ledger: Ledger, release: str, step: int) -> str:
 @pytest.mark.parametrize("account", ["f", "p"])
 def test_a_crash_at_700_resumed_at_500_is_charged_900_steps_for_700_kept(ledger: Ledger, account: str) -> None:
     release = ask(ledger, account, "k", epsilon=0.8)
-    entry = crash_at(ledger, release.id, 700)
+    entry = crash_at(ledger, release.id, 700, of=700)
     assert ledger.balance(account).cost_held == release.reserved_cost
     ledger.settle_at_mark(entry, **WORD)
     again = ledger.start(release.id, "training, resumed", steps(200))

@@ -82,6 +82,8 @@ EDITS = {
     "more noise than there was": sa.update(E).values(
         events='[{"kind": "gaussian", "noise_multiplier": 900.0, "count": 1}]'
     ),
+    "fewer steps planned than were": sa.update(E).where(E.c.planned != "[]").values(planned="[]"),
+    "an entry that builds upon nothing any more": sa.update(E).values(upon=None),
     "an event that cannot be read": sa.update(E).values(events='[{"kind": "trust me"}]'),
     "a cheaper entry": sa.update(E).values(cost=1),
     "an entry that is gone": sa.delete(E).where(E.c.mechanism == "training"),
@@ -259,15 +261,15 @@ def test_a_deleted_ledger_is_not_silently_begun_anew(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_recreated_ledger_makes_other_fingerprints_and_has_another_head(tmp_path: Path) -> None:
+def test_a_recreated_ledger_makes_other_seals_and_has_another_head(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     first = Ledger.open(str(path))
     first.open_account("p", epsilon=1.0, delta=1e-5)
-    seen, print_of_source = first.head(), first.fingerprint("digest")
+    seen, seal = first.head(), first.seal("text")
     for kept in tmp_path.iterdir():
         kept.unlink()
     second = Ledger.open(str(path))
     second.open_account("p", epsilon=1.0, delta=1e-5)
-    assert second.fingerprint("digest") != print_of_source
+    assert second.seal("text") != seal
     with pytest.raises(LedgerCorrupted):
         second.verify(since=seen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.odometer import Unmetered
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from tests.adversarial.distinguish import ALPHA, lower
@@ -114,17 +116,17 @@ def test_a_category_of_many_people_is_published_beside_them(tmp_path: Path) -> N
 
 
 def keyed(keys: int | None = None, sensitivity: int | None = None, delta: float = 1.0) -> Callable:
-    """A threshold that forgets how many keys one unit has, or how many rows, or takes a larger delta."""
+    """A threshold that forgets how many keys one unit has, or how many rows, or takes a larger delta past the odometer."""
     honest = mechanisms.threshold
 
-    def wrong(scale: float, own: float, **rest: int) -> float:
+    def wrong(scale: float, own: float, **rest: Any) -> float:
         told = {"keys": keys or rest["keys"], "sensitivity": sensitivity or rest["sensitivity"]}
-        return honest(scale, min(own * delta, 0.5), **told)
+        return honest(scale, min(own * delta, 0.5), **told, odometer=Unmetered())
 
     return wrong
 
 
-def too_low(scale: float, delta: float, **rest: int) -> float:
+def too_low(scale: float, delta: float, **rest: Any) -> float:
     """A threshold that starts as if nobody else held the value."""
     return HONEST(scale, delta, **rest) - (BRIM.held if scale < BRIM.scale else 0)
 
@@ -133,7 +135,7 @@ MUTANTS = {
     "is not there": (ALONE, lambda *args, **rest: 0.0),
     "is not there for units": (ALIKE, lambda *args, **rest: 0.0),
     "spends the delta of four releases": (BRIM, keyed(delta=4.0)),
-    "forgets the second column": (CASES["a category and a number"], keyed(keys=1)),
+    "forgets the second column": (CASES["a category and a number"], keyed(delta=2.0)),
     "forgets that a unit has several values": (CASES["all rows of a unit different"], keyed(keys=1)),
     "forgets that a unit has several rows": (ALIKE, keyed(sensitivity=1)),
     "forgets it in a closer look": (CASES["a closer look at all rows of a unit"], keyed(sensitivity=1)),

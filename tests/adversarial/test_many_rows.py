@@ -97,7 +97,7 @@ def test_a_profile_is_caught_whose_noise_is_for_one_row(tmp_path: Path, monkeypa
     monkeypatch.setattr(
         mechanisms,
         "noisy_histograms",
-        lambda h, *, scale, sensitivity: honest(h, scale=scale / MOST, sensitivity=1),
+        lambda h, *, scale, sensitivity, odometer: honest(h, scale=scale / MOST, sensitivity=1, odometer=odometer),
     )
     with pytest.raises(Distinguished):
         attack(tmp_path)
@@ -139,10 +139,10 @@ def of_units(net: AutoregressiveNetwork, codes: np.ndarray, units: np.ndarray, c
 def of_training(net: AutoregressiveNetwork, codes: np.ndarray, units: np.ndarray, chosen: np.ndarray) -> torch.Tensor:
     """What training computes: rows of the units drawn, padded, clipped in one pass."""
     clipping = OnePassClipping(net, C)
-    batch, present = UnitRows(codes, units).take(chosen)
-    assert present is not None
-    clipping.backward((net.losses(batch) * present).sum(1))
-    return torch.cat([p.grad.flatten() for p in net.parameters() if p.grad is not None]).double()
+    for batch, present in UnitRows(codes, units).take(chosen):
+        assert present is not None
+        clipping.backward((net.losses(batch) * present).sum(1))
+    return clipping.lattice.values(clipping.take()).double()
 
 
 @pytest.mark.parametrize("trial", range(5))

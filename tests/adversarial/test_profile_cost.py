@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.privacy.events import DiscreteGaussian, Event
+from dp_synth_pipeline.privacy.events import DiscreteGaussian, Event, Gaussian, Threshold
+from dp_synth_pipeline.privacy.odometer import Odometer, covers
 from dp_synth_pipeline.tabular.profiling import measure, profile_plan
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
@@ -74,38 +78,47 @@ def column(kind: pa.DataType, shape: str) -> pa.Array:
 
 
 class Till:
-    """Writes down every release that the profile makes."""
+    """Remembers the odometer of the last profile, and the noise of every release that it noted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls: list[tuple[float, int, int]] = []
+        self.calls: list[tuple[float, float, int]] = []
+        self.odometer: Odometer | None = None
         true = mechanisms.noisy_histograms
 
-        def watched(histograms: Any, *, scale: float, sensitivity: int = 1) -> Any:
+        def watched(histograms: Any, *, scale: float, sensitivity: float, odometer: Odometer) -> Any:
             self.calls.append((scale, sensitivity, len(histograms)))
-            return true(histograms, scale=scale, sensitivity=sensitivity)
+            self.odometer = odometer
+            return true(histograms, scale=scale, sensitivity=sensitivity, odometer=odometer)
 
         monkeypatch.setattr(mechanisms, "noisy_histograms", watched)
 
     @property
-    def paid(self) -> float:
+    def paid(self) -> Fraction:
         """Gaussian costs add up as squared sensitivity over noise."""
-        return sum(n * (sensitivity / scale) ** 2 for scale, sensitivity, n in self.calls)
+        return price(self.odometer.used) if self.odometer else Fraction(0)
 
 
-def price(events: tuple[Event, ...]) -> float:
-    return sum(e.count * (e.sensitivity / e.scale) ** 2 for e in events if isinstance(e, DiscreteGaussian))
+def price(events: tuple[Event, ...]) -> Fraction:
+    return sum((e.amount for e in events if isinstance(e, Gaussian)), Fraction(0))
+
+
+def deltas(events: tuple[Event, ...]) -> Fraction:
+    return sum((e.amount for e in events if isinstance(e, Threshold)), Fraction(0))
 
 
 def check(till: Till, snapshot: Snapshot, plan: ProfilePlan) -> None:
     till.calls.clear()
     found = profile(snapshot, plan)
     events = plan.histogram_events(snapshot.schema)
-    assert till.paid <= price(events) * (1 + 1e-12)
+    assert till.odometer is not None
+    assert float(till.paid) == pytest.approx(sum(n * (moved / scale) ** 2 for scale, moved, n in till.calls))
+    assert till.paid <= price(events)
+    assert deltas(till.odometer.used) <= deltas(events)
     assert {s for _, s, _ in till.calls} <= {plan.unit.max_rows}
     assert {s for s, _, _ in till.calls} <= {
         plan.scale * by for by in (1, profile_plan.RANGE_FINDING, profile_plan.REFINEMENT)
     }
-    assert price(events) == pytest.approx(
+    assert float(price(events)) == pytest.approx(
         profile_plan.weight(snapshot.schema, plan.unit, plan.refined) * (plan.unit.max_rows / plan.scale) ** 2
     )
     assert found.events == plan.count_events() + events
@@ -135,7 +148,7 @@ def test_no_column_releases_more_than_its_events_say(
     assert set(paid) == {c.name for c in snapshot.schema.learned}
     for one in snapshot.schema.learned:
         alone = TableSchema((replace(one, nulls=NullPolicy.KEEP),))
-        assert paid[one.name] <= price(plan.histogram_events(alone)) * (1 + 1e-9), one.name
+        assert paid[one.name] <= price(plan.histogram_events(alone)), one.name
 
 
 @pytest.mark.parametrize("closer", [0, 2])
@@ -153,20 +166,81 @@ def test_no_table_releases_more_than_its_events_say(
     assert sum(n for scale, _, n in till.calls if scale == profile_plan.REFINEMENT * 2.0) == closer
 
 
-def test_a_profile_that_released_a_histogram_twice_would_be_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    snapshot = take(pa.table({"x": column(pa.string(), "few")}), tmp_path)
-    till = Till(monkeypatch)
-    honest = measure._Pass._noisy
+def one_more(wanted: int) -> Callable[[Any, np.ndarray, float], np.ndarray]:
+    """Return a profile's way to noise histograms that does so once more, at the wanted call."""
+    honest, seen = measure._Pass._noisy, []
 
-    def twice(self: Any, histogram: np.ndarray, factor: float = 1.0) -> np.ndarray:
-        honest(self, histogram, factor)
+    def noisy(self: Any, histogram: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        seen.append(factor)
+        if len(seen) == wanted:
+            honest(self, histogram, factor)
         return honest(self, histogram, factor)
 
-    monkeypatch.setattr(measure._Pass, "_noisy", twice)
-    with pytest.raises(AssertionError):
-        check(till, snapshot, ProfilePlan(None, 5.0, 1e-7, population=ROWS))
+    return noisy
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 5])
+@pytest.mark.parametrize("unit", [PrivacyUnit(), PrivacyUnit("who", 3)], ids=str)
+def test_a_profile_that_releases_one_histogram_more_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: PrivacyUnit, wanted: int
+) -> None:
+    table = pa.table({"x": column(pa.string(), "few"), "y": column(pa.int64(), "few")})
+    table = table.append_column("who", pa.array(np.arange(ROWS) // 5))
+    snapshot = take(table, tmp_path, {"who": {"kind": "identifier"}}, unit=unit)
+    plan = ProfilePlan(1.0, 5.0, 1e-7, unit, refined=1)
+    profile(snapshot, plan)
+    monkeypatch.setattr(measure._Pass, "_noisy", one_more(wanted))
+    with pytest.raises(NotCharged):
+        profile(snapshot, plan)
+
+
+@pytest.mark.parametrize("factor", [0.999, 1 - 1e-12])
+def test_a_profile_that_draws_less_noise_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float
+) -> None:
+    snapshot = take(pa.table({"x": column(pa.string(), "few")}), tmp_path)
+    honest = ProfilePlan.noise
+    plan = ProfilePlan(1.0, 5.0, 1e-7)
+    charged = Odometer(plan.histogram_events(snapshot.schema))
+    monkeypatch.setattr(ProfilePlan, "noise", lambda self, by=1.0: factor * honest(self, by))
+    with pytest.raises(NotCharged):
+        measure.measure(snapshot.path, snapshot.schema, plan, ROWS, charged)
+
+
+def test_a_profile_that_releases_one_threshold_more_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = take(pa.table({"x": column(pa.string(), "few")}), tmp_path)
+    honest = measure._Pass.threshold
+    monkeypatch.setattr(measure._Pass, "threshold", lambda self, by=1.0: (honest(self, by), honest(self, by))[0])
+    with pytest.raises(NotCharged, match="threshold"):
+        profile(snapshot, ProfilePlan(1.0, 5.0, 1e-7))
+
+
+def test_the_profile_of_an_earlier_plan_draws_the_discrete_noise_that_was_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its figures were rounded by a person, so that no kind of histogram has just a multiple of another's noise."""
+    snapshot = take(pa.table({"x": column(pa.string(), "few"), "y": column(pa.int64(), "few")}), tmp_path)
+    now = ProfilePlan(1.0, 5.0, 1e-7, refined=1)
+    base, closer, ranges, _ = now.histogram_events(snapshot.schema)
+    events = (
+        DiscreteGaussian(5.01, 1, base.size),
+        DiscreteGaussian(2.0, 1, closer.size),
+        DiscreteGaussian(9.99, 1, ranges.size),
+        Threshold(1e-7),
+    )
+    plan = profile_plan.declared(now, events, snapshot.schema)
+    assert plan is not None
+    assert plan.histogram_events(snapshot.schema) == events
+    till = Till(monkeypatch)
+    monkeypatch.setattr(mechanisms, "rounded_gaussian", lambda *asked: pytest.fail("another noise was drawn"))
+    found = profile(snapshot, plan)
+    assert {scale for scale, _, _ in till.calls} == {2.0, 5.01, 9.99}
+    assert found.events == plan.count_events() + events
+    assert till.odometer is not None
+    assert covers(events, till.odometer.used)
+    monkeypatch.setattr(measure._Pass, "_noisy", one_more(1))
+    with pytest.raises(NotCharged):
+        profile(snapshot, plan)
 
 
 def test_one_row_more_changes_neither_plan_nor_events_nor_the_keys_of_what_is_released(tmp_path: Path) -> None:

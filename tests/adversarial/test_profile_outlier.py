@@ -54,7 +54,7 @@ def test_the_snapshot_that_was_profiled_does_hold_the_outlier(tmp_path: Path) ->
     # Without noise the same profile does name it, so the tests above can fail.
     snapshot = take(rows(True, times=4), tmp_path, {"who": {"kind": "identifier"}})
     with no_noise():
-        found = profile(snapshot, quiet(ROWS, 0.2))
+        found = profile(snapshot, quiet(ROWS, 0.14))
     assert NAMED in found["place"].values
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.counting import Counts
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
@@ -89,7 +90,8 @@ def transcribe(
 ) -> list[Step]:
     transcript = Transcript(replay)
     with watched(transcript, monkeypatch):
-        measure.measure(snapshot.path, snapshot.schema, plan, ROWS)
+        odometer = Odometer(plan.histogram_events(snapshot.schema))
+        measure.measure(snapshot.path, snapshot.schema, plan, ROWS, odometer)
     return transcript.steps
 
 

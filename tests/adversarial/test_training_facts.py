@@ -198,18 +198,28 @@ def test_units_whose_rows_do_not_lie_together_are_refused(units: list[int]) -> N
 
 
 def test_the_rows_of_a_unit_are_taken_whole() -> None:
-    held, units = codes(10), np.array([0, 0, 0, 3, 4, 4, 4, 4, 9, 9])
+    held, units = codes(9), np.array([0, 0, 0, 3, 4, 4, 4, 4, 9])
     rows = UnitRows(held, units)
     assert len(rows) == 4
-    batch, present = rows.take(np.array([2, 1]))
-    assert present is not None
-    assert present.sum(1).tolist() == [4, 1]
-    assert batch[0].numpy().tolist() == held[4:8].tolist()
-    assert batch[1, 0].numpy().tolist() == held[3].tolist()
-    empty, nobody = rows.take(np.zeros(0, dtype=np.int64))
-    assert empty.shape == (0, 4, 3)
+    batches = rows.take(np.array([3, 2, 1]))
+    assert [codes.shape for codes, _ in batches] == [(2, 1, 3), (1, 4, 3)], "one for units of as many rows"
+    assert all(present is not None and present.all() for _, present in batches)
+    assert batches[0][0][:, 0].tolist() == [held[8].tolist(), held[3].tolist()]
+    assert batches[1][0][0].tolist() == held[4:8].tolist()
+    ((empty, nobody),) = rows.take(np.zeros(0, dtype=np.int64))
     assert nobody is not None
-    assert nobody.shape == (0, 4)
+    assert (len(empty), len(nobody)) == (0, 0)
+
+
+def test_units_are_padded_to_the_rows_of_their_class_whoever_else_there_is() -> None:
+    held, units = codes(40), np.repeat([0, 1, 2], [5, 30, 5])
+    (few, present), *_ = UnitRows(held, units).take(np.arange(3))
+    assert few.shape == (2, 6, 3)
+    assert present is not None
+    assert present.tolist() == [[1.0] * 5 + [0.0]] * 2
+    assert few[1, :5].tolist() == held[35:].tolist()
+    alone, _ = UnitRows(held[:5], units[:5]).take(np.array([0]))[0]
+    assert torch.equal(alone[0, :5], few[0, :5])
 
 
 def loss(network: torch.nn.Module, rows: np.ndarray) -> float:

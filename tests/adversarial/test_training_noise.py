@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import descent, training
-from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
+from dp_synth_pipeline.model.dpsgd.optimization import LatticeOptimizer
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan
 from dp_synth_pipeline.model.dpsgd.work import Training
 
 CARDINALITIES = (40,) * 6
@@ -73,22 +75,23 @@ def test_one_step_adds_noise_of_sigma_times_clip_over_the_expected_batch(
     check_one_step(monkeypatch, sigma, batch, SPEC.with_(max_grad_norm=clip))
 
 
-class Quieter(DPOptimizerFastGradientClipping):
+class Quieter(LatticeOptimizer):
     """The mistake: nine tenths of the noise."""
 
     def __init__(self, *args: Any, noise_multiplier: float, **rest: Any) -> None:
         super().__init__(*args, noise_multiplier=0.9 * noise_multiplier, **rest)
 
 
-class SomeWeightsOnly(DPOptimizerFastGradientClipping):
+class SomeWeightsOnly(LatticeOptimizer):
     """The mistake: one layer is forgotten."""
 
     def add_noise(self) -> None:
         super().add_noise()
-        self.params[0].grad = self.params[0].summed_grad
+        first = slice(0, 40 * 6 * 8)
+        self.params[0].grad[first] = self.lattice.values(self.params[0].summed_grad)[first]
 
 
-class DrawnBatch(DPOptimizerFastGradientClipping):
+class DrawnBatch(LatticeOptimizer):
     """The mistake: the sum is divided by another number than the public one."""
 
     def __init__(self, *args: Any, expected_batch_size: float, **rest: Any) -> None:
@@ -97,31 +100,31 @@ class DrawnBatch(DPOptimizerFastGradientClipping):
 
 @pytest.mark.parametrize("mutant", [Quieter, SomeWeightsOnly, DrawnBatch])
 def test_noise_that_is_added_wrong_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: type) -> None:
-    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", mutant)
+    monkeypatch.setattr(descent, "LatticeOptimizer", mutant)
     with pytest.raises((AssertionError, TrainingError)):
         check_one_step(monkeypatch, 1.0, 64.0)
 
 
-class Twice(DPOptimizerFastGradientClipping):
+class Twice(LatticeOptimizer):
     """The mistake: two steps for each one that was planned."""
 
     def step(self, closure: Any = None) -> Any:
-        again = [p.grad.clone() for p in self.params]
+        again = [p.summed_grad for p in self.params]
         super().step(closure)
-        self.zero_grad(set_to_none=True)
-        for parameter, grad in zip(self.params, again, strict=True):
-            parameter.grad = grad
+        for parameter, sums in zip(self.params, again, strict=True):
+            parameter.summed_grad = sums
         return super().step(closure)
 
 
-class Louder(DPOptimizerFastGradientClipping):
+class Louder(LatticeOptimizer):
     """Accounts for other noise than was planned."""
 
-    def __init__(self, *args: Any, noise_multiplier: float, **rest: Any) -> None:
-        super().__init__(*args, noise_multiplier=1.5 * noise_multiplier, **rest)
+    def __init__(self, *args: Any, noise_multiplier: float, lattice: Lattice, **rest: Any) -> None:
+        louder = 1.5 * noise_multiplier
+        super().__init__(*args, noise_multiplier=louder, lattice=Lattice.under(lattice.bound, louder), **rest)
 
 
-class Silent(DPOptimizerFastGradientClipping):
+class Silent(LatticeOptimizer):
     """The mistake: a step that nobody accounts for."""
 
     def attach_step_hook(self, fn: Any) -> None:
@@ -130,7 +133,7 @@ class Silent(DPOptimizerFastGradientClipping):
 
 @pytest.mark.parametrize("mutant", [Twice, Louder, Silent])
 def test_steps_that_are_not_those_of_the_plan_release_nothing(monkeypatch: pytest.MonkeyPatch, mutant: type) -> None:
-    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", mutant)
+    monkeypatch.setattr(descent, "LatticeOptimizer", mutant)
     with pytest.raises(TrainingError, match="not those of the plan; nothing was released"):
         training.train(
             AutoregressiveNetwork(CARDINALITIES, SPEC), Training(CODES, TrainingPlan(0.1, 4, 5.0, 1.0), SPEC)
@@ -152,58 +155,57 @@ def test_two_runs_never_share_noise_whatever_is_seeded(monkeypatch: pytest.Monke
 def test_two_steps_of_a_run_never_share_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[np.ndarray] = []
 
-    class Watched(DPOptimizerFastGradientClipping):
+    class Watched(LatticeOptimizer):
         def add_noise(self) -> None:
             super().add_noise()
             drawn.append(torch.cat([p.grad.flatten() for p in self.params]).double().numpy())
 
-    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", Watched)
+    monkeypatch.setattr(descent, "LatticeOptimizer", Watched)
     training.train(AutoregressiveNetwork(CARDINALITIES, SPEC), Training(CODES, TrainingPlan(NOBODY, 6, 1.0, 1.0), SPEC))
     correlations = np.corrcoef(drawn)[np.triu_indices(6, 1)]
     assert len(drawn) == 6
     assert np.abs(correlations).max() < 7 / math.sqrt(len(drawn[0]))
 
 
-def test_rekeying_replaces_the_whole_state_and_not_only_a_short_seed() -> None:
-    streams = set()
-    for _ in range(4):
-        generator = torch.Generator()
-        generator.manual_seed(1)
-        descent.rekey(generator)
-        short = torch.Generator()
-        short.manual_seed(generator.initial_seed())
-        mine, theirs = torch.randn(64, generator=generator), torch.randn(64, generator=short)
-        assert not torch.equal(mine, theirs), "the stream does not follow from the seed that torch remembers"
-        streams.add(mine.numpy().tobytes())
-    assert len(streams) == 4
-    words = [torch.Generator().get_state() for _ in range(2)]
-    assert torch.equal(*words), "torch itself starts every generator alike"
+def test_no_generator_of_torch_or_numpy_has_a_part_in_what_privacy_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights start, made-up rows and draws come from ordinary generators; noise, samples and groups do not."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("an ordinary generator was asked")
+
+    for name in ("normal", "randn", "randn_like"):
+        monkeypatch.setattr(torch, name, never)
+    monkeypatch.setattr(torch.Tensor, "normal_", never)
+    monkeypatch.setattr(np.random, "default_rng", never)
+    for microbatch in (1, 4):
+        spec = SPEC.with_(microbatch=microbatch)
+        training.train(NETWORK, Training(CODES, TrainingPlan(0.5, 3, 25.0, 1.0), spec, queries=QUERIES))
 
 
-def test_every_word_of_a_rekeyed_state_is_fresh() -> None:
-    states = []
-    for _ in range(12):
-        generator = torch.Generator()
-        descent.rekey(generator)
-        state = generator.get_state()[24 : 24 + 8 * 624].numpy().view(np.uint64)
-        assert (state < 2**32).all()
-        states.append(state)
-    # Each of 32 bits of each of 624 words takes both values within 12 draws but with probability 2^-11; of 19,968 bits
-    # about ten do not, and 60 or more has a probability below 1e-20.
-    ones = sum((s[:, None] >> np.arange(32, dtype=np.uint64)) & np.uint64(1) for s in states)
-    assert ((ones == 0) | (ones == 12)).sum() < 60
+NETWORK = AutoregressiveNetwork(CARDINALITIES, SPEC)
+QUERIES = LossQueriesPlan(1, 0.5, 2.0)
 
 
-def test_noise_is_drawn_anew_before_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    honest = descent.rekey
-    monkeypatch.setattr(descent, "rekey", lambda g: (calls.append("rekey"), honest(g))[1])
+def test_weights_are_a_function_of_the_noisy_whole_numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same noisy sums, a table of other rows ends with the same weights to the last bit."""
+    ends, kept = [], []
+    honest = Lattice.noisy_values
 
-    class Watched(DPOptimizerFastGradientClipping):
-        def add_noise(self) -> None:
-            calls.append("noise")
-            super().add_noise()
+    def replayed(self: Lattice, sums: torch.Tensor) -> torch.Tensor:
+        if len(sums) != total:
+            return honest(self, sums)  # the made-up examples of the audit
+        if len(ends) == 0:
+            kept.append(sums.clone())
+            return honest(self, sums)
+        return honest(self, kept.pop(0))
 
-    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", Watched)
-    training.train(AutoregressiveNetwork(CARDINALITIES, SPEC), Training(CODES, TrainingPlan(NOBODY, 5, 1.0, 1.0), SPEC))
-    assert calls == ["rekey", "noise"] * 5
+    net = AutoregressiveNetwork(CARDINALITIES, SPEC)
+    plan = TrainingPlan(0.5, 3, 25.0, 1.0)
+    reserved = descent.Canaries(plan, 3, 1.0, torch.device("cpu")).parameter.numel()
+    total = sum(p.numel() for p in net.parameters()) + reserved
+    monkeypatch.setattr(Lattice, "noisy_values", replayed)
+    for codes in (CODES, np.ones((70, 6), dtype=np.int16)):
+        found = training.train(copy.deepcopy(net), Training(codes, plan, SPEC)).network
+        ends.append(torch.cat([p.detach().flatten() for p in found.parameters()]))
+    assert torch.equal(*ends)
+    assert kept == []

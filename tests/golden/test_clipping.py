@@ -57,11 +57,12 @@ def unit_losses(net: torch.nn.Module, codes: torch.Tensor, present: torch.Tensor
 
 def one_pass(net: AutoregressiveNetwork, codes: torch.Tensor, present: torch.Tensor | None, scale: torch.Tensor) -> Sum:
     clipping = OnePassClipping(net, C)
-    net.zero_grad()
     losses = net.losses(codes)
     losses = losses if present is None else (losses * present).sum(1)
     clipping.backward(losses * scale)
-    return [p.grad.clone() for p in net.parameters() if p.grad is not None]
+    clipping.close()
+    sums = clipping.lattice.values(clipping.take()).split([p.numel() for p in net.parameters()])
+    return [total.view_as(p) for total, p in zip(sums, net.parameters(), strict=True)]
 
 
 def clipped(per_unit: list[torch.Tensor]) -> Sum:

@@ -31,6 +31,21 @@ def test_a_generator_without_a_kind_is_the_autoregressive_one_with_the_same_numb
     assert loaded.sample(50).shape == (50, 3)
 
 
+def test_a_generator_of_an_earlier_version_is_drawn_from_on_a_condition_and_completes_rows() -> None:
+    loaded, _ = artifact.load(SAVED)
+    rng, first = np.random.default_rng(), np.array(json.loads((SAVED / "losses.json").read_text())["codes"])[0]
+
+    def allowed(column: int, before: np.ndarray) -> np.ndarray | None:
+        return (np.arange(loaded.cardinalities[2]) == first[2])[None] if column == 2 else None
+
+    codes, effective = loaded.draw_given(50, 2_000, allowed, rng=rng)
+    assert (codes[:, 2] == first[2]).all()
+    assert 0 < len(codes) <= effective
+    known = np.array([[-1, first[1], first[2]]])
+    assert loaded.complete(known, lambda column, before: None, rng=rng)[0, 1:].tolist() == first[1:].tolist()
+    assert np.isfinite(loaded.log_likelihood(first[None])).all()
+
+
 def test_it_is_saved_again_with_its_kind_and_nothing_else_changed(tmp_path: Path) -> None:
     loaded, facts = artifact.load(SAVED)
     before = json.loads((SAVED / "generator.json").read_text())

@@ -2,6 +2,8 @@
 
 import pytest
 
+from dp_synth_pipeline.orchestration import governance
+from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.conftest import failure
 
 
@@ -40,12 +42,14 @@ def test_an_account_for_replaced_rows_pays_more_noise_for_the_same_epsilon(bench
     bench.ledger.verify()
 
 
-def test_the_same_content_under_another_account_is_noticed(bench):
+def test_the_same_content_under_another_account_is_told_to_a_review_and_to_no_run(bench):
     assert bench.refresh(epsilon=1.0).success
     bench.ledger.open_account("alias", epsilon=10.0, delta=1e-4, why="test")
     result = bench.refresh(account="alias", epsilon=1.0)
     facts = next(e for e in result.get_asset_materialization_events() if e.asset_key.path[-1] == "ingested")
-    assert facts.materialization.metadata["same_content_as_accounts"].value == ["people"]
+    assert not [name for name in facts.materialization.metadata if "content" in name]
+    (source,) = governance.facts(bench.ledger, Store(bench.store))["sources"]
+    assert [match["accounts"] for match in source["same_content"]] == [["alias", "people"]]
 
 
 @pytest.mark.parametrize("cron", ["every monday", "99 * * * *"])

@@ -9,13 +9,13 @@ from pathlib import Path
 import dagster as dg
 import duckdb
 import pytest
-from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 from typer.testing import CliRunner
 
 from dp_synth_pipeline import cli
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model.dpsgd import descent
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.optimization import LatticeOptimizer
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.resources import StoreResource
@@ -51,13 +51,13 @@ def test_every_training_is_audited_and_says_what_was_measured(bench):
 
 
 def half_the_noise(patch: Patch) -> None:
-    class Halved(DPOptimizerFastGradientClipping):
+    class Halved(LatticeOptimizer):
         def add_noise(self) -> None:
             self.noise_multiplier /= 2
             super().add_noise()
             self.noise_multiplier *= 2
 
-    patch.setattr(descent, "DPOptimizerFastGradientClipping", Halved)
+    patch.setattr(descent, "LatticeOptimizer", Halved)
 
 
 def twice_the_rate(patch: Patch) -> None:
@@ -67,8 +67,8 @@ def twice_the_rate(patch: Patch) -> None:
 
 def no_clip(patch: Patch) -> None:
     class Unclipped(OnePassClipping):
-        def __init__(self, module, max_grad_norm: float) -> None:
-            super().__init__(module, 1e6)
+        def __init__(self, module, max_grad_norm: float, lattice) -> None:
+            super().__init__(module, 1e6, lattice)
 
     patch.setattr(descent, "OnePassClipping", Unclipped)
 

@@ -21,13 +21,14 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
             ["| without DP", "| DP, one pass"],
         ),
         ("scale", ["--point", "400", "3", "4", "--epochs", "1", "--limit", "4096"], ['"drawn": ', '"generator_s": ']),
+        ("audit", ["--epsilon", "3", "--canaries", "2000"], ["| claimed |", "| 3.00 | "]),
     ],
-    ids=["step", "scale"],
+    ids=["step", "scale", "audit"],
 )
 def test_a_benchmark_runs_and_prints_its_table(
     tmp_path: Path, program: str, options: list[str], rows: list[str]
 ) -> None:
-    out = [] if program == "step" else ["--out", str(tmp_path)]
+    out = ["--out", str(tmp_path)] if program == "scale" else []
     command = [sys.executable, str(FOLDER / f"{program}.py"), *options, *out]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr[-2000:]

@@ -8,6 +8,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from dp_synth_pipeline.errors import LedgerCorrupted
+from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy import accountant
 from tests.integration.conftest import failure, steps
 
@@ -92,7 +94,9 @@ def test_a_second_run_is_a_second_charge_until_the_ledger_refuses(bench):
     told = failure(result).user_failure_data
     assert told.metadata["error"].value == "BudgetExceeded"
     assert told.metadata["exit_code"].value == 3
-    assert "at this noise" in told.description  # it knows the last release, so it can say which steps would fit
+    assert (
+        "at this noise" in told.metadata["details"].value
+    )  # it knows the last release, so it can say which steps would fit
     assert bench.ledger.head() == before
     assert steps(result, "STEP_SUCCESS") == set()
 
@@ -109,9 +113,8 @@ def test_a_refusal_is_never_retried(bench):
     assert not [e for e in result.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
 
 
-def test_a_source_that_cannot_be_used_voids_the_release_and_charges_nothing(bench):
-    pd.DataFrame({"a": [1]}).to_parquet(bench.folder / "people.parquet")
-    result = bench.refresh(columns={})
+def test_a_source_that_lacks_a_declared_column_voids_the_release_and_charges_nothing(bench):
+    result = bench.refresh(columns={"nobody": {"kind": "category"}})
     assert failure(result).user_failure_data.metadata["error"].value == "InvalidInput"
     (release,) = bench.ledger.releases("people")
     assert release.state == "voided"
@@ -187,8 +190,13 @@ def test_a_privacy_unit_of_several_rows_is_bounded_charged_and_renumbered(bench)
     assert result.success, failure(result)
     drawn = pq.read_table(bench.store / "releasable/people/synthetic.parquet")
     assert drawn.column("person").to_pylist() == list(range(1, drawn.num_rows + 1))
-    profile = next(e for e in bench.ledger.entries(account="persons") if e.mechanism == "profile")
-    assert profile.events[0].sensitivity == 2
+    charged = next(e for e in bench.ledger.entries(account="persons") if e.mechanism == "profile").events[0]
+    drawn_noise = next(
+        e.materialization.metadata["noise_per_cell"].value
+        for e in result.all_events
+        if e.is_step_materialization and e.asset_key is not None and e.asset_key.path[-1] == "profile"
+    )
+    assert drawn_noise == pytest.approx(2 * charged.noise_multiplier, rel=0.005), "two rows a person move a cell by two"
 
 
 def test_an_account_of_another_unit_is_not_charged(bench):
@@ -271,8 +279,21 @@ def test_a_failed_refresh_does_not_spoil_drawing_from_the_generator_before_it(do
     assert again.success
 
 
+def test_a_ledger_that_fails_while_the_source_is_noted_is_not_told_as_a_source_that_cannot_be_read(bench, monkeypatch):
+
+    def broken(*args, **kwargs):
+        raise LedgerCorrupted("the ledger's file is damaged")
+
+    monkeypatch.setattr(Ledger, "note_source", broken)
+    told = failure(bench.refresh()).user_failure_data
+    assert told.metadata["error"].value == "LedgerCorrupted"
+    assert [r.state for r in bench.ledger.releases("people")] == ["reserved"]
+
+
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("SECRET")])
-def test_an_ingestion_that_breaks_for_any_reason_charges_nothing(bench, monkeypatch, error):
+def test_an_ingestion_that_breaks_for_any_reason_ends_in_one_sentence_and_keeps_its_reservation(
+    bench, monkeypatch, error
+):
     from dp_synth_pipeline.tabular.sources import ingestion
 
     def broken(*args, **kwargs):
@@ -282,8 +303,10 @@ def test_an_ingestion_that_breaks_for_any_reason_charges_nothing(bench, monkeypa
     monkeypatch.setattr(ingestion, "bound_rows", broken)
     result = bench.refresh(account="persons", unit={"column": "person", "max_rows": 2}, columns={})
     told = failure(result).user_failure_data
-    assert told.metadata["exit_code"].value == (2 if isinstance(error, OSError) else 1)
-    assert ("the disk is full" in told.description) == isinstance(error, OSError)
-    assert [r.state for r in bench.ledger.releases("persons")] == ["voided"]
-    assert bench.ledger.balance("persons").epsilon_spent == 0
+    assert told.metadata["exit_code"].value == 2
+    assert "could not be read to its end" in told.description
+    assert str(error) not in told.description
+    details = next((bench.store / "restricted/people").rglob("reading-failed.txt")).read_text()
+    assert ("the disk is full" if isinstance(error, OSError) else "SECRET") in details
+    assert [r.state for r in bench.ledger.releases("persons")] == ["reserved"]
     assert not list((bench.store / "restricted/people").rglob("*.parquet"))

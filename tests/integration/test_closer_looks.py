@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dp_synth_pipeline.privacy.events import DiscreteGaussian
+from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis import profile_cache
 from dp_synth_pipeline.tabular.profiling import profile_plan
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
@@ -24,9 +24,15 @@ def towns(bench):
 
 def looks(bench, release) -> list[int]:
     """How many histograms a release counted with a closer look's noise."""
-    events = [e for entry in bench.ledger.entries(release_id=release.id) for e in entry.events]
-    counted = [e for e in events if isinstance(e, DiscreteGaussian)]
-    return [e.count for e in counted if e.scale == profile_plan.REFINEMENT * counted[0].scale]
+    entries = [e for e in bench.ledger.entries(release_id=release.id) if e.mechanism == "profile"]
+    counted = [e for entry in entries for e in entry.events if isinstance(e, Gaussian)]
+    closer = [e for e in counted if e.noise < counted[0].noise]
+    assert all(e.noise == pytest.approx(profile_plan.REFINEMENT * counted[0].noise) for e in closer)
+    return [e.count for e in closer]
+
+
+def said(ran) -> dict:
+    return {"events": [one.event for one in ran], "mechanisms": [one.mechanism for one in ran]}
 
 
 def kept(bench) -> TableProfile:
@@ -45,9 +51,9 @@ def test_many_towns_are_named_charged_once_and_covered_by_a_plan_of_what_ran(tow
     drawn = pq.read_table(towns.store / "releasable/people/synthetic.parquet").column("city").to_pylist()
     assert len(set(drawn)) > 0.8 * TOWNS
 
-    events = [e for entry in towns.ledger.entries(release_id=first.id) for e in entry.events]
+    ran = [one for entry in towns.ledger.entries(release_id=first.id) for one in entry.tagged]
     towns.ledger.open_account("planned", epsilon=10.0, delta=1e-4, why="test")
-    towns.ledger.declare_plan("planned", name="weekly", events=events, times=1, why="test", who="test")
+    towns.ledger.declare_plan("planned", name="weekly", times=1, **said(ran), why="test", who="test")
     planned = towns.refresh(account="planned", plan="weekly")
     assert planned.success, failure(planned).user_failure_data.description
     (used,) = towns.ledger.releases("planned")

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import duckdb
 import pandas as pd
 import pytest
+from dagster._core.executor.in_process import InProcessExecutor
 
 from dp_synth_pipeline.ledger import journal
 from dp_synth_pipeline.model.dpsgd import descent
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.orchestration import in_process
-from dp_synth_pipeline.orchestration.resources import LedgerResource
 from dp_synth_pipeline.reporting import table_checks
 from dp_synth_pipeline.synthesis import sampling
 from dp_synth_pipeline.tabular.profiling import measure
@@ -34,15 +34,7 @@ def write(path, *lines):
 SOURCES = {
     "no such file": (None, [], "no such file"),
     "empty file": ("t.csv", [], "holds no header"),
-    "no rows": ("t.csv", ["age,g,x"], "no rows"),
-    "one row": ("t.csv", ["age,g,x", ROW], "one row only"),
     "duplicate names": ("t.csv", ["age,g,age", *GOOD], "duplicate column name 'age'"),
-    "distinct text": ("t.csv", ["age,g,x,t", *(f"{r},CANARY{i}" for i, r in enumerate(GOOD))], "never repeats"),
-    "infinite": ("t.csv", ["age,g,x", *GOOD, "30,a,inf"], "infinite or NaN"),
-    "mixed types": ("t.csv", ["age,g,x", *GOOD, "CANARY,a,0.5"], "'age' mixes numbers and text"),
-    "too many fields": ("t.csv", ["age,g,x", *GOOD[:99], "30,a,0.5,CANARY,9", *GOOD[99:]], "line 101 of"),
-    "too few fields": ("t.csv", ["age,g,x", *GOOD[:99], "CANARY", *GOOD[99:]], "line 101 of"),
-    "open quote": ("t.csv", ["age,g,x", *GOOD[:99], '30,"CANARY,0.5', *GOOD[99:]], "not valid CSV"),
     "not Parquet": ("t.parquet", ["CANARY" * 99], "damaged"),
     "unknown kind": ("t.xlsx", ["CANARY"], "unknown kind of source"),
 }
@@ -56,27 +48,59 @@ def test_a_source_that_cannot_be_used_says_so_exits_2_and_costs_nothing(shell, c
         path.write_text("\n".join(lines) + ("\n" if lines else ""))
     done = shell("synthesize", path, "--out", "o.parquet", "--epsilon", 1, "--account", "t", "--open-account")
     assert done.code == 2
-    assert told in done.text
+    assert told.lower() in done.text.lower()
     assert "Traceback" not in done.text
     assert "CANARY" not in done.text
     assert not (shell.folder / "o.parquet").exists()
     assert all(shell.ledger().balance(a.name).epsilon_spent == 0 for a in shell.ledger().accounts())
 
 
+ODD_ROWS = {
+    "distinct text": ["age,g,x,t", *(f"{r},CANARY{i}" for i, r in enumerate(GOOD))],
+    "infinite": ["age,g,x", *GOOD, "30,a,inf"],
+    "mixed types": ["age,g,x", *GOOD, "CANARY,a,0.5"],
+    "too many fields": ["age,g,x", *GOOD[:99], "30,a,0.5,CANARY,9", *GOOD[99:]],
+    "too few fields": ["age,g,x", *GOOD[:99], "CANARY", *GOOD[99:]],
+}
+
+
+@pytest.mark.parametrize("case", ODD_ROWS)
+def test_rows_that_are_odd_are_no_reason_to_refuse_a_table(shell, case):
+    """Whether there is such a row is a fact about somebody."""
+    write(shell.folder / "t.csv", *ODD_ROWS[case])
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 3, "--open-account", "--purpose", "testing")
+    assert done.code == 0, done.text
+    assert "CANARY" not in done.text
+    assert "CANARY" not in pd.read_parquet(shell.folder / "o.parquet").to_csv()
+
+
+def test_a_quote_that_does_not_close_ends_the_release_in_one_sentence_and_keeps_its_reservation(shell):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD[:99], '30,"CANARY,0.5', *GOOD[99:])
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--open-account")
+    assert (done.code, "could not be read to its end" in done.text) == (2, True)
+    assert "CANARY" not in done.text
+    assert [r.state for r in shell.ledger().releases()] == ["reserved"]
+
+
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
 def test_an_epsilon_that_protects_nobody_is_refused(shell, epsilon):
     write(shell.folder / "t.csv", "age,g,x", *GOOD)
     done = shell("synthesize", "t.csv", "--out", "o.parquet", f"--epsilon={epsilon}", "--open-account")
-    assert (done.code, "epsilon must be a finite number above 0" in done.text) == (2, True)
+    assert (done.code, "Epsilon must be a finite number above 0" in done.text) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("delta", "told"), [("0", "delta must lie"), ("1", "delta must lie"), ("0.01", "not below one over")]
-)
-def test_a_delta_that_would_publish_somebody_is_refused(shell, delta, told):
+def test_a_delta_that_would_publish_somebody_is_refused_by_the_noisy_count_which_stays_charged(shell):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--delta", "0.01", "--open-account")
+    assert (done.code, "not below one over the noisy number" in done.text) == (2, True)
+    assert [e.mechanism for e in shell.ledger().entries()] == ["row count"]
+
+
+@pytest.mark.parametrize("delta", ["0", "1"])
+def test_a_delta_that_is_none_is_refused_before_anything_is_spent(shell, delta):
     write(shell.folder / "t.csv", "age,g,x", *GOOD)
     done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--delta", delta, "--open-account")
-    assert (done.code, told in done.text) == (2, True)
+    assert (done.code, "Delta must lie" in done.text) == (2, True)
     assert all(shell.ledger().balance(a.name).epsilon_spent == 0 for a in shell.ledger().accounts())
 
 
@@ -108,7 +132,7 @@ def test_a_full_disk_is_noticed_before_anything_is_spent_and_the_old_output_stay
     (shell.folder / "o.parquet").write_text("old")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
     done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--open-account")
-    assert (done.code, "the disk is full" in done.text) == (2, True)
+    assert (done.code, "the disk is full" in done.text.lower()) == (2, True)
     assert (shell.folder / "o.parquet").read_text() == "old"
     assert shell.ledger().accounts() == []
 
@@ -219,7 +243,7 @@ def test_a_failure_without_words_of_ours_is_withheld_and_is_no_traceback(shell, 
 
 
 def test_bad_input_does_not_fix_the_terms_of_an_account_that_was_opened_for_it(shell):
-    write(shell.folder / "t.csv", "age,g,x", *GOOD, "CANARY,a,0.5")
+    write(shell.folder / "t.csv", "age,g,age", *GOOD)
     bad = ["synthesize", "t.csv", "--out", "o.parquet", "--open-account", "--epsilon"]
     assert shell(*bad, 1).code == 2
     assert shell.ledger().account("t").epsilon == 1
@@ -304,6 +328,20 @@ def test_a_release_that_died_before_its_training_is_settled_by_its_id(shell):
     assert shell("ledger", "settle", "nothing", "--why", "x").code == 2
 
 
+def test_a_plan_like_a_release_of_an_earlier_version_declares_the_noise_that_is_drawn_today(shell):
+    from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian, SubsampledGaussian
+
+    shell("ledger", "open", "t", "--epsilon", 6)
+    facts = {"table": "t", "run_id": "r", "code_version": "c"}
+    release = shell.ledger().reserve("t", key="k", epsilon=2.0, delta=1e-5, own_delta=1e-8, **facts)
+    shell.ledger().start(release.id, "profile", [DiscreteGaussian(60.0, 3, 9)])
+    shell.ledger().start(release.id, "training", [SubsampledGaussian(6.0, 0.01, 50)])
+    assert shell("ledger", "plan", "t", "--times", 2, "--like", release.id, "--why", "weekly").code == 0
+    (plan,) = shell.ledger().plans("t")
+    assert plan.events == (Gaussian(20.0, 9), SubsampledGaussian(6.0, 0.01, 50))
+    assert plan.mechanisms == ("profile", "training")
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_steps_start_no_process_that_copies_what_they_print(tmp_path, monkeypatch, own):
     """Each such process, two for every step, would print a traceback on Ctrl-C."""
@@ -331,8 +369,7 @@ def test_an_interrupted_release_says_what_stays_charged_and_the_command_it_names
     ended = shell(*end.split(), "--why", "I pressed Ctrl-C")
     assert ended.code == 0, ended.text
     (release,) = shell.ledger().releases()
-    assert release.state == "settled"
-    assert 0 < release.final_epsilon < 2
+    assert (release.state, release.final_epsilon) == ("settled", 2), "a share that outputs were seen of is spent"
 
 
 def test_an_interrupted_release_goes_on_by_the_same_command_with_resume(shell, monkeypatch):
@@ -365,7 +402,7 @@ def test_an_interruption_before_the_first_step_is_one_and_charges_nothing(shell,
     people(600).drop(columns="person").to_parquet(shell.folder / "t.parquet")
     asked = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account", "--purpose", "testing")
     with monkeypatch.context() as patched:
-        interrupt(patched, LedgerResource, "setup_for_execution")
+        interrupt(patched, InProcessExecutor, "execute")
         done = shell(*asked)
     assert (done.code, done.text.count("Not released: interrupted.")) == (130, 1), done.text
     assert shell.ledger().releases() == []
@@ -390,7 +427,7 @@ def test_ctrl_c_while_the_program_is_imported_prints_no_traceback(tmp_path):
     """A package of a name that ours imports stands before it, and is interrupted."""
     write(tmp_path / "dagster.py", "import signal", "signal.raise_signal(signal.SIGINT)")
     paths = os.pathsep.join([str(tmp_path), *sys.path])
-    command = [sys.executable, "-m", "dp_synth_pipeline", "version"]
+    command = [sys.executable, "-m", "dp_synth_pipeline", "synthesize", "--help"]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
@@ -411,8 +448,7 @@ def test_a_release_interrupted_while_it_counts_cannot_be_gone_on_with_and_says_s
     (end,) = re.findall(r"dp-synth (ledger settle \S+) --why REASON", done.text)
     assert shell(*end.split(), "--why", "the machine was switched off").code == 0
     (release,) = shell.ledger().releases()
-    assert release.state == "settled"
-    assert 0 < release.final_epsilon < 2
+    assert (release.state, release.final_epsilon) == ("settled", 2), "a share that outputs were seen of is spent"
     assert not (shell.folder / "o.parquet").exists()
 
 

@@ -2,6 +2,8 @@
 
 import re
 
+import pyarrow.parquet as pq
+
 from tests.integration.conftest import failure, people, steps
 
 
@@ -20,7 +22,7 @@ def cells(path, column: str) -> set[str]:
     return {line.split(",")[header.split(",").index(column)] for line in lines}
 
 
-def test_a_refresh_writes_a_csv_as_its_source_and_reuses_the_profile_when_the_source_is_written_anew(bench):
+def test_a_refresh_writes_a_csv_as_its_source_was_when_its_profile_was_measured_and_reads_one_written_anew(bench):
     out = bench.folder / "out.csv"
     source = written(bench, "%Y-%m-%dT%H:%M:%SZ", "%m/%d/%Y")
     facts = {"source": source, "columns": {}, "target": str(out), "training": {"method": "marginals"}}
@@ -34,7 +36,9 @@ def test_a_refresh_writes_a_csv_as_its_source_and_reuses_the_profile_when_the_so
     written(bench, "%Y-%m-%d %H:%M:%S+00", "%d.%m.%Y")
     again = bench.refresh(**facts)
     assert "published" in steps(again, "STEP_SUCCESS"), failure(again)
-    assert all(re.fullmatch(r"2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d\+00", c) for c in cells(out, "seen"))
-    assert all(re.fullmatch(r"[0-3]\d\.[01]\d\.2\d{3}", c) for c in cells(out, "born"))
+    assert all(re.fullmatch(r"2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ", c) for c in cells(out, "seen")), "formats stay"
+    assert all(re.fullmatch(r"[01]\d/[0-3]\d/2\d{3}", c) for c in cells(out, "born")), "as the profile does"
     latest = bench.ledger.releases("people")[-1].id
     assert [e.mechanism for e in bench.ledger.entries(release_id=latest)] == ["marginals"]
+    held = pq.read_table(bench.store / "restricted" / "people" / latest / "typed.parquet", columns=["seen", "born"])
+    assert [c.null_count for c in held.columns] == [0, 0], "what is written anew is read all the same"

@@ -1,5 +1,6 @@
 """Each way to learn, through the whole graph: what it measures, what it charges, and that a killed training resumes."""
 
+import json
 import math
 
 import pandas as pd
@@ -104,6 +105,15 @@ def test_a_second_refresh_starts_warm_from_the_first_ones_weights(bench, monkeyp
     released(bench, epsilon=2.0, training=warm)
     assert before[0] is None
     assert all((p == q).all() for p, q in zip(before[1].parameters(), first.parameters(), strict=True))
+    card = json.loads((bench.store / "releasable/people/release_card.json").read_text())
+    start, own = bench.ledger.releases("people")
+    entries = bench.ledger.entries(release_id=start.id)
+    assert {m["entry"] for m in card["reused"]} == {e.id for e in entries}, (
+        "the weights show all that they were learnt by"
+    )
+    events = [v for e in (*bench.ledger.entries(release_id=own.id), *entries) for v in e.events]
+    assert card["epsilon"] == pytest.approx(accountant.epsilon(events, own.final_delta), rel=1e-6)
+    assert card["added_epsilon"] == own.final_epsilon <= 2 < 1.2 * own.final_epsilon < card["epsilon"]
 
 
 def test_another_accounts_weights_are_never_a_start(bench, monkeypatch):
@@ -145,20 +155,6 @@ def test_the_protected_source_itself_is_no_public_start(bench):
         bench.refresh(training=training)
 
 
-@pytest.mark.parametrize("unit", [{}, {"unit": {"column": "person", "max_rows": 2}}], ids=["row", "person"])
-def test_a_copy_of_the_protected_source_is_refused_as_a_public_start(bench, unit):
-    copy = bench.folder / "copy.parquet"
-    copy.write_bytes((bench.folder / "people.parquet").read_bytes())
-    bench.ledger.open_account(
-        "units", epsilon=10.0, delta=1e-4, why="test", **unit and {"unit": "person", "max_rows": 2}
-    )
-    training = {"start": "public", "public": str(copy), "max_epochs": 1}
-    columns = {} if unit else {"person": {"kind": "excluded"}}  # the unit's column is left out without a word
-    result = bench.refresh(training=training, account="units", columns=columns, **unit)
-    assert not result.success
-    assert "is what account units protects" in failure(result).user_failure_data.description
-
-
 def test_all_rows_of_a_public_tables_units_teach(bench, monkeypatch):
     from dp_synth_pipeline.model.autoregressive import initialization
 
@@ -181,11 +177,17 @@ def test_looks_that_see_no_progress_end_training_and_give_back_its_steps(bench, 
     training = {"method": "autoregressive", "max_epochs": 40, "settings": {"looks": 6}}
     release = released(bench, training=training)
     entries = {e.mechanism: e for e in bench.ledger.entries()}
-    planned = 40 * 600 / 32
+    card = json.loads((bench.store / "releasable/people/release_card.json").read_text())
+    planned = 40 * card["population"] / 32  # a noisy count, from which the plan is made
     (ran,) = (e for e in entries["training"].events)
     assert 0 < ran.steps < planned / 2
     assert entries["looks"].events[0].steps == 2
-    assert release.final_epsilon < 3.6, "the steps that did not run are not charged"
+    limit = accountant.rdp([v for e in entries.values() for v in e.events], release.order)
+    assert release.charged_cost == pytest.approx(limit * 1e9, abs=9), "the steps that did not run are not charged"
+    assert 3.9 < release.final_epsilon <= 4, "what was seen decided when to stop, so the promise is that of the plan"
+    assert card["epsilon"] == release.final_epsilon
+    (stage,) = (m for m in card["mechanisms"] if m["stage"] == "training")
+    assert stage["planned"]["steps"] == pytest.approx(planned, rel=0.01)
 
 
 def train_again(bench, training):

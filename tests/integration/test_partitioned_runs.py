@@ -79,7 +79,9 @@ def test_each_run_reads_its_partition_only_charges_its_block_only_and_publishes_
 
 
 def test_a_run_over_a_range_is_one_release_that_charges_every_block_it_reads(parted):
-    result = run(parted, {**MONTHS, "backfill": "single_run"}, ["2024-01-01", "2024-03-01"], upto="profile")
+    result = run(
+        parted, {**MONTHS, "backfill": "single_run"}, ["2024-01-01", "2024-03-01"], upto="profile", population=100
+    )
     assert result.success, failure(result)
     (release,) = parted.ledger.releases("blocks")
     assert release.blocks == tuple(f"seen:monthly:2024-0{m}-01" for m in (1, 2, 3))
@@ -121,9 +123,10 @@ def test_a_run_without_a_partition_is_refused_before_anything_is_read_or_reserve
 
 def test_a_cached_profile_of_one_partition_is_never_reused_for_another(parted):
     for month in ("2024-01-01", "2024-02-01"):
-        assert run(parted, MONTHS, [month], upto="profile").success
+        # Declared, since noise on the count of so few rows says now and then that there are none.
+        assert run(parted, MONTHS, [month], upto="profile", population=50).success
     paid = [len(parted.ledger.entries(release_id=r.id)) for r in parted.ledger.releases("blocks")]
-    assert paid == [2, 2]
+    assert paid == [1, 1]
 
 
 @pytest.fixture
@@ -170,7 +173,9 @@ def test_a_partitions_profile_is_renewed_by_name_and_the_others_are_reused(parte
 
 
 def test_a_profile_of_a_range_is_found_by_its_first_and_last_partition(parted, monkeypatch):
-    assert run(parted, {**MONTHS, "backfill": "single_run"}, ["2024-01-01", "2024-03-01"], upto="profile").success
+    assert run(
+        parted, {**MONTHS, "backfill": "single_run"}, ["2024-01-01", "2024-03-01"], upto="profile", population=100
+    ).success
     monkeypatch.setenv("DP_SYNTH_HOME", str(parted.folder))
     for name in ("2024-01-01..2024-03-01", "2024-01-01--2024-03-01"):
         done = CliRunner().invoke(cli.app, ["profile", "show", "people", "--partition", name])
@@ -274,7 +279,7 @@ def test_a_refused_run_is_not_retried_though_run_retries_are_on_and_an_unexpecte
     with dg.DagsterInstance.local_temp(str(parted.folder), overrides=on) as instance:
         refused = run(parted, CITIES, ["Rome"], epsilon=50.0, instance=instance)
         assert told(refused)[0] == "BudgetExceeded"
-        monkeypatch.setattr("dp_synth_pipeline.synthesis.stages.read_source", lambda *_: 1 / 0)
+        monkeypatch.setattr("dp_synth_pipeline.synthesis.stages._opened", lambda *_: 1 / 0)
         broken = run(parted, CITIES, ["Rome"], instance=instance)
         assert told(broken)[0] == "UnexpectedFailure"
         again = [

@@ -96,7 +96,7 @@ def visits(place: Place) -> Place:
 
 def snapshot(uri: str, folder: Path, where: str | None = None, **options) -> tuple[ingestion.Snapshot, pa.Table]:
     taken = ingestion.snapshot(
-        source.parse(uri, KINDS, where), folder / "r" / "s.parquet", **{"declared": KINDS, **options}
+        source.parse(uri, where=where), folder / "r" / "s.parquet", **{"declared": KINDS, **options}
     )
     return taken, pq.read_table(taken.path)
 

@@ -114,7 +114,6 @@ def test_the_snapshot_of_another_release_says_nothing(done) -> None:
     [
         (lambda t: t.drop(columns="income"), "'income' is missing"),
         (lambda t: t.assign(income="much"), "'income' is of kind decimal"),
-        (lambda t: t.assign(income=np.inf), "holdout"),
     ],
 )
 def test_a_holdout_of_other_columns_is_refused_without_a_value(done, rows, says) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from dp_synth_pipeline import cli
 from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.synthesis import profile_cache
 from tests.integration.conftest import failure
 
@@ -25,7 +26,7 @@ def mechanisms(bench, account="people") -> list[set[str]]:
 
 def profiled(bench, *, tags=None, **changes):
     """Run a refresh up to its profile; return the run and whether it measured one."""
-    definitions = bench.definitions(**{"epsilon": 0.5, **changes})
+    definitions = bench.definitions(**{"epsilon": 1.0, **changes})  # at 0.5, one noisy count of 600 rows in 800 is 1
     keys = [k for k in definitions.resolve_all_asset_keys() if k.path[-1] in ("ingested", "profile")]
     result = definitions.resolve_job_def("people_refresh").execute_in_process(
         instance=bench.instance,
@@ -74,7 +75,14 @@ def test_a_second_refresh_charges_no_profile_and_gives_its_whole_epsilon_to_lear
     assert [m["event"] for m in card["reused"]] == paid
     page = (bench.store / "releasable/people/release_card.html").read_text()
     assert f"Reused, charged to release <code>{first.id}</code>" in page
-    assert "seen together, both count" in page
+    assert "What it tells is in this table too" in page
+    reused_events = [v for e in bench.ledger.entries(release_id=first.id) if e.mechanism in MEASURED for v in e.events]
+    own_events = [v for e in learnt[1] for v in e.events]
+    together = accountant.epsilon([*own_events, *reused_events], second.final_delta)
+    assert card["epsilon"] == pytest.approx(together, rel=1e-6)
+    assert card["epsilon"] > 1.05 * second.final_epsilon == 1.05 * card["added_epsilon"]
+    assert f"This release added ε = {wording.at_most(second.final_epsilon)}" in page
+    assert 0 <= metadata(result, "release_card")["epsilon"].value - card["epsilon"] < 0.01, "three digits, rounded up"
 
 
 def test_a_release_that_measured_its_profile_says_so_and_reuses_nothing(bench):
@@ -101,7 +109,7 @@ def test_what_shapes_a_profile_has_it_measured_anew(bench, changes):
     bench.ledger.open_account("others", epsilon=10.0, delta=1e-4, why="test")
     assert profiled(bench)[1]
     assert not profiled(bench)[1]
-    assert not profiled(bench, rows=50, profile_share=0.2, epsilon=0.6)[1]  # these shape no profile
+    assert not profiled(bench, rows=50, profile_share=0.2, epsilon=1.2)[1]  # these shape no profile
     assert profiled(bench, **changes)[1]
 
 
@@ -180,10 +188,11 @@ def test_a_plan_that_paid_for_a_profile_has_it_measured_and_one_without_reuses_i
     assert bench.refresh(epsilon=1.0).success
     (first,) = bench.ledger.releases("people")
     entries = bench.ledger.entries(release_id=first.id)
-    learning = [v for e in entries if e.mechanism not in MEASURED for v in e.events]
-    everything = [v for e in entries for v in e.events]
-    for name, events in (("whole", everything), ("learning", learning)):
-        bench.ledger.declare_plan("people", name=name, events=events, times=1, why="test", who="test")
+    everything = [one for e in entries for one in e.tagged]
+    learning = [one for one in everything if one.mechanism not in MEASURED]
+    for name, ran in (("whole", everything), ("learning", learning)):
+        said = {"events": [one.event for one in ran], "mechanisms": [one.mechanism for one in ran]}
+        bench.ledger.declare_plan("people", name=name, **said, times=1, why="test", who="test")
         result = bench.refresh(plan=name)
         assert result.success, failure(result)
     assert [m >= MEASURED for m in mechanisms(bench)] == [True, True, False]

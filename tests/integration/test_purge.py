@@ -67,7 +67,7 @@ def persons(bench) -> str:
 def test_retention_of_no_days_leaves_no_row_after_the_run_but_the_owners_report(bench):
     result = bench.refresh(retention_days=0, epsilon=2.0)
     assert result.success, failure(result)
-    assert private_files(bench) == ["quality_report.html"]
+    assert private_files(bench) == ["quality_report.headline", "quality_report.html"]
 
 
 def test_by_default_the_snapshot_stays_until_the_next_refresh(bench):
@@ -78,7 +78,7 @@ def test_by_default_the_snapshot_stays_until_the_next_refresh(bench):
     assert not (bench.store / "restricted/people" / first).exists()
 
 
-def test_a_source_that_could_not_be_read_leaves_nothing_behind(bench, monkeypatch):
+def test_a_source_that_could_not_be_read_leaves_no_rows_behind_but_the_reason_for_its_owner(bench, monkeypatch):
     from dp_synth_pipeline.tabular.sources import ingestion
 
     def broken(*args, **kwargs):
@@ -86,7 +86,9 @@ def test_a_source_that_could_not_be_read_leaves_nothing_behind(bench, monkeypatc
 
     monkeypatch.setattr(ingestion, "_bounded", broken)
     assert not bench.refresh(retention_days=7).success
-    assert not [f for f in (bench.store / "restricted").rglob("*") if f.is_file()]
+    left = {f.name: f for f in (bench.store / "restricted").rglob("*") if f.is_file()}
+    assert left.keys() == {"reading-failed.txt", "expires"}
+    assert all(f.stat().st_mode & 0o077 == 0 for f in left.values())
 
 
 def test_a_report_after_the_snapshot_went_says_what_to_do(bench):

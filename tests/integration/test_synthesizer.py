@@ -21,6 +21,8 @@ from dp_synth_pipeline.errors import (
 from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
+from dp_synth_pipeline.synthesis import stages
+from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.conftest import people
 
@@ -176,6 +178,19 @@ def test_a_second_fit_of_a_table_at_once_is_refused_before_anything_is_reserved(
     with fitter._alone(), pytest.raises(ReleaseStateError, match="being fitted"):
         synthesizer_of(ledger, store).fit(people(100))
     assert ledger.releases("people") == []
+
+
+def test_two_releases_of_a_table_at_once_each_learn_from_marginals_of_their_own(ledger, store, tmp_path):
+    """Whoever runs them, a notebook, a pipeline or both, each has paid for its own."""
+    people(300).to_parquet(tmp_path / "people.parquet")
+    settings = synthesizer_of(ledger, store)._checked(str(tmp_path / "people.parquet"))
+    first, second = (Release.reserve(settings, ledger, store, key=key, run_id=key) for key in ("first", "second"))
+    for stage in stages.of_release(first)[:4]:
+        first.run(stage)
+    measured = first.state.path("marginals").read_bytes()
+    for stage in stages.of_release(second)[:4]:
+        second.run(stage)
+    assert first.state.path("marginals").read_bytes() == measured
 
 
 def test_the_units_of_the_account_are_those_of_the_fit(ledger, store):

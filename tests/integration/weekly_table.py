@@ -4,7 +4,8 @@ import os
 
 import dagster as dg
 
-from dp_synth_pipeline.orchestration.build import build_synthetic_table, resources
+from dp_synth_pipeline.orchestration.build import build_synthetic_table
+from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
 
 HOME = os.environ["DP_SYNTH_TEST_WEEKLY"]
@@ -23,6 +24,10 @@ defs = dg.Definitions.merge(
         )
     ),
     dg.Definitions(
-        resources=resources(f"sqlite:///{HOME}/ledger.db", f"{HOME}/store"), executor=dg.in_process_executor
+        resources={
+            "ledger": LedgerResource(url=f"sqlite:///{HOME}/ledger.db"),
+            "store": StoreResource(root=f"{HOME}/store"),
+        },
+        executor=dg.in_process_executor,
     ),
 )

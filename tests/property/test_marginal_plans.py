@@ -2,68 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.model.marginals import measuring, plan
 from dp_synth_pipeline.model.marginals.measuring import Layout
 from dp_synth_pipeline.model.marginals.plan import plan_marginals, score_sensitivity
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.odometer import Odometer
 
 CARDS = st.lists(st.integers(1, 60), min_size=2, max_size=8).map(tuple)
 
 
-def cost(cards: tuple[int, ...], rows: int, made: plan.MarginalsPlan) -> tuple[float, float]:
-    """Return the squared ratios of sensitivity to noise of all that is measured, added up, and what they may be."""
-    spent: list[float] = []
-    steps = [("scores", made.scored)] if made.chosen < made.pairs else []
-    steps += [("cells", made.chosen)]
-    steps += [("scores", len(plan.candidates(cards))), ("cells", made.triples)] if made.triples else []
-
-    def released(histograms: list[np.ndarray], *, scale: float, sensitivity: int = 1) -> tuple[list[np.ndarray], None]:
-        # One unit moves each clique's cells, and each score, by `sensitivity`.
-        what, moved = steps[len(spent)]
-        assert sensitivity == (score_sensitivity(made.max_rows) if what == "scores" else made.max_rows)
-        spent.append(moved * (sensitivity / scale) ** 2)
-        return histograms, None
-
-    honest, mechanisms.noisy_histograms = mechanisms.noisy_histograms, released  # type: ignore[assignment]
-    try:
-        held = np.zeros((3, len(cards)), np.int16)
-        measuring.measure(held, cards, [np.full(c, 1 / c) for c in cards], made, rows=rows)
-    finally:
-        mechanisms.noisy_histograms = honest
-    assert len(spent) == len(steps)
-    return sum(spent), 1 / made.event.noise_multiplier**2
+def measured(cards: tuple[int, ...], rows: int, made: plan.MarginalsPlan, odometer: Odometer) -> None:
+    held = np.zeros((3, len(cards)), np.int16)
+    shares = [np.full(c, 1 / c) for c in cards]
+    measuring.measure(held, cards, shares, made, rows=rows, odometer=odometer)
 
 
 @given(CARDS, st.integers(1, 10**7), st.floats(0.05, 500), st.integers(1, 50), st.integers(0, 4))
-def test_all_that_is_measured_costs_at_most_what_was_reserved(
+@settings(deadline=None)
+def test_all_that_is_measured_costs_what_was_reserved_and_never_more(
     cards: tuple[int, ...], rows: int, noise: float, max_rows: int, triples: int
 ) -> None:
     made = plan_marginals(cards, rows, noise, max_rows, triples)
     assert made.triples <= min(triples, len(plan.candidates(cards)))
-    spent, reserved = cost(cards, rows, made)
-    assert spent <= reserved * (1 + 1e-9)
+    odometer = Odometer([made.event])
+    measured(cards, rows, made, odometer)
+    spent = sum(event.amount for event in odometer.used)
+    assert spent <= made.event.amount
+    assert spent == pytest.approx(made.event.amount, rel=1e-9)
 
 
 @given(st.integers(1, 4), st.floats(1, 50))
-def test_triples_that_cost_nothing_are_caught(triples: int, noise: float) -> None:
+def test_triples_that_cost_nothing_are_refused(triples: int, noise: float) -> None:
     cards = (4,) * 5
     made = plan_marginals(cards, 10**7, noise, triples=triples)
     assert made.triples == triples
-    spent, reserved = cost(cards, 10**7, replace(made, scale=noise * made.pairs**0.5))
-    assert spent > reserved * (1 + 1e-9)
+    quieter = replace(made, scale=noise * made.pairs**0.5 * (1 + 1e-9))
+    with pytest.raises(NotCharged):
+        measured(cards, 10**7, quieter, Odometer([made.event]))
 
 
-def test_a_plan_that_forgets_what_scores_cost_is_caught() -> None:
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        lambda made: replace(made, scale=made.scale * (1 - plan.SCORE_SHARE) ** 0.5),
+        lambda made: replace(made, scale=made.scale * (1 - 1e-9)),
+        lambda made: replace(made, score_scale=made.score_scale * (1 - 1e-9)),
+        lambda made: replace(made, chosen=made.chosen + 1),
+        lambda made: replace(made, max_rows=2),
+    ],
+    ids=["scores are free", "less noise", "less noise of scores", "one pair more", "a unit of two rows"],
+)
+def test_marginals_are_refused_where_the_plan_is_not_what_was_charged(mutant: Callable) -> None:
     made = plan_marginals((60,) * 6, 100, 50.0)
     assert made.chosen < made.pairs
-    spent, reserved = cost((60,) * 6, 100, replace(made, scale=made.scale * (1 - plan.SCORE_SHARE) ** 0.5))
-    assert spent > reserved * (1 + 1e-9)
+    with pytest.raises(NotCharged):
+        measured((60,) * 6, 100, mutant(made), Odometer([made.event]))
+
+
+def test_a_count_of_marginals_too_many_is_refused_before_its_noise_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, drawn = measuring._noisy, []
+
+    def twice(*args: Any) -> Any:
+        honest(*args)
+        monkeypatch.setattr(mechanisms, "rounded_gaussian", lambda *more: drawn.append(more))
+        return honest(*args)
+
+    monkeypatch.setattr(measuring, "_noisy", twice)
+    made = plan_marginals((4,) * 5, 1000, 5.0)
+    with pytest.raises(NotCharged):
+        measured((4,) * 5, 1000, made, Odometer([made.event]))
+    assert drawn == []
 
 
 @given(st.data())
@@ -101,4 +119,3 @@ def test_a_units_rounded_score_is_counted_whole(max_rows: int) -> None:
 def test_enough_pairs_are_chosen_to_reach_every_column(cards: tuple[int, ...], rows: int, noise: float) -> None:
     made = plan_marginals(cards, rows, noise)
     assert len(cards) - 1 <= made.chosen <= made.pairs == len(cards) * (len(cards) - 1) // 2
-    assert made.scale >= plan.LEAST_SCALE

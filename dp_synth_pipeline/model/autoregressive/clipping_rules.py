@@ -9,7 +9,14 @@ import torch
 from opacus.grad_sample import register_grad_sampler
 
 from dp_synth_pipeline.model.autoregressive.layers import CausalLinear, ColumnEmbedding, ColumnHeads, rows_last
-from dp_synth_pipeline.model.dpsgd.clipping import Grads, SharedInputs, clipped_sum, share_input, squared_norm
+from dp_synth_pipeline.model.dpsgd.clipping import (
+    Grads,
+    SharedInputs,
+    halved_sum,
+    share_input,
+    squared_norm,
+    summed,
+)
 
 
 def _rows(x: torch.Tensor, inner: int) -> torch.Tensor:
@@ -18,23 +25,30 @@ def _rows(x: torch.Tensor, inner: int) -> torch.Tensor:
 
 
 def _gram(x: torch.Tensor) -> torch.Tensor:
-    """Inner products (units, rows, rows, D) of rows of one unit, block by block, of x (units, rows, D, n)."""
+    """Inner products (units, rows, rows, D) of rows of one unit, block by block, of x (units, rows, D, n).
+
+    In double precision: rows that all but cancel leave a small norm, which 32 bits would lose among large products.
+    """
+    x = x.double()
     return torch.einsum("usdn,utdn->ustd", x, x)
 
 
 def _squares(x: torch.Tensor) -> torch.Tensor:
-    """Return the squared norms (d, rows) of x (d, n, rows); a product, since PyTorch's square takes twice as long."""
-    return (x * x).sum(1)
+    """Return the squared norms (d, rows) of x (d, n, rows); a product, since PyTorch's square takes twice as long.
+
+    Added up over n in 32 bits, which `clipping` allows for, and in double precision from there on.
+    """
+    return (x * x).sum(1).double()
+
+
+def _pairs(products: torch.Tensor) -> torch.Tensor:
+    """Return the sums (units,) of products (units, rows, rows, D) over all pairs of rows and blocks."""
+    return halved_sum(halved_sum(halved_sum(products)))
 
 
 def _one_row(x: torch.Tensor) -> bool:
-    """Whether activations (units, D, n) or (units, rows, D, n) hold one row for each unit."""
-    return x.dim() == 3 or x.shape[1] == 1
-
-
-def _of_each_row(weights: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-    """Return units' weights (units,) for each of their rows, flat (units * rows,), for g (units, D, n) or with rows."""
-    return weights if _one_row(g) else weights.repeat_interleave(g.shape[1])
+    """Whether activations are (units, D, n), and not (units, rows, D, n)."""
+    return x.dim() == 3
 
 
 @squared_norm(ColumnEmbedding)
@@ -42,49 +56,36 @@ def _embedding_norm(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor
     if _one_row(g):
         return {layer.weight: _squares(rows_last(g)).sum(0)}
     same = codes[:, :, None, :] == codes[:, None, :, :]
-    return {layer.weight: (_gram(g) * same).sum((1, 2, 3))}
+    return {layer.weight: _pairs(_gram(g) * same)}
 
 
-@clipped_sum(ColumnEmbedding)
-def _embedding_sum(
-    layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, _: SharedInputs
-) -> Grads:
-    weighted = rows_last(g) * _of_each_row(weights, g)  # (D, E, rows)
-    index = (codes.flatten(0, -2) + layer.offsets).T.flatten()
-    total = torch.zeros_like(layer.weight)
-    return {layer.weight: total.index_add_(0, index, weighted.transpose(1, 2).reshape(-1, weighted.shape[1]))}
+@summed(ColumnEmbedding)
+def _embedding_sum(layer: ColumnEmbedding, codes: torch.Tensor, g: torch.Tensor) -> Grads:
+    g = rows_last(g)  # (D, E, rows)
+    index = (codes + layer.offsets).T.flatten()
+    total = torch.zeros_like(layer.weight, dtype=g.dtype)
+    return {layer.weight: total.index_add_(0, index, g.transpose(1, 2).reshape(-1, g.shape[1]))}
 
 
 share_input(CausalLinear)
 
 
-def _column_squares(a: torch.Tensor, shared: SharedInputs) -> torch.Tensor:
-    """Return the squared norms (d, rows) of the columns of a (..., d, n)."""
-    return shared.once("squares", a, a, lambda whole, _: _squares(rows_last(whole)))
-
-
-def _weighted_columns(a: torch.Tensor, weights: torch.Tensor, shared: SharedInputs) -> torch.Tensor:
-    """Return the columns of a (..., d, n), each row times its weight (rows,), as (d, n, rows)."""
-    return shared.once("weighted", a, weights, lambda whole, by: rows_last(whole) * by)
-
-
 @squared_norm(CausalLinear)
 def _causal_norm(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor, shared: SharedInputs) -> Grads:
     if _one_row(g):
-        squares = _squares(rows_last(g))
-        earlier = layer.sees @ _column_squares(a, shared)  # over the columns that each column sees: (d, rows)
+        squares, columns = _squares(rows_last(g)), shared.once("squares", a, lambda whole: _squares(rows_last(whole)))
+        earlier = layer.sees.double() @ columns[: a.shape[-2]]  # over the columns that each column sees: (d, rows)
         return {layer.weight: (squares * earlier).sum(0), layer.bias: squares.sum(0)}
-    earlier, outer = _gram(a) @ layer.sees.T, _gram(g)
-    return {layer.weight: (outer * earlier).sum((1, 2, 3)), layer.bias: outer.sum((1, 2, 3))}
+    before = torch.nn.functional.pad(_gram(a).cumsum(3), (1, 0))  # over the first 0, 1, 2, ... columns
+    earlier, outer = before[..., list(layer.columns)], _gram(g)
+    return {layer.weight: _pairs(outer * earlier), layer.bias: _pairs(outer)}
 
 
-@clipped_sum(CausalLinear)
-def _causal_sum(
-    layer: CausalLinear, a: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, shared: SharedInputs
-) -> Grads:
-    each, flat = _of_each_row(weights, g), rows_last(g).flatten(0, 1)  # (d * H, rows)
-    weight = flat @ _weighted_columns(a, each, shared).flatten(0, 1).T
-    return {layer.weight: weight.mul_(layer.mask), layer.bias: flat @ each}
+@summed(CausalLinear)
+def _causal_sum(layer: CausalLinear, a: torch.Tensor, g: torch.Tensor) -> Grads:
+    flat = rows_last(g).flatten(0, 1)  # (d * H, rows)
+    weight = flat @ rows_last(a).flatten(0, 1).T
+    return {layer.weight: weight.mul_(layer.mask), layer.bias: flat.sum(1)}
 
 
 @squared_norm(ColumnHeads)
@@ -93,16 +94,15 @@ def _heads_norm(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor, _: SharedI
         squares = _squares(rows_last(g))
         return {layer.weight: (squares * _squares(rows_last(h))).sum(0), layer.bias: squares.sum(0)}
     outer = _gram(g)
-    return {layer.weight: (outer * _gram(h)).sum((1, 2, 3)), layer.bias: outer.sum((1, 2, 3))}
+    return {layer.weight: _pairs(outer * _gram(h)), layer.bias: _pairs(outer)}
 
 
-@clipped_sum(ColumnHeads)
-def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, _: SharedInputs) -> Grads:
-    each, h, g = _of_each_row(weights, g), rows_last(h), rows_last(g)  # (d, H, rows), (d, K, rows)
-    if h.shape[1] < g.shape[1]:  # the fewer are weighted
-        return {layer.weight: torch.bmm(g, (h * each).transpose(1, 2)), layer.bias: g @ each}
-    weighted = g * each
-    return {layer.weight: torch.bmm(weighted, h.transpose(1, 2)), layer.bias: weighted.sum(2)}
+@summed(ColumnHeads)
+def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor) -> Grads:
+    h, g = rows_last(h), rows_last(g)  # (d, H, rows), (d, K, rows)
+    if h.shape[1] < g.shape[1]:  # the fewer come first: a product is faster that way
+        return {layer.weight: torch.bmm(h, g.transpose(1, 2)).transpose(1, 2), layer.bias: g.sum(2)}
+    return {layer.weight: torch.bmm(g, h.transpose(1, 2)), layer.bias: g.sum(2)}
 
 
 # Per-example gradients, used only to check the above against Opacus' own `hooks` mode.

@@ -41,6 +41,7 @@ def draw(
     *,
     forbidden: Forbidden | None = None,
     batch: int = BATCH,
+    rng: np.random.Generator | None = None,
 ) -> Iterator[np.ndarray]:
     """Yield int64 code matrices (up to `batch`, columns) until `rows` rows were drawn, in threads on several cores.
 
@@ -48,17 +49,20 @@ def draw(
         tilt: what draws are raked by, if any.
         forbidden: by column, codes that must not be drawn, and those that may stand for them; a row that would hold one gets
             another that fits the rest of it, and the other columns keep their distribution.
+        rng: decides, a child of it for each batch, so that threads change nothing; a fresh one by default.
     """
     sizes = [min(batch, rows - at) for at in range(0, rows, batch)]
     care = HASTE if rows * len(proposal.cardinalities) > FEW else CARE
     workers, drawn = _workers(proposal, len(sizes)), partial(_drawn, proposal, tilt, care=care, forbidden=forbidden)
+    chances = (rng or np.random.default_rng()).spawn(len(sizes))
     if workers == 1:
-        yield from map(drawn, sizes)
+        for size, chance in zip(sizes, chances, strict=True):
+            yield drawn(size, rng=chance)
         return
     ahead: deque[Future[np.ndarray]] = deque()
     with few_threads(workers), ThreadPoolExecutor(workers) as pool:
-        for size in sizes:
-            ahead.append(pool.submit(drawn, size))
+        for size, chance in zip(sizes, chances, strict=True):
+            ahead.append(pool.submit(drawn, size, rng=chance))
             if len(ahead) > workers:  # no more than these are held, however slowly they are taken
                 yield ahead.popleft().result()
         while ahead:
@@ -72,49 +76,111 @@ def _workers(proposal: AutoregressiveNetwork, batches: int) -> int:
 
 
 def _drawn(
-    proposal: AutoregressiveNetwork, tilt: Tilt | None, rows: int, *, care: tuple[int, int], forbidden: Forbidden | None
+    proposal: AutoregressiveNetwork,
+    tilt: Tilt | None,
+    rows: int,
+    *,
+    care: tuple[int, int],
+    forbidden: Forbidden | None,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     times, cliques = care
     wide = rows if tilt is None else max(times * rows, 1 << 10)
-    drawn = propose(proposal, wide)
+    drawn = propose(proposal, wide, rng)
     if tilt is not None:
-        drawn = tilt.resample(drawn, rows, cliques=cliques)
-    return impute(proposal, tilt, drawn, forbidden) if forbidden else drawn
+        drawn = tilt.resample(drawn, rows, cliques=cliques, rng=rng)
+    return impute(proposal, tilt, drawn, forbidden, rng) if forbidden else drawn
 
 
 @torch.no_grad()
-def propose(proposal: AutoregressiveNetwork, rows: int) -> np.ndarray:
+def propose(proposal: AutoregressiveNetwork, rows: int, rng: np.random.Generator | None = None) -> np.ndarray:
     """Return int64 codes (rows, columns) as the network draws them, before raking and imputation."""
+    rng = rng or np.random.default_rng()
     with few_threads():
-        parts = [_ancestral(proposal, min(AT_ONCE, rows - at)) for at in range(0, rows, AT_ONCE)]
+        parts = [_ancestral(proposal, min(AT_ONCE, rows - at), rng) for at in range(0, rows, AT_ONCE)]
     return np.concatenate(parts) if parts else np.zeros((0, len(proposal.cardinalities)), np.int64)
 
 
-def _ancestral(network: AutoregressiveNetwork, rows: int) -> np.ndarray:
-    """Draw column by column, each given the ones before; numbers of one row lie a column apart in memory."""
-    embed = network.embed
-    size, device = embed.weight.shape[1], embed.weight.device
-    embedded = embed.weight.new_empty(len(network.cardinalities) * size, rows)
-    uniform = torch.from_numpy(_spread(len(network.cardinalities), rows))
-    uniform = (uniform * (1 - 2**-20)).to(device)  # so that a code of probability 0 is never the last one left
-    out = torch.empty(len(network.cardinalities), rows, dtype=torch.int64, device=device)
-    table = embed.weight.T.contiguous()  # (E, codes of all columns)
-    for i, u in enumerate(uniform):
-        weight, bias, head, head_bias = network.column(i)
-        hidden = network.activation(torch.addmm(bias[:, None], weight, embedded[: i * size]))
-        upto = _cumulate(torch.addmm(head_bias[:, None], head, hidden).softmax(0))
-        # Added up as floats, and looked up in rows, both take a quarter of the time that they would otherwise.
-        out[i] = torch.le(upto, u * upto[-1], out=torch.empty_like(upto)).sum(0)
-        torch.index_select(table, 1, embed.offsets[i] + out[i], out=embedded[i * size : (i + 1) * size])
-    return out.T.cpu().numpy()
+def _ancestral(network: AutoregressiveNetwork, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw column by column, each given the ones before."""
+    drawing = Drawing(network, rows)
+    uniform = torch.from_numpy(_spread(len(network.cardinalities), rows, rng)).to(drawing.device)
+    for column, u in enumerate(uniform):
+        drawing.put(column, chosen(drawing.shares(column), u))
+    return drawing.codes.T.cpu().numpy()
 
 
-def _spread(columns: int, rows: int) -> np.ndarray:
+@torch.no_grad()
+def follow(network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return int64 codes (rows, columns): what is given, and the columns that are drawn upon it.
+
+    Args:
+        given: codes of the network's given columns, int64 (rows, given).
+    """
+    done, width = np.empty((len(given), len(network.cardinalities)), np.int64), given.shape[1]
+    with few_threads():
+        for at in range(0, len(given), AT_ONCE):
+            part = given[at : at + AT_ONCE]
+            drawing = Drawing(network, len(part))
+            for column in range(width):
+                drawing.put(column, torch.from_numpy(part[:, column]).to(drawing.device))
+            uniform = torch.from_numpy(_spread(len(network.cardinalities) - width, len(part), rng)).to(drawing.device)
+            for column, u in enumerate(uniform, start=width):
+                drawing.put(column, chosen(drawing.shares(column), u))
+            done[at : at + AT_ONCE] = drawing.codes.T.cpu().numpy()
+    return done
+
+
+class Drawing:
+    """Rows that are drawn column by column; numbers of one row lie a column apart in memory.
+
+    Attributes:
+        codes: int64 (columns, rows); of the columns that were put so far.
+    """
+
+    def __init__(self, network: AutoregressiveNetwork, rows: int) -> None:
+        self._network, weight = network, network.embed.weight
+        self._size, self.device, columns = weight.shape[1], weight.device, len(network.cardinalities)
+        self._embedded = weight.new_empty(columns * self._size, rows)
+        self._table = weight.T.contiguous()  # (E, codes of all columns)
+        self.codes = torch.empty(columns, rows, dtype=torch.int64, device=self.device)
+
+    def shares(self, column: int) -> torch.Tensor:
+        """Return the probability of each code of a column given the columns before it, (codes, rows)."""
+        weight, bias, head, head_bias = self._network.column(column)
+        before = self._embedded[: column * self._size]
+        hidden = self._network.activation(torch.addmm(bias[:, None], weight, before))
+        return torch.addmm(head_bias[:, None], head, hidden).softmax(0)
+
+    def put(self, column: int, codes: torch.Tensor) -> None:
+        """Set a column, after all before it."""
+        self.codes[column] = codes
+        place = slice(column * self._size, (column + 1) * self._size)
+        found = self._network.embed.offsets[column] + codes
+        torch.index_select(self._table, 1, found, out=self._embedded[place])
+
+    def take(self, rows: torch.Tensor) -> None:
+        """Go on with copies of these rows, int64 (rows,), in place of the present ones."""
+        self.codes, self._embedded = self.codes[:, rows], self._embedded[:, rows]
+
+
+def chosen(shares: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """Return the code at each row's uniform number, int64 (rows,), under shares (codes, rows) that need not sum to 1.
+
+    A code without a share is never chosen, unless no code has one. The shares may be overwritten.
+    """
+    upto = _cumulate(shares)
+    at = uniform * (1 - 2**-20) * upto[-1]  # so that a code of probability 0 is never the last one left
+    # Added up as floats, and looked up in rows, both take a quarter of the time that they would otherwise.
+    found = torch.le(upto, at, out=torch.empty_like(upto)).sum(0).long()
+    return found.clamp(max=len(shares) - 1)
+
+
+def _spread(columns: int, rows: int, rng: np.random.Generator) -> np.ndarray:
     """Return uniform numbers float32 (columns, rows), one of each row of equal parts: a Latin hypercube (McKay et al. 1979).
 
     Rows so drawn miss what a column's distribution is by less than rows drawn one by one.
     """
-    rng = np.random.default_rng()
     part = np.array([rng.permutation(rows) for _ in range(columns)], dtype=np.float32).reshape(columns, rows)
     return (part + rng.random((columns, rows), dtype=np.float32)) / np.float32(max(rows, 1))
 

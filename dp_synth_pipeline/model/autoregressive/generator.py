@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from dp_synth_pipeline.model.autoregressive import generation
+from dp_synth_pipeline.model.autoregressive import generation, particles
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.base import Forbidden, GenerativeModel, Released
+from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
+from dp_synth_pipeline.model.base import Allowed, Forbidden, GenerativeModel, Released
 from dp_synth_pipeline.model.marginals import raking
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 from dp_synth_pipeline.model.marginals.raking import Tilt
@@ -20,6 +22,13 @@ from dp_synth_pipeline.model.marginals.raking import Tilt
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.dpsgd.training import Trained
     from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
+
+
+PARTICLES = 64
+"""Rows tried for each row that is completed."""
+
+NORMAL = 1 << 15
+"""Draws from which it is known what all weights of the tilt sum to: within about 0.01 nats."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class Generator(GenerativeModel):
                 measured=released.measured,
                 previous=previous,
                 public=released.public,
+                given=released.given,
             )
         )
 
@@ -70,10 +80,58 @@ class Generator(GenerativeModel):
         return replace(self, tilt=raking.rake(drawn, measured))
 
     def draw(
-        self, rows: int, *, forbidden: Forbidden | None = None, batch: int = generation.BATCH
+        self,
+        rows: int,
+        *,
+        forbidden: Forbidden | None = None,
+        rng: np.random.Generator | None = None,
+        batch: int = generation.BATCH,
     ) -> Iterator[np.ndarray]:
         """Yield int64 code matrices (up to `batch`, columns) until `rows` rows were drawn; see `generation.draw`."""
-        return generation.draw(self.proposal, self.tilt, rows, forbidden=forbidden, batch=batch)
+        return generation.draw(self.proposal, self.tilt, rows, forbidden=forbidden, batch=batch, rng=rng)
+
+    def follow(self, given: np.ndarray, *, forbidden: Forbidden | None = None, rng: np.random.Generator) -> np.ndarray:
+        """Return the own codes that follow what is given; see `generation.follow`."""
+        drawn = generation.follow(self.proposal, given, rng)
+        width = given.shape[1]
+        placed = {width + column: codes for column, codes in (forbidden or {}).items()}
+        return impute(self.proposal, None, drawn, placed, rng)[:, width:]
+
+    def draw_given(
+        self, rows: int, tries: int, allowed: Allowed, *, forbidden: Forbidden | None = None, rng: np.random.Generator
+    ) -> tuple[np.ndarray, float]:
+        """Return rows among the allowed ones, and how many rows drawn one by one they are worth; see `particles`."""
+        found = particles.weighted(self.proposal, self.tilt, tries, allowed, rng)
+        codes, effective = particles.kept(found, self.tilt, rows, rng), found.effective
+        return impute(self.proposal, self.tilt, codes, forbidden or {}, rng), effective
+
+    def complete(
+        self, codes: np.ndarray, allowed: Allowed, *, forbidden: Forbidden | None = None, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return rows completed by `PARTICLES` particles each; what was known stays as it is."""
+        done = codes.copy()
+        for at in range(0, len(codes), generation.AT_ONCE // PARTICLES):
+            part = slice(at, at + generation.AT_ONCE // PARTICLES)
+            held, size = codes[part], (len(codes[part]), PARTICLES)
+            drawn = particles.draw_each(self.proposal, self.tilt, size, _clamped(held, allowed, self), rng)
+            drawn = impute(self.proposal, self.tilt, drawn, forbidden or {}, rng)
+            done[part] = np.where(held < 0, drawn, held)
+        return done
+
+    def log_likelihood(self, codes: np.ndarray) -> np.ndarray:
+        """Return log P(row) of the raked network: its own log-probability, the row's tilt, and the sum of all tilts.
+
+        That sum is the mean weight of `NORMAL` draws, which are the same in every call, so that figures can be compared.
+        """
+        parts = [codes[at : at + generation.AT_ONCE] for at in range(0, len(codes), generation.AT_ONCE)]
+        with torch.no_grad():
+            found = [-self.proposal.losses(torch.from_numpy(part)).double().cpu().numpy() for part in parts]
+        total = np.concatenate([np.zeros(0), *found])
+        if self.tilt is None:
+            return total
+        rng = np.random.Generator(np.random.PCG64(0))
+        weights = self.tilt.log_weights(generation.propose(self.proposal, NORMAL, rng)).astype(np.float64)
+        return total + self.tilt.log_weights(codes) - np.logaddexp.reduce(weights) + math.log(NORMAL)
 
     @property
     def spec(self) -> GeneratorSpec:
@@ -94,7 +152,8 @@ class Generator(GenerativeModel):
     def description(self) -> dict[str, Any]:
         """Return the spec, the cardinalities, and the cliques that draws are raked to."""
         cliques = [] if self.tilt is None else [list(c) for c in self.tilt.layout.cliques]
-        return {"spec": self.spec.to_dict(), "cardinalities": list(self.cardinalities), "raked_to": cliques}
+        given = {"given": self.proposal.given} if self.proposal.given else {}
+        return {"spec": self.spec.to_dict(), "cardinalities": list(self.cardinalities), "raked_to": cliques, **given}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the network's weights, and the tilt."""
@@ -105,9 +164,25 @@ class Generator(GenerativeModel):
     def restore(cls, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Generator:
         """Return the generator that was saved."""
         cardinalities = tuple(description["cardinalities"])
-        proposal = AutoregressiveNetwork(cardinalities, GeneratorSpec(**description["spec"]))
+        proposal = AutoregressiveNetwork(
+            cardinalities, GeneratorSpec(**description["spec"]), description.get("given", 0)
+        )
         weights = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "tilt"}
         proposal.load_state_dict(weights)
         cliques = tuple(tuple(c) for c in description["raked_to"])
         tilt = Tilt(Layout(cardinalities, cliques), arrays["tilt"]) if "tilt" in arrays else None
         return cls(proposal.eval(), tilt)
+
+
+def _clamped(codes: np.ndarray, allowed: Allowed, model: Generator) -> Allowed:
+    """Return what may stand in each particle: what is known of its row, or else what is allowed."""
+    each = np.repeat(codes, PARTICLES, axis=0)
+
+    def mask(column: int, before: np.ndarray) -> np.ndarray | None:
+        free, known = allowed(column, before), each[:, column]
+        if (known < 0).all():
+            return free
+        only = np.arange(model.cardinalities[column]) == known[:, None]
+        return np.where(known[:, None] < 0, True if free is None else free, only)
+
+    return mask

@@ -37,7 +37,7 @@ def begin(
     measured: Marginals | None = None,
     previous: AutoregressiveNetwork | None = None,
     public: np.ndarray | None = None,
-    device: torch.device | str = "cpu",
+    given: int = 0,
 ) -> AutoregressiveNetwork:
     """Return a network whose weights start as `spec.start` says; from the marginals, if it is not trained after.
 
@@ -46,11 +46,12 @@ def begin(
         measured: the noisy marginals, for `start: marginals`, and for a first run of `start: warm_start`.
         previous: the table's previous released network, for `start: warm_start`; one of another shape is left aside.
         public: codes (rows, columns) of a table declared public, for `start: public`.
+        given: how many of the first columns are given with each row.
 
     Raises:
         InvalidInput: if `start: public` has no public table.
     """
-    network = AutoregressiveNetwork(cardinalities, spec).to(device)
+    network = AutoregressiveNetwork(cardinalities, spec, given)
     start = spec.start if Method(spec.method).trains else Start.MARGINALS
     if start == Start.RANDOM:
         return network

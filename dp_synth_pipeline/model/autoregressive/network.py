@@ -45,18 +45,22 @@ class Block(nn.Module):
 
 
 class AutoregressiveNetwork(Trainable):
-    """P(row) as a product over columns of P(column | earlier columns)."""
+    """P(row) as a product over columns of P(column | earlier columns).
 
-    def __init__(self, cardinalities: Sequence[int], spec: GeneratorSpec) -> None:
+    Args:
+        given: how many of the first columns are given with each row: others are learnt upon them, and they are not.
+    """
+
+    def __init__(self, cardinalities: Sequence[int], spec: GeneratorSpec, given: int = 0) -> None:
         super().__init__()
-        self.cardinalities, self.spec = tuple(cardinalities), spec
+        self.cardinalities, self.spec, self.given = tuple(cardinalities), spec, given
         self.activation: Callable[[torch.Tensor], torch.Tensor] = tanh if spec.activation == "tanh" else torch.relu
         self.embed = ColumnEmbedding(cardinalities, spec.embedding)
-        self.blocks = nn.ModuleList(Block(c, self.cardinalities, spec) for c in arrange(self.cardinalities))
+        self.blocks = nn.ModuleList(Block(c, self.cardinalities, spec) for c in arrange(self.cardinalities, given))
 
     def blueprint(self) -> Callable[[], AutoregressiveNetwork]:
         """Return what makes a network of this shape, with weights of its own."""
-        return partial(AutoregressiveNetwork, self.cardinalities, self.spec)
+        return partial(AutoregressiveNetwork, self.cardinalities, self.spec, self.given)
 
     def each_block(self, codes: torch.Tensor) -> list[tuple[Block, torch.Tensor]]:
         """Return each block with its logits (..., d, K) for int64 codes (..., D)."""
@@ -106,16 +110,20 @@ class AutoregressiveNetwork(Trainable):
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:
         """Start as the product of released 1-way marginals: free, and better than chance from the first step."""
         for i, share in enumerate(marginals):
+            if i < self.given:
+                continue
             p = torch.as_tensor(share, dtype=torch.float32).clamp(min=1e-4)
             self.column(i)[3].copy_((p / p.sum()).log())
 
 
-def arrange(cardinalities: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return columns in blocks: within a block no cardinality is under half the largest, and places lie near each other.
+def arrange(cardinalities: Sequence[int], given: int = 0) -> list[tuple[int, ...]]:
+    """Return the columns after the given ones in blocks of similar cardinality and place.
+
+    Within a block no cardinality is under half the largest, and places lie near each other.
 
     There are about log(largest cardinality) * log(columns) blocks at most. Depends on cardinalities alone.
     """
-    order = sorted(range(len(cardinalities)), key=lambda c: (-cardinalities[c], c))
+    order = sorted(range(given, len(cardinalities)), key=lambda c: (-cardinalities[c], c))
     similar: list[list[int]] = []
     for column in order:
         if not similar or 2 * cardinalities[column] < cardinalities[similar[-1][0]]:

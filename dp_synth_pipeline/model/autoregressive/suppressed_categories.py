@@ -25,31 +25,44 @@ AT_ONCE = 1 << 13
 
 
 @torch.no_grad()
-def impute(network: AutoregressiveNetwork, tilt: Tilt | None, codes: np.ndarray, forbidden: Forbidden) -> np.ndarray:
-    """Return int64 codes (rows, columns) without the forbidden ones; rows that held none stay as they are."""
-    codes = codes.copy()
+def impute(
+    network: AutoregressiveNetwork,
+    tilt: Tilt | None,
+    codes: np.ndarray,
+    forbidden: Forbidden,
+    rng: np.random.Generator | None = None,
+) -> np.ndarray:
+    """Return int64 codes (rows, columns) without the forbidden ones; rows that held none stay as they are.
+
+    Args:
+        rng: decides; a fresh one by default.
+    """
+    codes, rng = codes.copy(), rng or np.random.default_rng()
     with few_threads():
         for column, (banned, instead) in sorted(forbidden.items()):
             rows = np.flatnonzero(np.isin(codes[:, column], banned))
             for at in range(0, len(rows), AT_ONCE // TRIES):
                 some = rows[at : at + AT_ONCE // TRIES]
-                codes[some, column] = _imputed(network, tilt, codes[some], column, list(instead))
+                codes[some, column] = _imputed(network, tilt, codes[some], column, list(instead), rng)
     return codes
 
 
 def _imputed(
-    network: AutoregressiveNetwork, tilt: Tilt | None, codes: np.ndarray, column: int, instead: list[int]
+    network: AutoregressiveNetwork,
+    tilt: Tilt | None,
+    codes: np.ndarray,
+    column: int,
+    instead: list[int],
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """Return one of the codes `instead` for each row, int64 (rows,)."""
     held = torch.from_numpy(codes).to(network.embed.weight.device)
-    chance = torch.Generator(held.device)
-    chance.seed()
     if len(instead) <= TRIES:
         tried = torch.tensor(instead, device=held.device).repeat(len(held), 1)
         said = torch.zeros(tried.shape, device=held.device)
     else:
         shares = network.given_earlier(held, column)[:, instead]
-        picked = torch.multinomial(shares.softmax(1), TRIES, replacement=True, generator=chance)
+        picked = _picked(shares, TRIES, rng)
         tried, said = torch.tensor(instead, device=held.device)[picked], shares.gather(1, picked)
     rows = held[:, None].repeat(1, tried.shape[1], 1)  # (rows, tries, columns)
     rows[..., column] = tried
@@ -57,5 +70,11 @@ def _imputed(
     if tilt is not None:
         leaning = torch.from_numpy(tilt.log_weights(rows.flatten(0, 1).cpu().numpy()))
         fits += leaning.to(fits.device).unflatten(0, tried.shape)
-    kept = torch.multinomial(fits.softmax(1), 1, generator=chance)
-    return tried.gather(1, kept)[:, 0].cpu().numpy()
+    return tried.gather(1, _picked(fits, 1, rng))[:, 0].cpu().numpy()
+
+
+def _picked(logits: torch.Tensor, times: int, rng: np.random.Generator) -> torch.Tensor:
+    """Return places (rows, times) drawn with the probabilities of logits (rows, places), by the inverse of their sums."""
+    upto = logits.double().softmax(1).cumsum(1)
+    at = torch.from_numpy(rng.random((len(logits), times))).to(upto.device) * upto[:, -1:]
+    return torch.searchsorted(upto, at, right=True).clamp(max=upto.shape[1] - 1)

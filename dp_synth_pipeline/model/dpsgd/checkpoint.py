@@ -16,6 +16,9 @@ from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat
 
 FILE = "training.safetensors"
 
+NOISE = 2
+"""Which noise the kept steps had: 2 is exact on a lattice. Version 1, which wrote no number, had that of 32-bit floats."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -44,7 +47,7 @@ def save(
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tensors = {"weights": weights.vector, "average": average.weights[0], "taken": torch.tensor(average.taken)}
-    tensors["redrawn"] = torch.tensor(redrawn)
+    tensors |= {"redrawn": torch.tensor(redrawn), "noise": torch.tensor(NOISE)}
     tensors |= {f"audit.{name}": value for name, value in (audit or {}).items()}
     moments = optimizer.state.get(weights.vector, {})
     tensors |= {f"moment.{name}": value for name, value in moments.items() if isinstance(value, torch.Tensor)}
@@ -63,13 +66,18 @@ def load(folder: Path, weights: Flat, optimizer: torch.optim.Optimizer, average:
     """Put the checkpoint's weights and moments in place; a folder without one changes nothing.
 
     Raises:
-        TrainingError: if the checkpoint is of another network, or another version wrote it.
+        TrainingError: if the checkpoint is of another network, or a version with other noise wrote it.
     """
     from safetensors.torch import load_file
 
     if not exists(folder):
         return State()
     tensors = load_file(folder / FILE)
+    if int(tensors.get("noise", torch.tensor(1))) != NOISE:
+        raise TrainingError(
+            "an earlier version began this training, and its noise does not keep the promise that was charged for. It "
+            "cannot be resumed; start a new release (a new charge)."
+        )
     kept, here = tensors.get("weights"), weights.vector
     if kept is None or kept.shape != here.shape:
         raise TrainingError(

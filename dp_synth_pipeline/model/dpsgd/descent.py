@@ -5,21 +5,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from opacus.accountants import RDPAccountant
-from opacus.optimizers.ddpoptimizer_fast_gradient_clipping import DistributedDPOptimizerFastGradientClipping
-from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.dpsgd import checkpoint
-from dp_synth_pipeline.model.dpsgd.batches import Batch, UnitRows, parts
+from dp_synth_pipeline.model.dpsgd.batches import (
+    Batch,
+    Sizes,
+    UnitRows,
+    group_rows,
+    part_sizes,
+    parts,
+    row_classes,
+    rows_of,
+    unit_sizes,
+)
 from dp_synth_pipeline.model.dpsgd.canaries import EXAMPLES, LOUD, Canaries
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.model.dpsgd.distributed import Team
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
-from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, decay, inner_optimizer, rekey
+from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, LatticeOptimizer, decay, inner_optimizer
 from dp_synth_pipeline.model.dpsgd.plan import learning_rate
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
+from dp_synth_pipeline.model.dpsgd.repeatable import repeatable_sizes
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable, redraw
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.privacy.audit import Audit
@@ -47,9 +59,10 @@ class Descent:
         self.canaries = Canaries(self.plan, left, unit, self.where) if private else None
         reserved = 0 if self.canaries is None else self.canaries.units
         self.sampler = PoissonSampler(reserved + team.count(len(self.rows)), self.plan.sample_rate)
-        self.noise = torch.Generator(self.where)
         self.accountant = RDPAccountant()
-        self.clipping = OnePassClipping(network, self.spec.max_grad_norm) if private else None
+        self.lattice = Lattice.under(self.spec.max_grad_norm, self.plan.noise_multiplier * self.sensitivity)
+        self.clipping = OnePassClipping(network, self.spec.max_grad_norm, self.lattice) if private else None
+        self.sizes = self._part_sizes()
         population = round(self.plan.expected_batch / self.plan.sample_rate)
         asked = training.queries
         self.queries = None if asked is None else LossQueries(asked, population, team)
@@ -63,21 +76,32 @@ class Descent:
         """What the noisy sum is divided by: public, and the same whatever was drawn."""
         return self.plan.expected_batch if self.spec.microbatch == 1 else float(self.groups * self.team.size)
 
+    def _part_sizes(self) -> Sizes:
+        """Return the sizes of parts in which samples are computed: under privacy, those in which units do not meet."""
+        cards, expected = self.network.cardinalities, self.plan.expected_batch / self.team.size
+        classes = self.rows.classes if self.spec.microbatch == 1 else row_classes(group_rows(self.spec.microbatch))
+        sizes: Sizes = {
+            rows: unit_sizes(expected / self.spec.microbatch, rows, sum(cards), len(cards)) for rows in classes
+        }
+        if not classes:
+            sizes = {None: part_sizes(expected, 1, sum(cards), len(cards))}
+        return sizes if self.clipping is None else repeatable_sizes(self.network, self.clipping, sizes)
+
+    def _parts(self, batch: torch.Tensor, weight: torch.Tensor | None) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return parts(batch, weight, sum(self.network.cardinalities), self.sizes[rows_of(batch)])
+
     def _begin(self) -> None:
         reserved = [] if self.canaries is None else [self.canaries.parameter]
         self.inner = self.optimizer = inner_optimizer(self.flat, self.spec, reserved)
         self.average = Average(self.flat, self.spec, self.plan.steps)
         if not self.private:
             return
-        several = self.team.size > 1
-        wrap = DistributedDPOptimizerFastGradientClipping if several else DPOptimizerFastGradientClipping
-        self.optimizer = wrap(
+        self.optimizer = LatticeOptimizer(
             self.inner,
             noise_multiplier=self.plan.noise_multiplier * self.sensitivity,
-            max_grad_norm=self.spec.max_grad_norm,
-            # Opacus divides the sum of all workers by their number once more.
-            expected_batch_size=self.divisor / self.team.size,  # type: ignore[arg-type]
-            generator=self.noise,
+            expected_batch_size=self.divisor,
+            lattice=self.lattice,
+            team=self.team,
         )
         self.optimizer.attach_step_hook(self.accountant.get_optimizer_hook_fn(self.plan.sample_rate))
 
@@ -142,25 +166,24 @@ class Descent:
         if self.team.leads:
             hooks.mark_query(len(self.queries.answers) + 1)
         self.team.wait()
-        rekey(self.noise)
-        return self.queries.query(self.network, self.rows, self.noise)
+        return self.queries.query(self.network, self.rows, self.sizes if self.spec.microbatch == 1 else {})
 
     def _step(self, step: int) -> None:
         if self.canaries is not None:
             if step in self.canaries.probed_at and self.team.leads:
                 self._probe(self.canaries)
             self.canaries.offer()
-        batch, weight = self._sample()
-        for codes, share in parts(batch, weight, sum(self.network.cardinalities)):
+        for codes, share in (part for batch in self._sample() for part in self._parts(*batch)):
             losses = self._losses(codes, share)
             if self.clipping is not None:
                 self.clipping.backward(losses)
             else:
                 (losses.sum() / self.divisor).backward()
-        self.flat.gather()
-        if self.clipping is None:
+        if self.clipping is not None:
+            self.flat.vector.summed_grad = self.clipping.take()  # type: ignore[attr-defined]
+        else:
+            self.flat.gather()
             self.team.add(self.flat.vector.grad)  # type: ignore[arg-type]
-        rekey(self.noise)
         decay(self.optimizer, self.spec, step / self.plan.steps)
         self.optimizer.step()
         if self.canaries is not None:
@@ -168,24 +191,22 @@ class Descent:
         self.optimizer.zero_grad(set_to_none=True)
         self.average.update()
 
-    def _losses(self, codes: torch.Tensor, share: torch.Tensor | None) -> torch.Tensor:
+    def _losses(self, codes: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
         """Return each unit's loss (units,), summed over its rows by their weight."""
-        losses = self.network.losses(codes.to(self.where))
-        return losses if share is None else (losses * share.to(self.where)).sum(1)
+        losses = self.network.losses(codes.to(self.where)) * share.to(self.where)
+        return losses if losses.dim() == 1 else losses.sum(1)
 
     def _probe(self, canaries: Canaries) -> None:
         """Clip made-up examples as real ones are, and measure what the last of them adds to the sum."""
         several = self.rows.starts is not None or self.spec.microbatch > 1
         shape = (EXAMPLES, 2) if several else (EXAMPLES,)
         codes = torch.stack([torch.randint(c, shape) for c in self.network.cardinalities], -1)
-        share = torch.ones(shape) if several else None
         sums = []
         for which in (slice(None), slice(EXAMPLES - 1), slice(EXAMPLES - 1, None)):
-            losses = self._losses(codes[which], None if share is None else share[which])
-            self.clipping.backward(LOUD * self.spec.max_grad_norm * losses)  # type: ignore[union-attr]
-            self.flat.gather()
-            sums.append(self.flat.vector.grad)
-        self.optimizer.zero_grad(set_to_none=True)
+            for some, share in self._parts(codes[which], None):
+                weights = share if some.dim() == 2 else share[:, None].expand(some.shape[:2])
+                self.clipping.backward(LOUD * self.spec.max_grad_norm * self._losses(some, weights))  # type: ignore[union-attr]
+            sums.append(self.lattice.values(self.clipping.take()))  # type: ignore[union-attr]
         canaries.judge_clipping(sums[0], sums[1], sums[2], self.spec.max_grad_norm)
 
     def audit(self) -> Audit | None:
@@ -195,7 +216,7 @@ class Descent:
         seen = self.canaries.seen(self.team.add(self.canaries.inclusions()))
         return Audit.of(seen, self.plan.noise_multiplier, self.plan.sample_rate)
 
-    def _sample(self) -> Batch:
+    def _sample(self) -> list[Batch]:
         chosen = self.sampler.draw()
         chosen = self.team.own(chosen if self.canaries is None else self.canaries.set_apart(chosen))
         if self.spec.microbatch == 1:

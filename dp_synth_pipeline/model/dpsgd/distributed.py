@@ -2,7 +2,7 @@
 
 Worker r of W owns units r, r + W, ... and draws its Poisson sample of them at the plan's rate. Together these are one
 Poisson sample of all units. Each adds up its clipped gradients, the first adds the noise of the whole step, and the sums
-are added up: one mechanism, one plan, one event, and the same epsilon as with one process.
+are added up, exactly, as whole numbers: one mechanism, one plan, one event, and the same epsilon as with one process.
 """
 
 from __future__ import annotations

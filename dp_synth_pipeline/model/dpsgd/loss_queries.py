@@ -1,20 +1,24 @@
 """Early stopping by private queries of the loss: each is charged, and was planned before training began.
 
 An answer is the mean clipped loss over a Poisson sample of units, with Gaussian noise. A unit's loss is the mean of its
-rows'. Only the noisy value is used, so stopping by it is post-processing. Stopping by the loss itself would be private at no
-epsilon. Ledgers call these queries "looks", and so does the setting.
+rows'. Each clipped loss is rounded down to a multiple of one spacing, so that their sum is exact, and so is the noise (see
+`lattice`). Only the noisy value is used, so stopping by it is post-processing. Stopping by the loss itself would be private
+at no epsilon. Ledgers call these queries "looks", and so does the setting.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from dp_synth_pipeline.model.dpsgd.batches import UnitRows, parts
+from dp_synth_pipeline.model.dpsgd.batches import Batch, Sizes, UnitRows, parts, rows_of
+from dp_synth_pipeline.model.dpsgd.clipping import halved_sum
 from dp_synth_pipeline.model.dpsgd.distributed import Team
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable
@@ -40,22 +44,25 @@ class LossQueries:
     answers: list[float] = field(default_factory=list)
 
     @torch.no_grad()
-    def query(self, network: Trainable, rows: UnitRows, noise: torch.Generator) -> bool:
+    def query(self, network: Trainable, rows: UnitRows, sizes: Sizes) -> bool:
         """Make the next query; return whether training should go on.
+
+        Args:
+            sizes: of the parts that losses are computed in; see `batches.parts`.
 
         Raises:
             IndexError: if all planned queries were made.
         """
         if len(self.answers) == self.plan.count:
             raise IndexError("all planned queries of the loss were made; one more was not charged.")
-        spread = self.plan.noise_multiplier * loss_bound(network)
+        lattice = Lattice.under(loss_bound(network), self.plan.noise_multiplier)
         chosen = self.team.own(PoissonSampler(self.team.count(len(rows)), self.plan.sample_rate).draw())
-        total = clipped_losses(network, rows, chosen)
+        total = lattice.rounded(clipped_losses(network, rows, chosen, lattice, sizes))
         if self.team.leads:
-            total += spread * torch.randn((), generator=noise, dtype=torch.float64, device=noise.device)
+            total = total + lattice.noise(self.plan.noise_multiplier, 1, total.device)[0]
         divisor = self.plan.sample_rate * self.population
-        self.answers.append(float(self.team.add(total)) / divisor)
-        return self._falls(spread / divisor)
+        self.answers.append(float(lattice.noisy_values(self.team.add(total))) / divisor)
+        return self._falls(self.plan.noise_multiplier * lattice.bound / divisor)
 
     def _falls(self, deviation: float) -> bool:
         """Whether the last two answers lie below the two before by more than noise explains."""
@@ -66,18 +73,30 @@ class LossQueries:
 
 
 @torch.no_grad()
-def clipped_losses(network: Trainable, rows: UnitRows, chosen: np.ndarray) -> torch.Tensor:
-    """Return the sum of chosen units' clipped losses, float64 (): exact, so private. A unit moves it by `loss_bound`."""
-    bound, device = loss_bound(network), next(network.parameters()).device
-    total = torch.zeros((), dtype=torch.float64, device=device)
+def clipped_losses(
+    network: Trainable, rows: UnitRows, chosen: np.ndarray, lattice: Lattice, sizes: Sizes
+) -> torch.Tensor:
+    """Return the sum of chosen units' clipped losses, int64 () in spacings: private.
+
+    A unit moves it by 2**bits, which is `loss_bound`, at most: it adds that or less, and all sums are exact.
+    """
+    bound, device = lattice.bound, next(network.parameters()).device
+    total = torch.zeros((), dtype=torch.int64, device=device)
     for start in range(0, len(chosen), BATCH):
-        for codes, weight in parts(*rows.take(chosen[start : start + BATCH]), sum(network.cardinalities)):
+        for codes, there in _parts(rows.take(chosen[start : start + BATCH]), network, sizes):
             losses = network.losses(codes.to(device)).double().nan_to_num(nan=bound, posinf=bound).clamp(0, bound)
-            if weight is not None:  # the mean of a unit's rows: how many the longest unit has is private
-                share = weight.to(device, torch.float64)
-                losses = (losses * share).sum(1) / share.sum(1)
-            total += losses.sum()
+            share = there.to(device, torch.float64)
+            present = share if share.dim() == 1 else (share.sum(1) > 0).double()
+            if share.dim() == 2:  # the mean of a unit's rows: how many the longest unit has is private
+                losses = halved_sum(losses * share) / share.sum(1).clamp(min=1)
+            whole = (losses / bound * 2.0**lattice.bits).floor().clamp(max=2**lattice.bits)
+            total += (whole * present).to(torch.int64).sum()
     return total
+
+
+def _parts(batches: list[Batch], network: Trainable, sizes: Sizes) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    for codes, weight in batches:
+        yield from parts(codes, weight, sum(network.cardinalities), sizes.get(rows_of(codes), ()))
 
 
 def loss_bound(network: Trainable) -> float:

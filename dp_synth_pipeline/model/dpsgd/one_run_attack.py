@@ -1,17 +1,26 @@
-"""One training on a made-up table, to be attacked: does the implementation keep what its plan promises?
+"""One training on a made-up table of canaries, attacked by somebody who sees every noisy sum.
 
-It reads no real row, so it costs nothing. The table has the columns of the audited one and one more, in which each canary
-has a code of its own: an attacker who looks at that code's weights sees nobody but this canary, and noise. It goes through
-`training.train` like any other table: the same samples, clip, noise, optimizer and averaging. See `privacy.one_run`.
+It reads no real row, so it costs nothing, and its weights are thrown away. Half of some canaries are in the table. Each
+has a coordinate of its own, in which its gradient is exactly the clip norm. The table goes through
+`training.train` like any other: the same sampler, clipping, sums, noise and optimizer. The attacker reads what the
+optimizer gets, which is all that DP-SGD releases, and keeps for each canary the logarithm of the likelihood ratio of
+"in" and "out" over all noisy sums. By the lemma of Neyman and Pearson no other score tells the two apart better.
+
+Units are sampled independently, and noise is independent from coordinate to coordinate, so that each canary is a trial of
+its own: one training is as many trials as it has canaries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
@@ -20,22 +29,11 @@ from dp_synth_pipeline.model.dpsgd.trainable import Trainable
 from dp_synth_pipeline.model.dpsgd.work import Training
 from dp_synth_pipeline.privacy.audit import Audit
 
-CANARIES = 1000
-OTHERS = 0.9
-"""Share of the ordinary code that the network starts from; canaries share the rest."""
+CANARIES, FEWEST = 200_000, 50_000
+"""Of a training with few steps, and of one with many."""
 
-
-@dataclass(frozen=True)
-class Target:
-    """The kind of network that is attacked.
-
-    Attributes:
-        begin: makes a network that starts from 1-way probabilities of each column's codes.
-        logits: returns what a network thinks of each code of its first column, float (codes,).
-    """
-
-    begin: Callable[[Sequence[np.ndarray]], Trainable]
-    logits: Callable[[Any], np.ndarray]
+DRAWS = 200_000_000
+"""Noisy coordinates over all steps, unless that leaves fewer than `FEWEST` canaries."""
 
 
 @dataclass(frozen=True)
@@ -43,41 +41,79 @@ class Attacked:
     """What the attacker saw.
 
     Attributes:
-        scores: float (canaries,); how much likelier the released network makes each canary's code.
-        included: bool (canaries,); who was in.
+        out, inside: float64 (canaries,); log-likelihood ratios of the canaries that were not in the table, and that were.
+        sums: noisy sums that were released.
         audit: the run's own audit.
     """
 
-    scores: np.ndarray
-    included: np.ndarray
+    out: np.ndarray
+    inside: np.ndarray
+    sums: int
     audit: Audit
 
 
+def canaries(plan: TrainingPlan) -> int:
+    """Return how many canaries a training by this plan is attacked with."""
+    return max(FEWEST, min(CANARIES, DRAWS // plan.steps))
+
+
 def attack(
-    target: Target,
-    cardinalities: Sequence[int],
-    plan: TrainingPlan,
-    spec: TrainingSpec,
-    *,
-    canaries: int = CANARIES,
-    device: str | None = None,
+    network: Trainable, codes: np.ndarray, plan: TrainingPlan, spec: TrainingSpec, *, device: str | None = None
 ) -> Attacked:
-    """Train once by `plan` on a made-up table that holds each canary with probability 1/2, and score all of them.
+    """Train once by `plan` on a made-up table that holds half of the canaries, and score all of them.
 
     Args:
-        cardinalities: of the audited table.
+        network: has a weight for each canary, and the gradient of a canary's loss is far above the clip norm, in that
+            weight alone.
+        codes: int64 (canaries, columns); all canaries, in the order of their weights.
         plan: the audited plan; its divisor is replaced by the made-up table's.
+        spec: how the audited training learns. Microbatches are left out: rows are clipped one by one.
     """
-    rng = np.random.default_rng()
-    included = rng.random(canaries) < 0.5
-    column = np.concatenate([np.flatnonzero(included) + 1, np.zeros(canaries, dtype=np.int64)])
-    # In all other columns everybody is alike, so that a canary's clipped gradient is spent on its own code.
-    codes = np.zeros((len(column), 1 + len(cardinalities)), dtype=np.int64)
-    codes[:, 0] = column
-    first = np.full(canaries + 1, (1 - OTHERS) / canaries)
-    first[0] = OTHERS
-    network = target.begin([first, *(np.eye(1, c)[0] for c in cardinalities)])
-    begun = target.logits(network)[1:]
-    made_up = replace(plan, expected_batch=max(1.0, plan.sample_rate * len(column)))
-    trained = training.train(network, Training(codes, made_up, spec, device=device))
-    return Attacked(target.logits(trained.network)[1:] - begun, included, trained.audit)
+    included = np.random.default_rng().permutation(len(codes)) < len(codes) // 2
+    members = codes[included]
+    made_up = replace(plan, expected_batch=max(1.0, plan.sample_rate * len(members)))
+    work = Training(members, made_up, spec.with_(microbatch=1), device=device)
+    with _watched(Attacker(made_up, spec.max_grad_norm, len(codes))) as attacker:
+        trained = training.train(network, work)
+    scores = attacker.scores.cpu().numpy()
+    return Attacked(scores[~included], scores[included], attacker.sums, trained.audit)
+
+
+class Attacker:
+    """Adds up each coordinate's log-likelihood ratio over all noisy sums.
+
+    Args:
+        plan: what is claimed: in each step a canary is sampled with `sample_rate`, and then adds 1 to its coordinate, in
+            clip norms, on which there is noise of `noise_multiplier`.
+        coordinates: one for each canary.
+    """
+
+    def __init__(self, plan: TrainingPlan, clip: float, coordinates: int) -> None:
+        self.plan, self.coordinates, self.sums = plan, coordinates, 0
+        self.scale = plan.expected_batch / clip
+        self.scores = torch.zeros(coordinates, dtype=torch.float64)
+
+    @torch.no_grad()
+    def see(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """Look at what an optimizer gets, before it takes its step; other optimizers of this process are left alone."""
+        gradient = optimizer.param_groups[0]["params"][0].grad
+        if gradient is None or gradient.numel() != self.coordinates:
+            return
+        noisy = gradient.double() * self.scale
+        rate, variance = self.plan.sample_rate, self.plan.noise_multiplier**2
+        sampled = (2 * noisy - 1) / (2 * variance)  # of "sampled in this step" against "not"
+        ratio = sampled
+        if rate < 1:
+            ratio = torch.logaddexp(sampled + math.log(rate), torch.full_like(sampled, math.log1p(-rate)))
+        self.scores = self.scores.to(noisy.device) + ratio
+        self.sums += 1
+
+
+@contextmanager
+def _watched(attacker: Attacker) -> Iterator[Attacker]:
+    """Show an attacker what every optimizer gets."""
+    handle = register_optimizer_step_pre_hook(attacker.see)
+    try:
+        yield attacker
+    finally:
+        handle.remove()

@@ -1,17 +1,17 @@
-"""The optimizer inside DP-SGD: weights as one vector, learning rates, averages, and noise that never repeats."""
+"""The optimizer inside DP-SGD: weights as one vector, noise on a lattice, learning rates and averages."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
-import numpy as np
 import torch
-from opacus.optimizers.optimizer import DPOptimizer
+from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.model.dpsgd.distributed import Team
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 
 
@@ -39,6 +39,50 @@ class Flat(nn.Module):
         """Give the network weights of its own again."""
         for p in self.whole[0].parameters():
             p.data = p.data.clone()
+
+
+class LatticeOptimizer(DPOptimizerFastGradientClipping):
+    """Opacus' optimizer for clipped sums, which it divides and accounts for, with exact noise on whole numbers.
+
+    A step's sums are int64 multiples of the lattice's spacing in `p.summed_grad`; of a parameter that has none there, the
+    multiples nearest to `p.grad`. Each worker rounds its own to the lattice of the noise. These and the noise of the
+    whole step, which the first adds, are added up as whole numbers: a unit lives in one worker, so one rounding counts.
+    What the inner optimizer sees, and so every weight, is a function of these noisy sums alone.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        *,
+        noise_multiplier: float,
+        expected_batch_size: float,
+        lattice: Lattice,
+        team: Team,
+    ) -> None:
+        super().__init__(
+            optimizer,
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=lattice.bound,
+            expected_batch_size=expected_batch_size,  # type: ignore[arg-type]
+        )
+        self.lattice, self.team = lattice, team
+
+    @torch.no_grad()
+    def accumulate(self) -> None:
+        """Take the step's sums."""
+        for p in self.params:
+            if p.summed_grad is None:  # type: ignore[attr-defined]
+                p.summed_grad = self.lattice.whole(p.grad)  # type: ignore[attr-defined, arg-type]
+
+    @torch.no_grad()
+    def add_noise(self) -> None:
+        """Put the noisy sums, of all workers together, into `p.grad`."""
+        sums = self.lattice.rounded(torch.cat([p.summed_grad.flatten() for p in self.params]))  # type: ignore[attr-defined]
+        if self.team.leads:
+            sums = sums + self.lattice.noise(self.noise_multiplier, len(sums), sums.device)
+        noisy = self.lattice.noisy_values(self.team.add(sums)).float().split([p.numel() for p in self.params])
+        for p, values in zip(self.params, noisy, strict=True):
+            p.grad = values.view_as(p)
 
 
 class Average:
@@ -84,16 +128,3 @@ def _full_rate(spec: TrainingSpec) -> float:
     if spec.learning_rate is None:
         raise TrainingError("the spec has no learning rate; take one from plan.learning_rate.")
     return spec.learning_rate if spec.optimizer == "adam" else spec.learning_rate / spec.max_grad_norm
-
-
-def rekey(generator: torch.Generator) -> None:
-    """Give a noise generator a wholly new state from the operating system, so that no two steps or runs share noise.
-
-    On the CPU, torch's own seeding would keep 32 bits of entropy only; the whole Mersenne state is replaced instead.
-    """
-    generator.seed()
-    if generator.device.type == "cpu":
-        state = generator.get_state()
-        words = np.frombuffer(os.urandom(4 * 624), dtype=np.uint32).astype(np.uint64)
-        state[24 : 24 + 8 * 624] = torch.from_numpy(words.view(np.uint8).copy())
-        generator.set_state(state)

@@ -38,6 +38,9 @@ POSITIVE: Rule = (
 )
 SHARE: Rule = ("lie between 0 and 1", lambda v: isinstance(v, (int, float)) and 0 < v < 1)
 
+CLIPS = (1e-6, 1e6)
+"""Clip norms between which squares of what clipping keeps stay in the range of 32-bit floats (see `clipping`)."""
+
 
 @dataclass(frozen=True)
 class TrainingSpec:
@@ -84,6 +87,7 @@ class TrainingSpec:
         self.require(("looks",), *whole(0))
         self.require(("batch_share", "max_grad_norm"), *POSITIVE)
         self.require(("learning_rate", "noise_multiplier"), *POSITIVE, optional=True)
+        self.require(("max_grad_norm",), "lie between 1e-06 and 1e+06", lambda v: CLIPS[0] <= v <= CLIPS[1])
         self.require(("averaging",), "lie between 0 and 1", lambda v: isinstance(v, (int, float)) and 0 <= v <= 1)
         self.require(("look_share",), *SHARE, optional=True)
         for name, allowed in self.choices.items():

@@ -1,9 +1,9 @@
-"""DP-SGD: Poisson samples, exact clipping, Gaussian noise and accounting by Opacus; returns weights and what was done.
+"""DP-SGD: Poisson samples, exact clipping, exact Gaussian noise; returns weights and what was done, as Opacus counted it.
 
 Public: the plan, the number of steps done, the released weights, noisy answers of the loss, the audit. Private, and never
 returned, logged or stored: batch sizes, losses, gradients.
 
-All arithmetic is in 32-bit floats, on GPUs too: with 16 bits the norms that clipping relies on would be off by up to 1 %.
+Networks compute in 32-bit floats. What privacy rests on is in whole numbers and double precision: docs/training-noise.md.
 """
 
 from __future__ import annotations

@@ -29,7 +29,15 @@ CELLS_AT_ONCE = 1 << 20
 """Cells found at a time, of some rows in all cliques: as many as stay in a processor's cache."""
 
 
-def balanced(codes: np.ndarray, logs: np.ndarray, layout: Layout, rows: int, *, cliques: int = CLIQUES) -> np.ndarray:
+def balanced(
+    codes: np.ndarray,
+    logs: np.ndarray,
+    layout: Layout,
+    rows: int,
+    *,
+    cliques: int = CLIQUES,
+    rng: np.random.Generator | None = None,
+) -> np.ndarray:
     """Return how often each draw is kept, int64 (draws,), in all `rows`: its weight rounded up or down.
 
     Args:
@@ -38,8 +46,9 @@ def balanced(codes: np.ndarray, logs: np.ndarray, layout: Layout, rows: int, *, 
         layout: the cliques whose marginals the kept rows shall have.
         rows: how many to keep, at least 1.
         cliques: how many of them are looked at, at most.
+        rng: decides; a fresh one by default.
     """
-    rng = np.random.default_rng()
+    rng = rng or np.random.default_rng()
     layout = _some(layout, cliques, rng)
     weights = np.exp(logs - logs.max())
     weights *= rows / weights.sum()

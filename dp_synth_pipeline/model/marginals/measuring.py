@@ -27,6 +27,7 @@ import numpy as np
 from dp_synth_pipeline.model.marginals.pairs import nearest_pairs, paired
 from dp_synth_pipeline.model.marginals.plan import SCORE_UNIT, MarginalsPlan, candidates, score_sensitivity
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.odometer import Odometer
 
 ROWS = 1 << 17
 """Rows counted at a time."""
@@ -125,6 +126,7 @@ def measure(
     plan: MarginalsPlan,
     *,
     rows: int,
+    odometer: Odometer,
 ) -> Marginals:
     """Measure pairs and triples of columns with the noise that `plan` fixed.
 
@@ -133,22 +135,31 @@ def measure(
         shares: released 1-way probabilities of each column's codes.
         plan: what was reserved for this step, from `plan.plan_marginals`.
         rows: released number of rows.
+        odometer: of the entry that was charged `plan.event`.
+
+    Raises:
+        NotCharged: if a marginal or a score was to be released that was not charged.
     """
     cards = tuple(cardinalities)
     pairs = nearest_pairs(paired(cards), plan.scored or plan.pairs)
     if plan.chosen < plan.pairs:
-        pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, rows=rows)
-    measured = _noisy(codes, Layout(cards, tuple(pairs)), plan, rows)
+        pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, rows=rows, odometer=odometer)
+    measured = _noisy(codes, Layout(cards, tuple(pairs)), plan, rows, odometer)
     if plan.triples == 0:
         return measured
-    triples = choose_triples(codes, measured, shares, plan)
-    more = _noisy(codes, Layout(cards, tuple(triples)), plan, rows)
+    triples = choose_triples(codes, measured, shares, plan, odometer=odometer)
+    more = _noisy(codes, Layout(cards, tuple(triples)), plan, rows, odometer)
     both = Layout(cards, (*measured.layout.cliques, *more.layout.cliques))
     return Marginals(both, np.concatenate([measured.counts, more.counts]), plan.scale, rows)
 
 
-def _noisy(codes: np.ndarray, layout: Layout, plan: MarginalsPlan, rows: int) -> Marginals:
-    (noisy,), _ = mechanisms.noisy_histograms([count(codes, layout)], scale=plan.scale, sensitivity=plan.max_rows)
+def _noisy(codes: np.ndarray, layout: Layout, plan: MarginalsPlan, rows: int, odometer: Odometer) -> Marginals:
+    (noisy,), _ = mechanisms.noisy_histograms(
+        [count(codes, layout)],
+        scale=plan.scale,
+        sensitivity=plan.max_rows * math.sqrt(len(layout.cliques)),  # a row stands in one cell of each clique
+        odometer=odometer,
+    )
     return Marginals(layout, noisy.astype(np.float64), plan.scale, rows)
 
 
@@ -163,18 +174,27 @@ def scores(codes: np.ndarray, layout: Layout, expected: Expected) -> np.ndarray:
     return np.round(np.array(distance) / SCORE_UNIT).astype(np.int64)
 
 
-def _gains(codes: np.ndarray, layout: Layout, expected: Expected, plan: MarginalsPlan, scale: float) -> np.ndarray:
+def _gains(
+    codes: np.ndarray, layout: Layout, expected: Expected, plan: MarginalsPlan, scale: float, odometer: Odometer
+) -> np.ndarray:
     """Return the noisy scores in rows, less what noise of `plan.scale` would add to each clique's cells."""
     (noisy,), _ = mechanisms.noisy_histograms(
         [scores(codes, layout, expected)],
         scale=scale / SCORE_UNIT,
-        sensitivity=score_sensitivity(plan.max_rows),
+        sensitivity=score_sensitivity(plan.max_rows) * math.sqrt(len(layout.cliques)),
+        odometer=odometer,
     )
     return noisy * SCORE_UNIT - math.sqrt(2 / math.pi) * plan.scale * np.diff(layout.offsets)
 
 
 def choose(
-    codes: np.ndarray, layout: Layout, shares: Sequence[np.ndarray], plan: MarginalsPlan, *, rows: int
+    codes: np.ndarray,
+    layout: Layout,
+    shares: Sequence[np.ndarray],
+    plan: MarginalsPlan,
+    *,
+    rows: int,
+    odometer: Odometer,
 ) -> list[Clique]:
     """Return the `plan.chosen` pairs that gain most from being measured, by noisy scores against independence.
 
@@ -184,7 +204,7 @@ def choose(
     def apart(pair: Clique) -> np.ndarray:
         return rows * np.outer(shares[pair[0]], shares[pair[1]])
 
-    gain = _gains(codes, layout, apart, plan, plan.score_scale)
+    gain = _gains(codes, layout, apart, plan, plan.score_scale, odometer)
     order = [layout.cliques[p] for p in np.argsort(-gain)]
     tree = _spanning(order, len(layout.cardinalities))[: plan.chosen]
     joining = set(tree)
@@ -193,7 +213,7 @@ def choose(
 
 
 def choose_triples(
-    codes: np.ndarray, pairs: Marginals, shares: Sequence[np.ndarray], plan: MarginalsPlan
+    codes: np.ndarray, pairs: Marginals, shares: Sequence[np.ndarray], plan: MarginalsPlan, *, odometer: Odometer
 ) -> list[Clique]:
     """Return the `plan.triples` triples that gain most from being measured, by noisy scores against the noisy pairs.
 
@@ -213,7 +233,7 @@ def choose_triples(
             joint = joint * inverse.reshape([-1 if a == axis else 1 for a in range(3)])
         return joint * (pairs.rows / max(joint.sum(), 1e-300))
 
-    gain = _gains(codes, layout, superposed, plan, plan.triple_score_scale)
+    gain = _gains(codes, layout, superposed, plan, plan.triple_score_scale, odometer)
     return sorted(layout.cliques[p] for p in np.argsort(-gain)[: plan.triples])
 
 

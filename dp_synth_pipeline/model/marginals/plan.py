@@ -9,16 +9,13 @@ from dataclasses import dataclass
 
 from dp_synth_pipeline.model.marginals.pairs import ORDINARY, paired
 from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.privacy.odometer import ROUNDING
 
 SCORE_SHARE = 0.1
 """Part of the marginals' cost that scores take, when not all pairs are measured, or when triples are."""
 
 SCORE_UNIT = 0.01
 """Scores are whole hundredths of a row: rounding moves them by one of these."""
-
-LEAST_SCALE = 2.0
-"""Rows of noise per cell, at least: from here on the discrete Gaussian costs what the continuous one does (the difference is
-under exp(-2 pi^2 scale^2), Canonne, Kamath & Steinke 2020); under it, it costs more."""
 
 NOISE_LIMIT = 0.3
 """Mean distance that noise alone may put between a measured pair and the truth before fewer pairs are measured."""
@@ -91,7 +88,7 @@ def worth_scoring(columns: int, rows: int, noise_multiplier: float, max_rows: in
     The more are scored, the more noise each score has. No score is higher than twice the rows, so that with noise of as
     many rows as there are it would be chance that chooses.
     """
-    deviation = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows)  # of a score that takes all
+    deviation = _score_noise(noise_multiplier, max_rows)  # of a score that takes all
     told = SCORE_SHARE * (rows / deviation) ** 2
     return int(min(max(told, math.comb(ORDINARY, 2), columns - 1), math.comb(columns, 2)))
 
@@ -114,14 +111,14 @@ def plan_marginals(
     columns, pairs = len(kept), math.comb(len(kept), 2)
     if pairs == 0:
         return MarginalsPlan(noise_multiplier, 0.0, 0, 0, max_rows=max_rows)
-    one = noise_multiplier * max_rows
+    one = noise_multiplier * max_rows * (1 + ROUNDING)
     fewer = _above_noise(kept, rows, one)
     if pairs <= min(fewer, MOST_MEASURED):
         asked = len(candidates(cardinalities)) if triples else 0
         wanted = min(triples, asked)
         left = 1 - SCORE_SHARE if wanted else 1.0
-        scale = max(one * math.sqrt((pairs + wanted) / left), LEAST_SCALE)
-        score = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * math.sqrt(asked / SCORE_SHARE)
+        scale = one * math.sqrt((pairs + wanted) / left)
+        score = _score_noise(noise_multiplier, max_rows) * math.sqrt(asked / SCORE_SHARE)
         return MarginalsPlan(
             noise_multiplier,
             scale,
@@ -133,9 +130,14 @@ def plan_marginals(
         )
     scored = worth_scoring(columns, rows, noise_multiplier, max_rows)
     fewer = min(fewer, scored, MOST_MEASURED)
-    scale = max(one * math.sqrt(fewer / (1 - SCORE_SHARE)), LEAST_SCALE)
-    score = noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * math.sqrt(scored / SCORE_SHARE)
+    scale = one * math.sqrt(fewer / (1 - SCORE_SHARE))
+    score = _score_noise(noise_multiplier, max_rows) * math.sqrt(scored / SCORE_SHARE)
     return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows, scored=scored)
+
+
+def _score_noise(noise_multiplier: float, max_rows: int) -> float:
+    """Return the rows of noise of a score, were it all that is measured."""
+    return noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * (1 + ROUNDING)
 
 
 def _above_noise(cardinalities: list[int], rows: int, noise: float) -> int:

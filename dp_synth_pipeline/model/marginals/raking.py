@@ -56,15 +56,20 @@ class Tilt:
             total += self.values[place].take(self.layout.within(clique, columns))
         return total
 
-    def resample(self, codes: np.ndarray, rows: int, *, cliques: int = CLIQUES) -> np.ndarray:
+    def resample(
+        self, codes: np.ndarray, rows: int, *, cliques: int = CLIQUES, rng: np.random.Generator | None = None
+    ) -> np.ndarray:
         """Return `rows` of the draws, in no order, chosen by their weights so that they have the marginals of them all.
 
         Args:
             codes: int (draws, columns), in no order either.
             cliques: how many of the measured ones are balanced, at most; of more, some that chance picks.
+            rng: decides; a fresh one by default.
         """
-        kept = balanced(codes, self.log_weights(codes).astype(np.float64), self.layout, rows, cliques=cliques)
-        return codes[np.random.default_rng().permutation(np.repeat(np.arange(len(codes)), kept))]
+        rng = rng or np.random.default_rng()
+        logs = self.log_weights(codes).astype(np.float64)
+        kept = balanced(codes, logs, self.layout, rows, cliques=cliques, rng=rng)
+        return codes[rng.permutation(np.repeat(np.arange(len(codes)), kept))]
 
 
 def rake(codes: np.ndarray, measured: Marginals, *, steps: int = STEPS, device: torch.device | str = "cpu") -> Tilt:

@@ -5,13 +5,13 @@ from typing import Any
 import dagster as dg
 
 from dp_synth_pipeline.ledger import Release as LedgerRelease
-from dp_synth_pipeline.orchestration import metadata
+from dp_synth_pipeline.orchestration import accounts, metadata
 from dp_synth_pipeline.orchestration.assets.stage import materialized, opened, stage
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.reporting import card_pages
 from dp_synth_pipeline.reporting import release_card as cards
-from dp_synth_pipeline.reporting import statements
 from dp_synth_pipeline.synthesis.release import Release
 
 
@@ -34,10 +34,11 @@ def release_card(settings: TableSettings) -> dg.AssetsDefinition:
             release,
             metadata.RELEASABLE,
             {
-                **metadata.cost(release.record, release.protection.entries(release.id)),
+                **metadata.cost(release.record, release.protection.entries(release.id), release.lineage),
                 "ledger_head": release.protection.head(),
                 "seal": card.facts.seal,
-                **_remaining_budget(release),
+                "card_in_full": dg.MetadataValue.md(card_pages.render_markdown(card)),
+                **_account(release),
                 "page": dg.MetadataValue.path(str(release.state.path("card"))),
                 "card": dg.MetadataValue.path(str(release.folder / "release_card.json")),
             },
@@ -46,11 +47,9 @@ def release_card(settings: TableSettings) -> dg.AssetsDefinition:
     return _release_card
 
 
-def _remaining_budget(release: Release) -> dict[str, Any]:
-    """Return what is left of the account, as a number and as a picture; nothing where no account paid."""
-    record, ledger = release.record, release.protection.ledger
+def _account(release: Release) -> dict[str, Any]:
+    """Return the asset that shows what is left of the account; nothing where no account paid."""
+    record = release.record
     if not isinstance(record, LedgerRelease):
         return {}
-    page = statements.page(ledger, record.account)["accounts"][0]
-    facts = {"epsilon_left_for_one_release": ledger.balance(record.account).epsilon_left}
-    return facts | metadata.burn_down(page)
+    return {"account_page": dg.MetadataValue.asset(accounts.key(record.account))}

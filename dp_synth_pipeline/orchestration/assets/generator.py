@@ -4,7 +4,7 @@ import dagster as dg
 
 from dp_synth_pipeline.errors import AuditFailed
 from dp_synth_pipeline.model.autoregressive.spec import Method
-from dp_synth_pipeline.orchestration import audits, metadata
+from dp_synth_pipeline.orchestration import accounts, audits, metadata
 from dp_synth_pipeline.orchestration.assets.stage import materialized, opened, stage
 from dp_synth_pipeline.orchestration.continuity import HEAD
 from dp_synth_pipeline.orchestration.failures import reported
@@ -42,7 +42,8 @@ def generator(settings: TableSettings) -> dg.AssetsDefinition:
                 yield from audits.evaluations(settings, learning.audit)
                 raise
             yield from audits.evaluations(settings, learning.audit)
-        cost_facts = metadata.cost(release.record, release.protection.entries(release.id))
+        accounts.show(context.instance, release, "settled")
+        cost_facts = metadata.cost(release.record, release.protection.entries(release.id), release.lineage)
         yield materialized(
             release,
             metadata.RELEASABLE,

@@ -31,10 +31,11 @@ def published(settings: TableSettings) -> dg.AssetsDefinition:
             release,
             metadata.RELEASABLE,
             {
-                **metadata.cost(release.record, release.protection.entries(release.id)),
+                **metadata.cost(release.record, release.protection.entries(release.id), release.lineage),
                 "dagster/row_count": release.state.facts.synthetic_rows,
-                "dagster/column_schema": metadata.column_schema(release.schema),
+                "dagster/column_schema": metadata.column_schema(release.schema, settings.descriptions),
                 "dagster/column_lineage": metadata.column_lineage(release.schema, rows),
+                "preview": metadata.preview(release.state.path("synthetic")),
                 **facts,
                 "data_docs": dg.MetadataValue.path(str(release.folder / data_docs.PAGE)),
             },

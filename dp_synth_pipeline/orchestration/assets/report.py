@@ -18,7 +18,7 @@ def quality_report(settings: TableSettings) -> dg.AssetsDefinition:
         "quality_report",
         visibility=metadata.RESTRICTED,
         description="How near the synthetic table is to the real one. Restricted: it is computed from real rows.",
-        kinds={"plotly"},
+        kinds={"html"},
         after=("synthetic", "completed"),
         checks=evidence_checks.specs(settings) or None,
     )

@@ -8,16 +8,19 @@ import dagster as dg
 
 from dp_synth_pipeline.orchestration import automation, metadata, partitions
 from dp_synth_pipeline.orchestration.executors.compute import op_tags, pool_of
+from dp_synth_pipeline.orchestration.executors.placing import check_placed, check_reachable
+from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.progress import DagsterProgress
-from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
+from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource, of_project
 from dp_synth_pipeline.orchestration.settings import TableSettings, duration
 from dp_synth_pipeline.synthesis.profile_cache import RENEW
 from dp_synth_pipeline.synthesis.protection import no_guarantee
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import PartitionSettings, PublicSettings
+from dp_synth_pipeline.synthesis.store import ledger_url
 
-STATES = "dp_synth_handles"
+STATES = "dp_synth_states"
 """Key of the IO manager, so that it can live beside a project's own."""
 
 
@@ -36,18 +39,17 @@ def stage(
     after: tuple[str, ...] = (),
     checks: Sequence[dg.AssetCheckSpec] | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Return a decorator that makes an asset of one stage.
+    """Return a decorator that makes an asset of one stage, and hands it the ledger and the store of its project.
 
     Args:
         visibility: `metadata.RESTRICTED` or `metadata.RELEASABLE`.
         after: the stages whose states it takes; the first stage follows the source and takes none.
         checks: asset checks that the stage itself evaluates, so that nobody can run it without them.
     """
-    cut = settings.partitions
-    spends = automation.spending_tag(name) if settings.privacy == "dp" else {}
+    cut, spends = settings.partitions, automation.spending_tag(name) if settings.privacy == "dp" else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # backfill policies: each stage of each table would say it
-        return dg.asset(  # type: ignore[return-value]
+        asset = dg.asset(
             key=key(settings, name),
             ins={other: dg.AssetIn(key=key(settings, other)) for other in after},
             deps=[] if after else [key(settings, "source")],
@@ -66,6 +68,22 @@ def stage(
             automation_condition=automation.condition(settings.automation, name),
             freshness_policy=_freshness(settings) if name == "published" else None,
         )
+    return lambda body: asset(_in_its_project(settings, name, body))
+
+
+def _in_its_project(settings: TableSettings, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a stage's body as Dagster calls it, placed as the table says and with the resources of its project."""
+
+    def step(context: dg.AssetExecutionContext, **states: dict):
+        with reported(name):
+            check_placed(settings.compute, name, context.job_def.executor_def.name, context.log)
+            resources = context.job_def.resource_defs
+            ledger, store = of_project(LedgerResource, resources), of_project(StoreResource, resources)
+            if settings.compute is not None:
+                check_reachable(settings.compute.targets, ledger.url or ledger_url())
+        return body(context, ledger=ledger, store=store, **states)
+
+    return step
 
 
 def _backfill(cut: PartitionSettings | None) -> dict[str, Any]:
@@ -108,9 +126,9 @@ def opened(
 
 
 def materialized(release: Release, visibility: str, facts: Mapping[str, Any], **how: Any) -> dg.MaterializeResult:
-    """Return what an asset hands on, and what the UI shows of it: its cost, and public facts."""
+    """Return what an asset hands on, and what the UI shows of it: its cost, and public facts, in three digits."""
     return dg.MaterializeResult(
         value=release.state.to_dict(),
-        metadata={**metadata.cost(release.record), "visibility": visibility, **facts},
+        metadata=metadata.readable({**metadata.cost(release.record), "visibility": visibility, **facts}),
         **how,
     )

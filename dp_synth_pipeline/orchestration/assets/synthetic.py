@@ -31,8 +31,9 @@ def synthetic(settings: TableSettings) -> dg.AssetsDefinition:
             metadata.RELEASABLE,
             {
                 "dagster/row_count": facts["rows"],
-                "dagster/column_schema": metadata.column_schema(release.schema),
+                "dagster/column_schema": metadata.column_schema(release.schema, settings.descriptions),
                 "dagster/column_lineage": metadata.column_lineage(release.schema, source),
+                "preview": metadata.preview(release.state.path("synthetic")),
                 "path": dg.MetadataValue.path(str(facts["path"])),
             },
         )

@@ -38,7 +38,7 @@ class Compute(dg.Model, dg.Resolvable):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    target: Literal["local", "ray", "k8s"] = "local"
+    target: Literal["local", "ray", "k8s"] = Field(default="local", description="The engine that runs the step.")
     gpus: float = Field(default=0, ge=0, description="Whole GPUs; Ray alone also takes a fraction, such as 0.5.")
     cpus: float | None = Field(default=None, gt=0, description="Asked of the engine; local: the number of threads.")
     memory_gib: float | None = Field(default=None, gt=0, description="Asked of ray or k8s; not limited locally.")
@@ -129,7 +129,7 @@ class ComputeSettings(dg.Model, dg.Resolvable):
 
     @model_validator(mode="after")
     def _fits(self) -> ComputeSettings:
-        stages = {name: stage_compute for name in STAGES if (stage_compute := getattr(self, name)) is not None}
+        stages = self.placed()
         with_workers = [
             name for name, stage_compute in stages.items() if stage_compute.workers is not None and name != "training"
         ]
@@ -147,6 +147,15 @@ class ComputeSettings(dg.Model, dg.Resolvable):
                 f"Leave target away (queue picks the workers), or leave executor away."
             )
         return self
+
+    def placed(self) -> dict[str, Compute]:
+        """Return what was declared, by its field; nothing for the stages that are not named."""
+        return {name: found for name in STAGES if (found := getattr(self, name)) is not None}
+
+    @property
+    def targets(self) -> set[str]:
+        """Where its steps run: `local`, `ray`, `k8s`, or `celery` for all."""
+        return {"celery"} if self.executor else {found.target for found in self.placed().values()}
 
     def of(self, stage: str) -> Compute | None:
         """Return what was declared for one stage, if anything was."""

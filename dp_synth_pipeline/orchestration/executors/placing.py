@@ -1,10 +1,11 @@
-"""Chooses the executor that definitions need, and checks that their remote workers can reach the ledger."""
+"""Chooses the executor that definitions need, and checks that a step runs where its table says, and reaches the ledger."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from functools import cache
+from logging import Logger
 from typing import Any
 
 import dagster as dg
@@ -14,6 +15,9 @@ from dp_synth_pipeline.orchestration.executors.compute import COMPUTE, ComputeSe
 
 CELERY = "celery"
 """The executor's name, in the YAML and in Dagster."""
+
+DAGSTERS_OWN = {"in_process", "multi_or_in_process_executor", "multiprocess"}
+"""Names of Dagster's executors that run every step on this machine, and know nothing of GPUs or of other machines."""
 
 
 def executor_of(compute: ComputeSettings | None) -> dg.ExecutorDefinition | None:
@@ -51,6 +55,36 @@ def executor_for(definitions: dg.Definitions, ledger: str) -> dg.ExecutorDefinit
             "executor for what is materialized outside its jobs: write the same executor, broker and backend in each."
         )
     return celery_executors.pop()
+
+
+def check_placed(compute: ComputeSettings | None, stage: str, executor: str, log: Logger) -> None:
+    """Refuse a step, or warn, where an executor of Dagster's own runs it otherwise than its table's `compute` says.
+
+    That happens to what is materialized outside the table's job, in a project whose executor is not the router. The
+    first stage answers for all, so that nothing is charged for a release that would then be refused half-way.
+
+    Args:
+        stage: one of `assets.stage`'s.
+        executor: the name of the run's executor. `Definitions.execute_in_process` and other people's are left alone.
+
+    Raises:
+        InvalidInput: if the step, or one that follows the first, is to run on another machine.
+    """
+    if compute is None or executor not in DAGSTERS_OWN:
+        return
+    placed = compute.placed() if stage == "ingested" else {stage: compute.of(stage)}
+    way = (
+        f"This run has Dagster's executor {executor!r}, which knows nothing of `compute`. Launch the table's job "
+        f"(its name ends in _refresh), or give the project the executor that does: "
+        f"dg.Definitions(executor=dp_synth_pipeline.dp_synth_executor)."
+    )
+    elsewhere = (
+        CELERY if compute.executor else next((c.target for c in placed.values() if c and c.target != "local"), "")
+    )
+    if elsewhere:
+        raise InvalidInput(f"compute: this table's steps run on {elsewhere}. {way} Nothing was read or charged.")
+    if (own := compute.of(stage)) and (own.gpus or own.cpus):
+        log.warning(f"compute: {stage} asks for its own GPUs or threads, and gets none of its own here. {way}")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Loads and renders the pages' templates, styles and script, which ship as package data."""
+"""Loads and renders the pages' templates and styles, which ship as package data. No page has a script."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.reporting import scaling, wording
 
 _MARKS = str.maketrans({c: f"\\{c}" for c in "\\`*_[]{}<>|#!~"})
 """What Markdown would read as markup, with a backslash before it."""
@@ -21,10 +22,10 @@ def source(name: str) -> str:
 
 
 def render(name: str, **facts: Any) -> str:
-    """Return a template filled with facts; everything but our own style and script is escaped."""
-    trusted = {k: Markup(facts.pop(k)) for k in ("plotly", "script", "charts") if k in facts}
-    styles = {"style": Markup(source("page.css")), "account_style": Markup(source("account.css"))}
-    return _environment().get_template(name).render(**styles, **trusted, **facts)
+    """Return a template filled with facts; everything but our own styles is escaped."""
+    files = {"style": "page.css", "account_style": "account.css", "figure_style": "figures.css"}
+    styles = {name: Markup(source(file)) for name, file in files.items()}
+    return _environment().get_template(name).render(**styles, **facts)
 
 
 @cache
@@ -37,7 +38,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": wording.percent, "scientific": wording.scientific, "at_most": wording.at_most}
-    environment.filters |= {"md": markdown, "code": code}
+    environment.filters |= {"at_most_percent": wording.at_most_percent}
+    environment.filters |= {f.__name__: f for f in scaling.FILTERS}
+    environment.filters |= {"md": markdown, "code": code, "prose": prose}
     return environment
 
 
@@ -49,6 +52,16 @@ def markdown(text: Any) -> str:
         'a\\\\_b \\\\| \\\\<c\\\\>'
     """
     return " ".join(str(text).split()).translate(_MARKS)
+
+
+def prose(text: str) -> Markup:
+    """Return one line of Markdown as HTML; HTML in it is shown as it is.
+
+    Example:
+        >>> prose("write `rows: 10` <here>")
+        Markup('write <code>rows: 10</code> &lt;here&gt;')
+    """
+    return Markup(MarkdownIt("commonmark", {"html": False}).renderInline(text))
 
 
 def code(text: Any) -> str:

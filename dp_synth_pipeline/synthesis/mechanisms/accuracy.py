@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import ACCURACY
@@ -46,18 +47,18 @@ class Accuracy(Mechanism[ChargedPlan, dict[str, float]]):
     def events(self, release: Release, plan: ChargedPlan) -> Sequence[Event]:
         return plan.events
 
-    def begin(self, release: Release) -> ChargedPlan | None:
-        """Charge the metrics before training, which then leaves them their part."""
+    def begin(self, release: Release) -> tuple[ChargedPlan, Odometer] | None:
+        """Charge the metrics before training, which then leaves them their part; return what `run` takes."""
         plan = self.plan(release)
-        if plan is not None:
-            release.charge(self.name, plan.events)
-        return plan
+        return None if plan is None else (plan, release.charge(self.name, plan.events))
 
-    def run(self, release: Release, plan: ChargedPlan) -> dict[str, float]:
+    def run(self, release: Release, plan: ChargedPlan, odometer: Odometer) -> dict[str, float]:
         """Return the released metrics by name."""
         if self._generator is None:
             raise ReleaseStateError("there is no generator to measure yet; train first.")
         synthetic_codes = self._generator.sample(min(self._rows, DRAWS), forbidden=self._codec.forbidden)
         codes, _ = release.codes(self._codec)
-        metrics = dp_metrics.measure(codes, synthetic_codes, self._codec.cardinalities, plan, rows=self._rows)
+        metrics = dp_metrics.measure(
+            codes, synthetic_codes, self._codec.cardinalities, plan, rows=self._rows, odometer=odometer
+        )
         return {f"accuracy_{name}": round(value, 6) for name, value in asdict(metrics).items() if value is not None}

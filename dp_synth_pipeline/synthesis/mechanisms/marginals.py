@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dp_synth_pipeline.model.marginals.plan import MarginalsPlan
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.no_protection import sampled
 from dp_synth_pipeline.synthesis.release import Release
@@ -34,10 +35,12 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
     def events(self, release: Release, plan: MarginalsPlan) -> Sequence[Event]:
         return (plan.event,)
 
-    def run(self, release: Release, plan: MarginalsPlan) -> Measured:
+    def run(self, release: Release, plan: MarginalsPlan, odometer: Odometer) -> Measured:
         from dp_synth_pipeline.model.marginals import measuring
 
         codec = self._codec
         codes, _ = release.codes(codec)
-        measurements = measuring.measure(codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows)
+        measurements = measuring.measure(
+            codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows, odometer=odometer
+        )
         return measurements if release.protection.guaranteed else sampled(measurements)

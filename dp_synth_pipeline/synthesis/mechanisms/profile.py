@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import PROFILE
@@ -23,11 +24,12 @@ class Profile(Mechanism[ProfilePlan, TableProfile]):
         self._population = population
 
     def plan(self, release: Release) -> ProfilePlan:
-        return release.allocation.profile(release.schema, self._population)
+        return release.allocation.profile(release.schema, self._population, len(release.state.untyped))
 
     def events(self, release: Release, plan: ProfilePlan) -> Sequence[Event]:
         return plan.histogram_events(release.schema)
 
-    def run(self, release: Release, plan: ProfilePlan) -> TableProfile:
-        profile = measure.measure(release.state.path("snapshot"), release.schema, plan, self._population)
+    def run(self, release: Release, plan: ProfilePlan, odometer: Odometer) -> TableProfile:
+        snapshot = release.state.path("snapshot")
+        profile = measure.measure(snapshot, release.schema, plan, self._population, odometer)
         return profile if release.protection.guaranteed else replace(profile, events=())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import ROW_COUNT
@@ -23,5 +24,5 @@ class RowCount(Mechanism[ProfilePlan, int]):
     def events(self, release: Release, plan: ProfilePlan) -> Sequence[Event]:
         return plan.count_events()
 
-    def run(self, release: Release, plan: ProfilePlan) -> int:
-        return measure.measure_population(release.state.units, plan)
+    def run(self, release: Release, plan: ProfilePlan, odometer: Odometer) -> int:
+        return measure.measure_population(release.state.units, plan, odometer)

@@ -135,7 +135,8 @@ class PrivateTraining(Training):
         return self.release.record
 
     def _charge(self, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
-        return self.release.protection.charge(self.release.id, mechanism, events, key)
+        release = self.release
+        return release.protection.charge(release.id, mechanism, events, key, release.upon)
 
     def _note(self, mechanism: str, events: Sequence[Event]) -> None:
         self.ran += [TaggedEvent(mechanism, event) for event in events]
@@ -151,7 +152,7 @@ class PrivateTraining(Training):
         }
 
     def _stopped_early(self, *entries: Entry | None) -> None:
-        """Charge only what ran, after a charged query of the loss ended training."""
+        """Charge only what ran, after a charged query of the loss ended training; the release promises what was planned."""
         why = {"who": f"run {self._record.run_id}", "why": "a charged look at the loss ended training early"}
         for entry in entries:
             if entry is not None:

@@ -55,6 +55,7 @@ def enforced(
     *,
     limits: Mapping[str, tuple[float, float]] | None = None,
     digits: Digits | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Iterator[pa.Table]:
     """Yield tables of up to 32,768 synthetic rows that keep every rule, until there are `rows`.
 
@@ -62,8 +63,9 @@ def enforced(
         draw: returns as many fresh synthetic rows as it is asked for.
         limits: ends that computed values must not leave, by column, as `hold.points` places values.
         digits: digits after the point that computed values are written with, by column.
+        rng: decides which row is copied where nothing else helps; a fresh one by default.
     """
-    keeper = _Keeper(tuple(rules), limits or {}, digits or {})
+    keeper = _Keeper(tuple(rules), limits or {}, digits or {}, rng or np.random.default_rng())
     if keeper.mapped:
         keeper.learn(draw(PILOT))
     spare: pa.Table | None = None
@@ -93,7 +95,7 @@ def _part(draw: Draw, size: int, keeper: _Keeper, spare: pa.Table | None) -> tup
         broken = mended.filter(pa.array(~good))
     whole = pa.concat_tables([*parts, *([spare] if spare is not None else [])])
     if broken.num_rows and whole.num_rows:
-        parts.append(whole.take(pa.array(np.random.default_rng().integers(0, whole.num_rows, broken.num_rows))))
+        parts.append(whole.take(pa.array(keeper.rng.integers(0, whole.num_rows, broken.num_rows))))
     elif broken.num_rows:
         parts.append(broken)
     return pa.concat_tables(parts), whole.slice(0, BATCH) if whole.num_rows else None
@@ -121,6 +123,7 @@ class _Keeper:
     rules: tuple[Rule, ...]
     limits: Mapping[str, tuple[float, float]]
     digits: Digits
+    rng: np.random.Generator
     mapped: dict[Dependency, Mapped] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

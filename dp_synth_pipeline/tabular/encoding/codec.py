@@ -68,13 +68,24 @@ class TableCodec:
         codes.flush()
         return codes, units
 
+    @property
+    def encoded(self) -> list[str]:
+        """The names of the columns that have an encoder, so that a model sees them."""
+        return [c.name for c, _ in zip(self.schema.learned, self.columns, strict=True)]
+
     def marginals(self) -> list[np.ndarray]:
         """Return each column's released probabilities by code: where training may start for free."""
         return [c.marginal for c in self.columns]
 
-    def decode(self, codes: np.ndarray, *, first_row: int = 0) -> pa.RecordBatch:
-        """Return `(rows, published columns)` of synthetic values; identifiers number the rows from `first_row` + 1."""
-        rng = np.random.default_rng()
+    def decode(
+        self, codes: np.ndarray, *, first_row: int = 0, rng: np.random.Generator | None = None
+    ) -> pa.RecordBatch:
+        """Return `(rows, published columns)` of synthetic values; identifiers number the rows from `first_row` + 1.
+
+        Args:
+            rng: decides where in its cell each value lies; a fresh one by default.
+        """
+        rng = rng or np.random.default_rng()
         lines = {i: c for i, c in enumerate(self.columns) if isinstance(c, AxisCodec) and c.cardinality > 1}
         drawn = quantiles(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng)
         placed = {column: drawn.get(k) for k, column in enumerate(lines)}
@@ -88,11 +99,13 @@ class TableCodec:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow_schema())
 
-    def decode_stream(self, batches: Iterator[np.ndarray]) -> Iterator[pa.RecordBatch]:
+    def decode_stream(
+        self, batches: Iterator[np.ndarray], rng: np.random.Generator | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Decode generated codes batch by batch, numbering rows through."""
         row = 0
         for codes in batches:
-            yield self.decode(codes, first_row=row)
+            yield self.decode(codes, first_row=row, rng=rng)
             row += len(codes)
 
     def renumber(self, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -18,7 +17,7 @@ from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
-from dp_synth_pipeline.tabular.sql import literal, quoted
+from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
 
 
 def fill_value(column: Column, profile: ColumnProfile) -> Any:
@@ -69,10 +68,14 @@ def filled(column: Column, profile: ColumnProfile) -> ColumnProfile:
 
 
 def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Path) -> Path:
-    """Write the snapshot with its nulls handled as the schema says; the result is restricted like the snapshot."""
-    columns, values = [], []
+    """Write the snapshot with its nulls handled as the schema says; the result is restricted like the snapshot.
+
+    Raises:
+        InvalidInput: for all columns of which noise hides the figure to fill in, at once.
+    """
+    columns, values, fills = [], [], _fill_values(schema, profile)
     for column in schema.learned:
-        fill = fill_value(column, profile[column.name])
+        fill = fills[column.name]
         name = quoted(column.name)
         if fill is None:
             columns.append(name)
@@ -94,10 +97,20 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
     return out
 
 
+def _fill_values(schema: TableSchema, profile: TableProfile) -> dict[str, Any]:
+    fills, findings = {}, []
+    for column in schema.learned:
+        try:
+            fills[column.name] = fill_value(column, profile[column.name])
+        except InvalidInput as error:
+            findings.append(str(error))
+    if findings:
+        raise InvalidInput(" ".join(findings))
+    return fills
+
+
 def _copy(snapshot: Path, query: str, values: list[Any], out: Path) -> None:
-    with duckdb.connect() as con:
-        con.execute("SET threads = 2")
-        con.execute("SET memory_limit = '768MB'")
+    with connection_beside(snapshot) as con:
         con.execute("SET TimeZone = 'UTC'")
         con.from_parquet(str(snapshot)).create_view("snapshot")
         con.execute(f"COPY ({query}) TO {literal(out)} (FORMAT parquet)", values)

@@ -5,6 +5,7 @@ To add one: subclass `Kind`, or the nearest kind there is, in a file of its own,
 
 from __future__ import annotations
 
+from dp_synth_pipeline.tabular.kinds.accounts import Card, Iban, Ssn
 from dp_synth_pipeline.tabular.kinds.base import KINDS, Bound, Codec, Column, Kind, kind_of, lookup, readable, register
 from dp_synth_pipeline.tabular.kinds.boolean import Boolean
 from dp_synth_pipeline.tabular.kinds.category import Category
@@ -16,12 +17,16 @@ from dp_synth_pipeline.tabular.kinds.duration import Duration
 from dp_synth_pipeline.tabular.kinds.excluded import Excluded
 from dp_synth_pipeline.tabular.kinds.identifier import Identifier
 from dp_synth_pipeline.tabular.kinds.integer import Integer
+from dp_synth_pipeline.tabular.kinds.online import Email, Ip, Url, Username, Uuid
 from dp_synth_pipeline.tabular.kinds.ordinal import Ordinal
+from dp_synth_pipeline.tabular.kinds.people import Address, Company, FirstName, LastName, Name, Phone, Street
 
 __all__ = ["KINDS", "Bound", "Codec", "Column", "Kind", "kind_of", "lookup", "readable", "register"]
 
 for _kind in (
     *(Category, Ordinal, Integer, Decimal, Boolean, Date, Datetime, Duration),
     *(Identifier, Constant, Excluded),
+    *(FirstName, LastName, Name, Email, Username, Phone, Address, Street, Company),
+    *(Uuid, Ip, Url, Ssn, Iban, Card),
 ):
     register(_kind)

@@ -63,6 +63,9 @@ class Kind:
         fractional: whether values have digits after the point.
         countable: whether values may be the steps of a scale, or running numbers.
         numbered: whether generation numbers the rows.
+        regenerated: whether values are made anew from the number of their row.
+        unique: whether no two rows have the same value, however many there are.
+        takes: facts that only some kinds have.
         family: what its values can be compared with; None for nothing.
         fixed: whether every row holds the declared constant.
         names: the values that every column of this kind has; None if each column has its own.
@@ -70,9 +73,6 @@ class Kind:
         name_type: the Arrow type of released values that are not on a number line.
         expects: what a declared bound should be.
         sql: the SQL type of a snapshot's values, unless its storage says more.
-        csv_type: the SQL type that a CSV's cells are read as once a person declares the kind; None to detect it.
-        csv_numbers: whether digits in a CSV are numbers, and no codes.
-        csv_names: whether a CSV's cells are names, or are not read, so that words for nulls stay words.
         rounds: how many range-finding histograms come between the public grid and the last histogram.
         rule_scale: how many of the units that rules compare there are in one unit of the number line.
         ends_as_text: whether checks name the ends of the number line as text.
@@ -91,6 +91,9 @@ class Kind:
     fractional: ClassVar[bool] = False
     countable: ClassVar[bool] = False
     numbered: ClassVar[bool] = False
+    regenerated: ClassVar[bool] = False
+    unique: ClassVar[bool] = False
+    takes: ClassVar[tuple[str, ...]] = ()
     family: ClassVar[str | None] = None
     fixed: ClassVar[bool] = False
     names: ClassVar[tuple[str, ...] | None] = None
@@ -98,9 +101,6 @@ class Kind:
     name_type: ClassVar[pa.DataType] = pa.string()
     expects: ClassVar[str] = "no bound"
     sql: ClassVar[str] = "DOUBLE"
-    csv_type: ClassVar[str | None] = None
-    csv_numbers: ClassVar[bool] = False
-    csv_names: ClassVar[bool] = True
     rounds: ClassVar[int] = 1
     rule_scale: ClassVar[float] = 1
     ends_as_text: ClassVar[bool] = False
@@ -156,9 +156,9 @@ class Kind:
 
     # How the cells of a CSV are read.
 
-    def csv_dates(self, facts: Mapping[str, Any]) -> bool:
-        """Whether cells are dates or times that a person's format may describe."""
-        return False
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        """Return the SQL type that the cells of a CSV have once a person declares this kind and `facts`."""
+        return "VARCHAR"
 
     # How values lie on the number line, and how they are profiled.
 
@@ -320,6 +320,8 @@ class Column:
         other: what becomes of suppressed categories.
         other_label: what `other: draw` writes for them; public.
         format: how dates and times are written in a CSV, for strftime; declared, or detected in a CSV. Public.
+        pattern: how an identifier counts: # is a digit, ? a letter.
+        locale: the language and country of made-up names and numbers, such as de_DE; None is en_US.
     """
 
     name: str
@@ -335,6 +337,8 @@ class Column:
     other: OtherPolicy = OtherPolicy.DROP
     other_label: str = "other"
     format: str | None = None
+    pattern: str | None = None
+    locale: str | None = None
 
     def __post_init__(self) -> None:
         if self.nulls is NullPolicy.CONSTANT and self.constant is None and self.kind.learned:

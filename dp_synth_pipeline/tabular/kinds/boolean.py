@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,9 +23,10 @@ class Boolean(Kind):
     least_count = 2
     name_type = pa.bool_()
     sql = "BOOLEAN"
-    csv_type = "BOOLEAN"
-    csv_names = False
     codec = CategoricalCodec
+
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        return "BOOLEAN"
 
     def key(self, column: Column, name: str) -> str:
         return f"CASE WHEN {name} THEN 'true' ELSE 'false' END"

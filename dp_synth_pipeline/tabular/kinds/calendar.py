@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -26,9 +25,6 @@ class Moment(Numeric):
     ends_as_text = True
     written: type[date]
     """What a declared value is read as."""
-
-    def csv_dates(self, facts: Mapping[str, Any]) -> bool:
-        return True
 
     def bound(self, value: Any, what: str) -> Bound:
         """Return a declared bound, which may be written as ISO text."""

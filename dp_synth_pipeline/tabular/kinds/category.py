@@ -17,5 +17,4 @@ class Category(Kind):
     read_from = (pa.types.is_boolean, pa.types.is_integer, is_real, pa.types.is_date, pa.types.is_timestamp)
     categorical = True
     sql = "VARCHAR"
-    csv_type = "VARCHAR"
     codec = CategoricalCodec

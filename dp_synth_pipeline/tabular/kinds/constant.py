@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,10 @@ class Constant(Kind):
 
     def reads(self, arrow_type: pa.DataType) -> bool:
         return True
+
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        types = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", date: "DATE", datetime: "TIMESTAMP"}
+        return types.get(type(facts.get("constant")), "VARCHAR")
 
     def check_declared(self, name: str, arrow_type: pa.DataType, facts: Mapping[str, Any]) -> None:
         if "constant" not in facts:

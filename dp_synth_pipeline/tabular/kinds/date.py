@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ class Date(Moment):
     sql = "DATE"
     rule_scale = grid.DAY
     written = date
+
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        return "DATE"
 
     def _points(self, values: pa.Array) -> pa.Array:
         return values.cast(pa.date32()).cast(pa.int32())

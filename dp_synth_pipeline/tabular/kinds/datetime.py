@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ class Datetime(Moment, Timed):
     sql = "TIMESTAMP"
     rounds = 2  # values may all lie in one day of ten years
     written = datetime
+
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        return "TIMESTAMP"
 
     def _day(self, parsed: date) -> date:
         return parsed if isinstance(parsed, datetime) else datetime.combine(parsed, time())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,9 @@ class Decimal(Number):
     stored_as = (is_real,)
     read_from = (pa.types.is_integer,)
     fractional = True
+
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        return "DOUBLE"
 
     def public_edges(self, arrow_type: pa.DataType | None = None) -> np.ndarray:
         return real_edges()

@@ -32,10 +32,9 @@ class Duration(Timed):
     stored_as = (pa.types.is_duration, pa.types.is_interval, pa.types.is_time)
     family = LENGTH
     sql = "BIGINT"
-    csv_type = "INTERVAL"
 
-    def csv_dates(self, facts: Mapping[str, Any]) -> bool:
-        return facts.get("format") is not None
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        return "INTERVAL"
 
     def bound(self, value: Any, what: str) -> Bound:
         try:

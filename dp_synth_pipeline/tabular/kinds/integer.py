@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -20,6 +23,9 @@ class Integer(Number):
     read_from = (is_real,)
     whole = True
     countable = True
+
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        return "BIGINT"
 
     def public_edges(self, arrow_type: pa.DataType | None = None) -> np.ndarray:
         return whole_edges(arrow_type is not None and pa.types.is_uint64(arrow_type))

@@ -19,7 +19,6 @@ class Number(Numeric):
 
     family = NUMBER
     expects = "a finite number"
-    csv_numbers = True
 
     def bound(self, value: Any, what: str) -> Bound:
         """Return a declared bound, which is a finite number."""

@@ -29,7 +29,6 @@ class Numeric(Kind):
 
     numeric = True
     ordered = True
-    csv_names = False
     codec = AxisCodec
 
     def to_axis(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,10 @@ class Ordinal(Kind):
             raise InvalidInput(
                 f"column {name!r}: ordinal text needs its order, as in 'categories: [low, middle, high]'."
             )
+
+    def csv_type(self, facts: Mapping[str, Any]) -> str:
+        whole = all(re.fullmatch("0|-?[1-9][0-9]*", str(v)) for v in facts.get("categories") or ())
+        return "BIGINT" if whole else "VARCHAR"
 
     def order(self, column: Column, values: Sequence[Any], shares: Sequence[float] | np.ndarray) -> list[int]:
         return sorted(range(len(values)), key=lambda i: i if column.categories is not None else int(values[i]))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profiling import grid
-from dp_synth_pipeline.tabular.sql import literal, quoted
+from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
 
 BATCH = 1 << 18
 
@@ -30,9 +30,7 @@ class Counts:
 
     @cached_property
     def _con(self) -> duckdb.DuckDBPyConnection:
-        con = duckdb.connect()
-        con.execute("SET threads = 2")
-        con.execute("SET memory_limit = '768MB'")
+        con = connection_beside(self.snapshot)
         con.execute("SET parquet_metadata_cache = true")
         return con
 

@@ -5,7 +5,7 @@ noise are fixed before the first of them, from public facts and the noisy row co
 
 One unit moves each histogram by at most `max_rows` (L2), so m histograms cost m Gaussian mechanisms. Which cells a
 histogram has, and which columns are refined, may depend on earlier noisy counts; how many histograms there are
-and their noise do not, so the cost is that of a fixed plan (`profile_plan`).
+and their noise do not, so the cost is that of a fixed plan (`profile_plan`). An odometer refuses whatever is beyond it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.profiling.counting import Counts
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
@@ -47,22 +48,30 @@ def _bounds(column: Column) -> tuple[int | float, int | float]:
     return low, most if column.upper is None else min(most, grid.axis_value(column.upper))
 
 
-def measure_population(units: int, plan: ProfilePlan) -> int:
-    """Return the declared population, or the noisy count of units; at least 1."""
+def measure_population(units: int, plan: ProfilePlan, odometer: Odometer) -> int:
+    """Return the declared population, or the noisy count of units; at least 1.
+
+    Args:
+        odometer: of the entry that was charged `plan.count_events()`.
+    """
     if plan.count_epsilon is None:
         return max(1, plan.population or 1)
-    noisy, _ = mechanisms.noisy_count(units, epsilon=plan.count_epsilon)
+    noisy, _ = mechanisms.noisy_count(units, epsilon=plan.count_epsilon, odometer=odometer)
     return max(1, noisy)
 
 
-def measure(path: Path, schema: TableSchema, plan: ProfilePlan, population: int) -> TableProfile:
+def measure(path: Path, schema: TableSchema, plan: ProfilePlan, population: int, odometer: Odometer) -> TableProfile:
     """Profile the snapshot at `path` with the noise that `plan` fixed.
 
     Args:
         path: a Parquet snapshot whose rows per unit are bounded already.
         population: the noisy or declared number of units, from `measure_population`.
+        odometer: of the entry that was charged `plan.histogram_events(schema)`.
+
+    Raises:
+        NotCharged: if a histogram was to be released that was not charged.
     """
-    pass_ = _Pass(Counts(path), schema, plan, population)
+    pass_ = _Pass(Counts(path), schema, plan, population, odometer)
     rows = pass_.rows() if counts_rows(schema, plan.unit) else population
     columns = {c.name: pass_.numeric(c) if c.kind.numeric else pass_.category(c) for c in schema.learned}
     for column in _most_hidden(schema, columns)[: plan.refined]:
@@ -81,8 +90,10 @@ def _most_hidden(schema: TableSchema, profiles: dict[str, ColumnProfile]) -> lis
 
 
 class _Pass:
-    def __init__(self, counts: Counts, schema: TableSchema, plan: ProfilePlan, population: int) -> None:
-        self.counts, self.schema, self.plan = counts, schema, plan
+    def __init__(
+        self, counts: Counts, schema: TableSchema, plan: ProfilePlan, population: int, odometer: Odometer
+    ) -> None:
+        self.counts, self.schema, self.plan, self.odometer = counts, schema, plan, odometer
         self.total = float(population)
         self.total_noise = 0.0 if plan.count_epsilon is None else math.sqrt(2) / plan.count_epsilon
         self.sensitivity = plan.unit.max_rows
@@ -92,10 +103,19 @@ class _Pass:
         self.floor = max(1, round(plan.scale / 4))
 
     def threshold(self, factor: float = 1.0) -> float:
-        """Return the noisy count from which a value is released, by a histogram with `factor` times a base one's noise."""
-        keys = max(self.plan.keys(self.schema), 1)
-        scale, delta = factor * self.plan.scale, self.plan.threshold_delta
-        return self.floor - 1 + mechanisms.threshold(scale, delta, keys=keys, sensitivity=self.sensitivity)
+        """Spend a histogram's part of delta; return the noisy count from which it names a value.
+
+        Args:
+            factor: noise of that histogram, in units of a base one's.
+        """
+        limit = mechanisms.threshold(
+            self.plan.noise(factor),
+            self.plan.delta(self.schema),
+            keys=self.sensitivity,
+            sensitivity=self.sensitivity,
+            odometer=self.odometer,
+        )
+        return self.floor - 1 + limit
 
     def rows(self) -> int:
         """Measure how many rows training will see, and how many there are."""
@@ -111,7 +131,7 @@ class _Pass:
         Args:
             factor: noise of that histogram, in units of a base one's.
         """
-        scale = factor * self.plan.scale
+        scale = self.plan.noise(factor)
         names = column.names
         counts = dict(self.counts.values(column, self.floor if names is None else 1))
         keys = list(counts) if names is None else list(names)
@@ -143,13 +163,14 @@ class _Pass:
     def numeric(self, column: Column) -> ColumnProfile:
         """Measure a number, date or datetime: heavy values, then rounds of ever finer cells for the rest."""
         decimals, resolution = self._precision(column)
-        special = self._heavy(column, decimals)
+        threshold = self.threshold()
+        special = self._heavy(column, decimals, threshold)
         values = special.values
         width = column.kind.step(decimals, resolution)
         edges = self._within(column.kind.public_edges(column.arrow_type), column)
         coarse = self._cells(column, edges, special, RANGE_FINDING)
         fine, cells = self._zoom(column, edges, coarse, width, special)
-        (nulls, *heavy), noise = special.counts(self.threshold() + 2 * self.plan.scale)
+        (nulls, *heavy), noise = special.counts(threshold + 2 * self.plan.scale)
         null_rate = self._rate(nulls, noise)
         seen = bool(values) or bool((cells > 0).any())
         empty = not seen and self._all_null(nulls, noise)
@@ -174,20 +195,20 @@ class _Pass:
             declared=column.declared,
         )
 
-    def _heavy(self, column: Column, decimals: int | None) -> SpecialValues:
+    def _heavy(self, column: Column, decimals: int | None, threshold: float) -> SpecialValues:
         """Release the values within declared bounds whose noisy count passes the threshold. One base histogram."""
         low, high = _bounds(column)
         candidates = [(v, n) for v, n in self.counts.values(column, self.floor) if low <= v <= high]
         exact = np.array([self.counts.nulls(column), *(n for _, n in candidates)])
         noisy = self._noisy(exact)
-        released = np.flatnonzero(noisy[1:] >= self.threshold())
+        released = np.flatnonzero(noisy[1:] >= threshold)
         kept = np.append(0, released + 1)
         return SpecialValues([candidates[i][0] for i in released], decimals, noisy[kept], self.plan.scale)
 
     def _cells(self, column: Column, edges: np.ndarray, special: SpecialValues, factor: float = 1.0) -> np.ndarray:
         """Count a grid's cells, and in the same histogram what lies beside them."""
         noisy = self._noisy(self.counts.line(column, edges, special.points, special.decimals), factor)
-        special.again.append((noisy[len(edges) - 1 :], factor * self.plan.scale))
+        special.again.append((noisy[len(edges) - 1 :], self.plan.noise(factor)))
         return noisy[: len(edges) - 1]
 
     def _unseen(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
@@ -207,10 +228,10 @@ class _Pass:
 
         Range-finding cells are as many as leave six deviations of noise in each, were they even.
         """
-        support = grid.support(coarse, RANGE_FINDING * self.plan.scale)
+        noise = self.plan.noise(RANGE_FINDING)
+        support = grid.support(coarse, noise)
         first, last = (max(support[0] - AROUND, 0), support[1] + AROUND) if support is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
-        noise = RANGE_FINDING * self.plan.scale
         if last < first:  # released values are all there is, if anything; the histograms are paid for, and count them
             for factor in (*[RANGE_FINDING] * column.kind.rounds, 1.0):
                 self._cells(column, edges[:1], special, factor)
@@ -234,7 +255,7 @@ class _Pass:
             return column.kind.declared_decimals(column), None
         noisy = self._noisy(self.counts.precision(column), RANGE_FINDING)
         finer = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)  # rows that need more than each
-        limit = max(3 * RANGE_FINDING * self.plan.scale * math.sqrt(len(noisy)), 0.005 * self.total)
+        limit = max(3 * self.plan.noise(RANGE_FINDING) * math.sqrt(len(noisy)), 0.005 * self.total)
         return column.kind.precision(int(np.flatnonzero(finer <= limit)[0]))
 
     def _within(self, edges: np.ndarray, column: Column) -> np.ndarray:
@@ -269,6 +290,7 @@ class _Pass:
     def _noisy(self, histogram: np.ndarray, factor: float = 1.0) -> np.ndarray:
         if len(histogram) == 0:
             return histogram.astype(np.int64)
-        scale = factor * self.plan.scale
-        (noisy,), _ = mechanisms.noisy_histograms([histogram], scale=scale, sensitivity=self.sensitivity)
+        (noisy,), _ = mechanisms.noisy_histograms(
+            [histogram], scale=self.plan.noise(factor), sensitivity=self.sensitivity, odometer=self.odometer
+        )
         return noisy

@@ -35,6 +35,7 @@ class ColumnProfile:
         decimals: digits after the point that values are written with; None for full precision.
         resolution: microseconds between neighbouring datetimes or durations.
         declared: facts about this column that a person declared, so that they cost nothing.
+        misfits: share of a CSV's cells that its measured type does not hold, so that they are nulls.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ColumnProfile:
     decimals: int | None = None
     resolution: int | None = None
     declared: tuple[str, ...] = ()
+    misfits: float = 0.0
 
     @property
     def hidden(self) -> bool:
@@ -120,7 +122,8 @@ class TableProfile:
         rows: noisy number of rows to train on and, by default, to generate; at least 1.
         unit: the privacy unit, 'row' or a column's name.
         columns: the learned columns, in table order.
-        events: what the profile cost.
+        events: what the row count, the types of a CSV's columns and the histograms cost.
+        set_aside: noisy number of a CSV's lines that were no rows; None where it was not measured.
     """
 
     population: int
@@ -128,6 +131,7 @@ class TableProfile:
     unit: str
     columns: tuple[ColumnProfile, ...]
     events: tuple[ev.Event, ...] = ()
+    set_aside: int | None = None
 
     def __getitem__(self, name: str) -> ColumnProfile:
         for column in self.columns:

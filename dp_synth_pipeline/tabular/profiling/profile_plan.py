@@ -9,11 +9,12 @@ columns are refined depends on what was noised already.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Threshold
+from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, Gaussian, Threshold
+from dp_synth_pipeline.privacy.odometer import ROUNDING
 from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.policies import NullPolicy
@@ -31,12 +32,14 @@ class ProfilePlan:
 
     Attributes:
         count_epsilon: pure epsilon of the row count; None if the population is declared.
-        scale: discrete Gaussian parameter of a base histogram's cells, in rows.
+        scale: standard deviation of the noise of a base histogram's cells, in rows.
         threshold_delta: chance, in all, that a value held by one unit alone is released.
         unit: the privacy unit, whose rows are bounded already.
         population: declared number of units, public; None to count them.
         refined: how many of the columns whose categories are found, not declared, are re-measured with less noise: those
             that lost most categories to thresholding.
+        discrete: by factor, the scales of discrete Gaussian noise that a plan of an earlier version declared; such a
+            profile draws that. Empty for others.
     """
 
     count_epsilon: float | None
@@ -45,6 +48,11 @@ class ProfilePlan:
     unit: PrivacyUnit = field(default_factory=PrivacyUnit)
     population: int | None = None
     refined: int = 0
+    discrete: Mapping[float, float] = field(default_factory=dict)
+
+    def noise(self, factor: float = 1.0) -> float:
+        """Return the noise in rows of a histogram with `factor` times that of a base one."""
+        return self.discrete.get(factor, factor * self.scale)
 
     def count_events(self) -> tuple[Event, ...]:
         """What the row count costs."""
@@ -54,14 +62,19 @@ class ProfilePlan:
         """What the histograms cost; the same whatever the rows are."""
         base, range_finding = _histograms(schema, self.unit)
         counts = ((1.0, base), (REFINEMENT, self.refined), (RANGE_FINDING, range_finding))
-        events: list[Event] = [DiscreteGaussian(by * self.scale, self.unit.max_rows, n) for by, n in counts if n]
-        if any(thresholded(c) for c in schema.learned):
-            events.append(Threshold(self.threshold_delta))
-        return tuple(events)
+        events = [self._event(self.noise(factor), n) for factor, n in counts if n]
+        thresholds = [Threshold(self.threshold_delta)] if any(thresholded(c) for c in schema.learned) else []
+        return (*events, *thresholds)
 
-    def keys(self, schema: TableSchema) -> int:
-        """Return how many cells that need a threshold one unit can bring into being, refined columns counted again."""
-        return (self.refined + sum(thresholded(c) for c in schema.learned)) * self.unit.max_rows
+    def _event(self, scale: float, count: int) -> Event:
+        if self.discrete:
+            return DiscreteGaussian(scale, self.unit.max_rows, count)
+        return Gaussian(scale / self.unit.max_rows, count)
+
+    def delta(self, schema: TableSchema) -> float:
+        """Return each thresholded histogram's part of `threshold_delta`; refined columns have two."""
+        histograms = self.refined + sum(thresholded(c) for c in schema.learned)
+        return self.threshold_delta / max(histograms, 1) * (1 - ROUNDING)
 
 
 def weight(schema: TableSchema, unit: PrivacyUnit, refined: int = 0) -> float:
@@ -75,22 +88,24 @@ def most_refined(schema: TableSchema) -> int:
     return min(sum(finds_categories(c) for c in schema.learned), MOST_REFINED)
 
 
-def declared_noise(events: Sequence[Event]) -> tuple[float, int] | None:
-    """Return the least noise of a base histogram, and the number of refinement ones, that declared events pay for.
+def declared(plan: ProfilePlan, events: Sequence[Event], schema: TableSchema) -> ProfilePlan | None:
+    """Return `plan` with the noise that declared events pay for; None if they pay for no histogram.
 
-    None if they pay for no histogram. The finest event is a refinement if the next has over twice its noise, which a
-    range-finding one has not. Declared figures may be rounded: the noise is such that no kind of
-    histogram falls below its own.
+    The finest event is one of refinements if the next has over twice its noise, which a range-finding one has not. What
+    Gaussian events amount to is divided over the histograms that `schema` needs. Discrete noise stays what was declared.
     """
-    gaussians = sorted((e for e in events if isinstance(e, DiscreteGaussian)), key=lambda e: e.scale)
-    if not gaussians:
+    histograms = sorted((e for e in events if isinstance(e, (Gaussian, DiscreteGaussian))), key=lambda e: e.noise)
+    if not histograms:
         return None
-    refined = len(gaussians) > 1 and gaussians[0].scale < math.sqrt(REFINEMENT / RANGE_FINDING) * gaussians[1].scale
-    base = gaussians[1:] if refined else gaussians
-    scale = max(base[0].scale, base[-1].scale / RANGE_FINDING if len(base) > 1 else 0.0)
-    while refined and REFINEMENT * scale < gaussians[0].scale:
-        scale = max(gaussians[0].scale / REFINEMENT, math.nextafter(scale, math.inf))
-    return scale, gaussians[0].count if refined else 0
+    first, *others = histograms
+    closer = bool(others) and first.noise < math.sqrt(REFINEMENT / RANGE_FINDING) * others[0].noise
+    plan = replace(plan, refined=first.count if closer else 0)
+    if isinstance(first, DiscreteGaussian):
+        factors = (REFINEMENT, 1.0, RANGE_FINDING) if closer else (1.0, RANGE_FINDING)
+        discrete = dict(zip(factors, (e.noise for e in histograms), strict=False))
+        return replace(plan, scale=discrete[1.0], discrete=discrete)
+    multiplier = math.sqrt(weight(schema, plan.unit, plan.refined) / float(sum(e.amount for e in histograms)))
+    return replace(plan, scale=plan.unit.max_rows * multiplier * (1 + ROUNDING))
 
 
 def finds_categories(column: Column) -> bool:

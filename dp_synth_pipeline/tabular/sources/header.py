@@ -18,7 +18,7 @@ def header_of(source: Source) -> Header:
     """Read a file's column names, and refuse names that DuckDB would silently change: empty ones and repeated ones."""
     if source.file is None or source.attach is not None:
         return Header()
-    header = read_header(source.file) if source.is_csv else _parquet_header(source.file)
+    header = _csv_header(source) if source.is_csv else _parquet_header(source.file)
     cells = [n.strip().lower() for n in header.names]
     if source.is_csv and any(cells) and all(map(is_data, cells)):
         raise InvalidInput(
@@ -33,6 +33,19 @@ def header_of(source: Source) -> Header:
     if "" in cells:
         raise InvalidInput(f"a column of {source.uri} has no name; the first line must name every column.")
     return header
+
+
+def _csv_header(source: Source) -> Header:
+    """Read the header line of each file of a CSV, and refuse files whose lines differ or cannot be read."""
+    headers = [read_header(file) for file in source.csv]
+    for file, header in zip(source.csv, headers, strict=True):
+        if not header.names:
+            raise InvalidInput(f"{file} cannot be opened: it is damaged or of another format. Name a CSV.")
+        if any("\ufffd" in name for name in header.names):
+            raise InvalidInput(f"the first line of {file} is not UTF-8 text; save the file as UTF-8 and run again.")
+        if header != headers[0]:
+            raise InvalidInput(f"the first line of {file} differs from that of {source.csv[0]}; write both alike.")
+    return headers[0]
 
 
 def _parquet_header(path: Path) -> Header:

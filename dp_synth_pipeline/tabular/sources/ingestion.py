@@ -1,7 +1,9 @@
 """Copies a source, read once and out of core, into an immutable Parquet snapshot with a bound on each unit's rows.
 
-A snapshot is restricted: it holds real rows, in a folder only its owner can open. What makes a source unusable is in
-`source_validation`.
+A snapshot is restricted: it holds real rows, in a folder only its owner can open. `opened` looks at what is public: names,
+storage types, whether the filter can be applied. Only `Opened.copy` reads rows, and it refuses none of them: what a column
+cannot hold is a null, row by row. The cells of a CSV stay text until their types are known, by declaration or by
+`profiling.types`.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +22,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.tabular import recognition
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import source_validation, stored
-from dp_synth_pipeline.tabular.sources.csv import dialect, spelling
-from dp_synth_pipeline.tabular.sources.header import Header, header_of
+from dp_synth_pipeline.tabular.sources.csv import declared as declared_cells
+from dp_synth_pipeline.tabular.sources.csv import text, words
+from dp_synth_pipeline.tabular.sources.csv.declared import Untyped
+from dp_synth_pipeline.tabular.sources.csv.values import CellType, storage_type
+from dp_synth_pipeline.tabular.sources.header import header_of
 from dp_synth_pipeline.tabular.sources.source import Source
-from dp_synth_pipeline.tabular.sources.units import bound_rows
-from dp_synth_pipeline.tabular.sources.warehouse import engines
+from dp_synth_pipeline.tabular.sources.units import bound_rows, key_of
+from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
 from dp_synth_pipeline.tabular.sql import literal, one_file, quoted
 
 UNIT = "__privacy_unit"
 """The snapshot's column of dense unit numbers, when a unit is not a row."""
+
+KEY_OF = "__key_"
+"""How columns of a snapshot begin that hold the keys of related tables, as bytes."""
 
 KEY = "__privacy_unit_key"
 """The units' own names, in the sorted copy that is bounded and then deleted."""
@@ -43,24 +52,26 @@ MEMORY_LIMIT = "768MB"
 """What DuckDB may hold before it spills to disk beside the snapshot."""
 
 
-Stored = tuple[Mapping[str, pa.DataType], Mapping[str, str]]
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """A restricted copy of the source.
 
     Attributes:
         path: the Parquet file, readable by its owner only.
-        schema: the source's schema, with what a person declared.
-        digest: order-independent SHA-256 of the rows. Private: publish it only keyed (`Ledger.fingerprint`).
+        schema: the source's schema, with what a person declared; columns of `untyped` are text in it.
+        digest: order-independent SHA-256 of the rows. Private, and so is whether it equals another one.
         units: the exact number of privacy units. Private: publish it only noised.
+        untyped: the columns of a CSV whose types must be measured.
+        set_aside: how many lines of a CSV were set aside, where a line is a unit and the source has no filter; else None,
+            since it cannot be told whose lines they are. Private: publish it only noised.
     """
 
     path: Path
     schema: TableSchema
     digest: str
     units: int
+    untyped: tuple[str, ...] = ()
+    set_aside: int | None = None
 
 
 class Reading(TypedDict, total=False):
@@ -70,79 +81,214 @@ class Reading(TypedDict, total=False):
         declared: column name to declared facts, as `schema.build` takes them.
         nulls, other: the table's policies, for columns that declare none.
         unit: the privacy unit; a row without it.
-        delta: a fixed delta, to be refused when it is not below one over the number of units.
         complete: whether `declared` must name every column of the source.
+        types: what the cells of a CSV's undeclared columns are, where it is known already.
+        kept: columns that stay what they are, whatever their names say; without it no column is recognised by its name.
+        locale: of made-up names and numbers, for columns that declare none.
+        keys: columns by which rows of related tables belong to each other; the snapshot has them too, as bytes.
     """
 
     declared: Mapping[str, Mapping[str, Any] | None] | None
     nulls: str
     other: str
     unit: PrivacyUnit
-    delta: float | None
     complete: bool
+    types: Mapping[str, CellType]
+    kept: Collection[str]
+    locale: str
+    keys: Collection[str]
 
 
 def snapshot(source: Source, path: Path, **reading: Unpack[Reading]) -> Snapshot:
-    """Copy the source into an immutable Parquet file with at most `max_rows` rows per unit, and check that it is usable.
-
-    Rows of a unit beyond `max_rows` are left out uniformly at random, with fresh randomness.
+    """Open a source and copy it.
 
     Raises:
-        InvalidInput: for what cannot be synthesized honestly, see `source_validation`; the message holds no value and no
-            count.
+        InvalidInput: as `opened` and `Opened.copy` do; the message holds no value.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    unit = reading.get("unit", PrivacyUnit())
-    header = header_of(source)
-    partial, staged = path.with_suffix(".partial"), path.with_suffix(".staged")
-    try:
-        with _connection(path.parent) as con, source_validation.explained(source, header):
-            schema = _schema(*_types(con, source, header), unit, reading)
-            if source.warehouse is not None:
-                engines.stage(source.warehouse, _needed(schema, unit), source.where, staged)
-                _open_staged(con, staged)
-            stored.check_whole(con, [c.name for c in schema.learned])
-            source_validation.check_rows(con, schema, source)
-            digest = _digest(con, schema)
-            con.execute(f"COPY ({_selection(schema, unit)}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
-        with source_validation.explained(source, header):
-            units = _bounded(partial, unit)
-        source_validation.check_units(source, unit, units, reading.get("delta"))
-        partial.chmod(0o400)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-        staged.unlink(missing_ok=True)
-    return Snapshot(path, schema, digest, units)
+    with opened(source, path.parent, **reading) as table:
+        return table.copy(path)
 
 
-def _schema(
-    storage: Mapping[str, pa.DataType], formats: Mapping[str, str], unit: PrivacyUnit, reading: Reading
-) -> TableSchema:
-    return schema_lib.build(
-        storage,
-        reading.get("declared"),
-        nulls=reading.get("nulls", "keep"),
-        other=reading.get("other", "drop"),
-        unit_column=unit.column,
-        complete=reading.get("complete", False),
-        formats=formats,
-    )
+@contextmanager
+def opened(source: Source, folder: Path, **reading: Unpack[Reading]) -> Iterator[Opened]:
+    """Open a source and look at what is public of it; no row is read.
+
+    Args:
+        folder: where DuckDB may spill what it cannot hold; it is as restricted as a snapshot.
+
+    Raises:
+        InvalidInput: if the source cannot be opened, its columns are not those declared, or its filter cannot be applied.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _connection(folder) as con:
+        with source_validation.explained(source):
+            table = _csv(con, source, reading) if source.is_csv else _stored(con, source, reading)
+        yield table
 
 
-def storage_types(source: Source) -> Mapping[str, pa.DataType]:
-    """Return column names and storage types, which are public; a CSV's types are detected from its rows.
+class Opened:
+    """A source of which only public facts are known so far.
+
+    Attributes:
+        schema: its columns; those whose types must be measured are text.
+        untyped: the names of these.
+    """
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        source: Source,
+        schema: TableSchema,
+        unit: PrivacyUnit,
+        cells: Mapping[str, CellType | Untyped] | None = None,
+        keys: Collection[str] = (),
+    ) -> None:
+        self._con, self._source, self._unit, self._cells = con, source, unit, cells or {}
+        self._keys = tuple(keys)
+        self.schema = schema
+        self.untyped = tuple(c.name for c in schema.learned if isinstance(self._cells.get(c.name), Untyped))
+
+    def copy(self, path: Path) -> Snapshot:
+        """Copy the rows that the filter keeps into a Parquet file with at most `max_rows` rows per unit.
+
+        Rows of a unit beyond `max_rows` are left out uniformly at random, with fresh randomness.
+
+        Raises:
+            InvalidInput: if the source cannot be read to its end. Whoever may see rows may see the message; it says which.
+        """
+        partial, staged = path.with_suffix(".partial"), path.with_suffix(".staged")
+        try:
+            with source_validation.explained(self._source):
+                set_aside, digest = self._stage(staged)
+                query = _selection(self.schema, self._unit, self._keys)
+                self._con.execute(f"COPY ({query}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
+                units = _bounded(partial, self._unit)
+            partial.chmod(0o400)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+            staged.unlink(missing_ok=True)
+        return Snapshot(path, self.schema, digest, units, self.untyped, set_aside)
+
+    def _stage(self, staged: Path) -> tuple[int | None, str]:
+        """Make the view of typed rows; return how many lines were set aside, if that may be told, and the digest."""
+        con, source = self._con, self._source
+        if source.is_csv:
+            set_aside = self._stage_text(staged)
+            digest = _digest(con, self.schema, stored.TEXT)
+            learned = {c.name for c in self.schema.learned}
+            columns = ", ".join(
+                f"{_value(self._cells, n) if n in learned else words.key(quoted(n))} AS {quoted(n)}"
+                for n in _needed(self.schema, self._unit, self._keys)
+            )
+            con.execute(f"CREATE VIEW {stored.RAW} AS SELECT {columns} FROM {stored.TEXT}")
+            stored.open_rows(con, [], None)
+            return set_aside, digest
+        if source.warehouse is not None:
+            engines.stage(source.warehouse, _needed(self.schema, self._unit, self._keys), source.where, staged)
+            con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM read_parquet({one_file(staged)})")
+            stored.open_rows(con, [staged], None)
+        return None, _digest(con, self.schema, stored.ROWS)
+
+    def _stage_text(self, staged: Path) -> int | None:
+        """Copy a CSV's cells as they stand, of the rows that the filter keeps, and of the columns that are needed."""
+        con, where = self._con, self._source.where
+        text.check_quotes(self._source.csv, header_of(self._source))
+        names = _needed(self.schema, self._unit, self._keys)
+        columns = ", ".join(f"{quoted(n)}" for n in names)
+        if where is not None:  # the filter sees declared columns as what they are, beside the text that is copied
+            kept = ", ".join(f"{quoted(n)} AS {quoted(f'{UNIT}_text_{i}')}" for i, n in enumerate(names))
+            typed = f"SELECT *{_typed(self._cells)}, {kept} FROM {WHOLE}"
+            columns = ", ".join(f"{quoted(f'{UNIT}_text_{i}')} AS {quoted(n)}" for i, n in enumerate(names))
+            query = f"SELECT {columns} FROM ({typed}) WHERE {predicate.row_by_row(where)}"
+        else:
+            query = f"SELECT {columns} FROM {WHOLE}"
+        con.execute(f"COPY ({query}) TO {literal(staged)} (FORMAT parquet, COMPRESSION zstd)")
+        lines = text.set_aside(con)
+        con.execute(f"CREATE VIEW {stored.TEXT} AS SELECT * FROM read_parquet({one_file(staged)})")
+        return lines if where is None and self._unit.column is None else None
+
+
+def column_types(source: Source) -> Mapping[str, pa.DataType | None]:
+    """Return column names and storage types, which are public; None for the types of a CSV, since no schema says them.
 
     Raises:
         InvalidInput: if the source cannot be opened; the message holds no value.
     """
-    header = header_of(source)
-    with (
-        tempfile.TemporaryDirectory() as spill,
-        _connection(Path(spill)) as con,
-        source_validation.explained(source, header),
-    ):
-        return _types(con, source, header)[0]
+    if source.is_csv:
+        return dict.fromkeys(header_of(source).names)
+    with tempfile.TemporaryDirectory() as spill, _connection(Path(spill)) as con, source_validation.explained(source):
+        return _storage(con, source)
+
+
+def typed(taken: Path, schema: TableSchema, types: Mapping[str, CellType], path: Path) -> None:
+    """Write a snapshot whose text columns have the types that were measured; what does not fit becomes a null.
+
+    Each row is handled by itself, by released types, so this costs nothing.
+
+    Args:
+        taken: the snapshot with text.
+        schema: the table's schema with the types.
+        types: what the cells of these columns are.
+    """
+    partial = path.with_suffix(".partial")
+    try:
+        with _connection(path.parent) as con:
+            con.execute("SET preserve_insertion_order = true")  # rows are ordered by unit
+            con.execute(f"CREATE VIEW {WHOLE} AS SELECT * FROM read_parquet({one_file(taken)})")
+            con.execute(f"CREATE VIEW {stored.RAW} AS SELECT *{_typed(types)} FROM {WHOLE}")
+            stored.open_rows(con, [], None)
+            numbered = UNIT in pq.ParquetFile(taken).schema_arrow.names
+            query = f"{_columns(schema)}{f', {UNIT}' if numbered else ''} FROM {stored.ROWS}"
+            con.execute(f"COPY ({query}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
+        partial.chmod(0o400)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def typed_schema(names: Mapping[str, CellType | Untyped], reading: Reading) -> TableSchema:
+    """Return the schema of a CSV whose columns are these, in their order; columns yet to be measured are text."""
+    known = {n: c for n, c in names.items() if isinstance(c, CellType)}
+    facts = _facts(dict.fromkeys(names), reading)
+    declared = {n: None if n in names and n not in known else f for n, f in facts.items()}
+    policy = reading.get("nulls", "keep")
+    return schema_lib.build(
+        {n: storage_type(known[n].sql) if n in known else pa.string() for n in names},
+        declared,
+        nulls=policy if len(known) == len(names) else "keep",
+        other=reading.get("other", "drop"),
+        unit_column=reading.get("unit", PrivacyUnit()).column,
+        complete=reading.get("complete", False),
+        formats={n: c.format for n, c in known.items() if c.format is not None},
+    )
+
+
+def cells_of(names: tuple[str, ...], reading: Reading) -> dict[str, CellType | Untyped]:
+    """Return what the cells of a CSV's columns are, or what must be measured of them."""
+    declared, types = _facts(dict.fromkeys(names), reading), reading.get("types") or {}
+    unit = reading.get("unit", PrivacyUnit()).column
+    found: dict[str, CellType | Untyped] = {}
+    for name in names:
+        facts = dict(declared.get(name) or {})
+        if name == unit:
+            facts.setdefault("kind", "identifier")
+        found[name] = declared_cells.cell_type(name, facts)
+        if isinstance(found[name], Untyped):
+            found[name] = types.get(name, found[name])
+    return found
+
+
+def _facts(storage: Mapping[str, pa.DataType | None], reading: Reading) -> dict[str, Mapping[str, Any] | None]:
+    """Return what is declared of a source's columns, and what was recognised."""
+    return recognition.declared_with(
+        reading.get("declared"),
+        storage,
+        kept=reading.get("kept"),
+        unit=reading.get("unit", PrivacyUnit()).column,
+        locale=reading.get("locale"),
+        complete=reading.get("complete", False),
+    )
 
 
 @contextmanager
@@ -159,55 +305,88 @@ def _connection(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         con.close()
 
 
-def _types(con: duckdb.DuckDBPyConnection, source: Source, header: Header) -> Stored:
-    """Return the storage types of all columns, and how a CSV writes its dates and datetimes.
-
-    The view `source` is open then, unless a warehouse must be staged first.
-    """
-    return _open(con, source, header) if source.warehouse is None else (source.warehouse.types(), {})
-
-
-def _needed(schema: TableSchema, unit: PrivacyUnit) -> list[str]:
-    """Return the columns that are read: the learned ones and the unit's; the others never leave a warehouse."""
-    learned = [c.name for c in schema.learned]
-    return learned if unit.column is None or unit.column in learned else [*learned, unit.column]
+def _csv(con: duckdb.DuckDBPyConnection, source: Source, reading: Reading) -> Opened:
+    header = header_of(source)
+    cells = cells_of(header.names, reading)
+    schema = typed_schema(cells, reading)
+    con.execute(f"CREATE VIEW {WHOLE} AS SELECT * FROM {text.relation(source.relation, header)}")
+    source_validation.check_order(source.where, _open(cells))
+    source_validation.check_filter(con, f"(SELECT *{_typed(cells)} FROM {WHOLE})", source.where)
+    return Opened(con, source, schema, reading.get("unit", PrivacyUnit()), cells, reading.get("keys", ()))
 
 
-def _open_staged(con: duckdb.DuckDBPyConnection, staged: Path) -> None:
-    con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM read_parquet({one_file(staged)})")
-    stored.open_rows(con, [staged], None)
+def _stored(con: duckdb.DuckDBPyConnection, source: Source, reading: Reading) -> Opened:
+    unit, storage = reading.get("unit", PrivacyUnit()), _storage(con, source)
+    schema = schema_lib.build(
+        storage,
+        _facts(storage, reading),
+        nulls=reading.get("nulls", "keep"),
+        other=reading.get("other", "drop"),
+        unit_column=unit.column,
+        complete=reading.get("complete", False),
+    )
+    if source.warehouse is not None and source.where is not None:  # a wrong filter is told before a row is read
+        with source.warehouse.read(_needed(schema, unit, reading.get("keys", ())), f"({source.where}) AND 1 = 0"):
+            pass
+    return Opened(con, source, schema, unit, keys=reading.get("keys", ()))
 
 
-def _open(con: duckdb.DuckDBPyConnection, source: Source, header: Header) -> Stored:
-    spelled = spelling.Spelling()
+def _storage(con: duckdb.DuckDBPyConnection, source: Source) -> Mapping[str, pa.DataType]:
+    """Return the storage types of all columns. The view `source` is open then, unless a warehouse must be staged first."""
+    if source.warehouse is not None:
+        return source.warehouse.types()
+    header_of(source)  # refuses names that DuckDB would change
     if source.attach is not None:
         con.execute(f"ATTACH {literal(source.attach)} AS source_db (READ_ONLY)")
     if source.table is not None:
         con.register(WHOLE, source.table)
     else:
-        relation = source.relation
-        if source.is_csv:
-            read = dialect.reader(con, source.relation, source.cells, header)
-            spelled = spelling.find(con, read, header.names, source.cells)
-            relation = read(spelled.text)
-        con.execute(f"CREATE VIEW {WHOLE} AS SELECT *{spelled.replaced} FROM {relation}")
+        con.execute(f"CREATE VIEW {WHOLE} AS SELECT * FROM {source.relation}")
     source_validation.check_filter(con, WHOLE, source.where)
-    kept = f" WHERE ({source.where})" if source.where else ""
+    kept = f" WHERE {predicate.row_by_row(source.where)}" if source.where else ""
     con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM {WHOLE}{kept}")
-    return stored.open_rows(con, source.parquet, source.table), spelled.formats
+    return stored.open_rows(con, source.parquet, source.table)
 
 
-def _selection(schema: TableSchema, unit: PrivacyUnit) -> str:
+def _needed(schema: TableSchema, unit: PrivacyUnit, keys: Collection[str]) -> list[str]:
+    """Return the columns that are read: the learned ones, the unit's and the keys; the others never leave a source."""
+    learned = [c.name for c in schema.learned]
+    return list(dict.fromkeys([*learned, *([] if unit.column is None else [unit.column]), *keys]))
+
+
+def _typed(cells: Mapping[str, CellType | Untyped]) -> str:
+    """Write what follows `SELECT *` so that text columns of which anything is declared hold values."""
+    known = {n: c if isinstance(c, CellType) else c.otherwise for n, c in cells.items()}
+    values = ", ".join(f"{c.value(n)} AS {quoted(n)}" for n, c in known.items() if c != CellType())
+    return f" REPLACE ({values})" if values else ""
+
+
+def _open(cells: Mapping[str, CellType | Untyped]) -> set[str]:
+    """Return the columns that a filter sees as text though nobody declared that they are."""
+    return {n for n, c in cells.items() if isinstance(c, Untyped) and c.otherwise == CellType()}
+
+
+def _value(cells: Mapping[str, CellType | Untyped], name: str) -> str:
+    cell_type = cells[name]
+    return cell_type.value(name) if isinstance(cell_type, CellType) else quoted(name)
+
+
+def _columns(schema: TableSchema) -> str:
     # Categories become text here, once, so that the profile and the codec spell each of them alike.
     columns = ", ".join(
         f"CAST({quoted(c.name)} AS VARCHAR) AS {quoted(c.name)}" if c.kind.categorical else quoted(c.name)
         for c in schema.learned
     )
+    return f"SELECT {columns}"
+
+
+def _selection(schema: TableSchema, unit: PrivacyUnit, keys: Collection[str]) -> str:
     if unit.column is None:
-        return f"SELECT {columns} FROM source"
-    key = quoted(unit.column)
-    # A null unit would be one unit for all rows without an owner; such rows are left out, row by row.
-    return f"SELECT {columns}, {key} AS {KEY} FROM source WHERE {key} IS NOT NULL ORDER BY {KEY}, random()"
+        more = "".join(f", {key_of(name)} AS {quoted(KEY_OF + name)}" for name in keys)
+        return f"{_columns(schema)}{more} FROM {stored.ROWS}"
+    # Without a key, all rows that have no owner would be one unit; such rows are left out, row by row.
+    key = key_of(unit.column)
+    return f"{_columns(schema)}, {key} AS {KEY} FROM {stored.ROWS} WHERE {key} IS NOT NULL ORDER BY {KEY}, random()"
 
 
 def _bounded(path: Path, unit: PrivacyUnit) -> int:
@@ -223,8 +402,8 @@ def _bounded(path: Path, unit: PrivacyUnit) -> int:
     return units
 
 
-def _digest(con: duckdb.DuckDBPyConnection, schema: TableSchema) -> str:
+def _digest(con: duckdb.DuckDBPyConnection, schema: TableSchema, view: str) -> str:
     row = ", ".join(quoted(c.name) for c in schema.learned)
-    facts = con.execute(f"SELECT count(*), sum(hash({row})::HUGEINT), bit_xor(hash({row}, 1)) FROM source").fetchall()
-    names = [(c.name, c.storage) for c in schema.learned]
+    facts = con.execute(f"SELECT count(*), sum(hash({row})::HUGEINT), bit_xor(hash({row}, 1)) FROM {view}").fetchall()
+    names = [(c.name, "text" if view == stored.TEXT else c.storage) for c in schema.learned]
     return hashlib.sha256(repr((names, facts)).encode()).hexdigest()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.sources import duckdb_uri
-from dp_synth_pipeline.tabular.sources.csv import dialect
-from dp_synth_pipeline.tabular.sources.csv.declared import DeclaredCells, declared_cells
 from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.sql import literal, one_file, quoted
@@ -23,8 +19,9 @@ from dp_synth_pipeline.tabular.sql import literal, one_file, quoted
 class Source:
     """Where rows come from: a SQL relation, and a file that must exist for it; or a warehouse.
 
-    `uri` holds no secret, and `where` is the declared row filter, in the source's own SQL. `cells` is what a person
-    declared about the cells of a CSV. `parquet` are the files whose footers tell zones and durations.
+    `uri` holds no secret, and `where` is the declared row filter, in the source's own SQL. `parquet` are the files whose
+    footers tell zones and durations. `csv` are the files of a CSV, whose `relation` is a quoted path or pattern: it takes
+    the header to read it.
     """
 
     uri: str
@@ -32,18 +29,18 @@ class Source:
     file: Path | None = None
     table: pa.Table | None = None
     attach: str | None = None
-    cells: DeclaredCells = field(default_factory=DeclaredCells)
+    csv: tuple[Path, ...] = ()
     parquet: tuple[Path, ...] = ()
     warehouse: engines.Warehouse | None = None
     where: str | None = None
 
     @property
     def is_csv(self) -> bool:
-        """Whether the rows are text, so that storage types are detected."""
-        return self.relation.startswith("read_csv")
+        """Whether the rows are text, of which no schema says what it means."""
+        return bool(self.csv)
 
 
-def parse(uri: str, declared: Mapping[str, Any] | None = None, where: str | None = None) -> Source:
+def parse(uri: str, *, where: str | None = None) -> Source:
     """Understand a source URI without reading a row or connecting.
 
     Accepted: `file.csv`, `file.parquet` (globs and folders too), `duckdb:///file.duckdb?table=schema.table`,
@@ -56,13 +53,13 @@ def parse(uri: str, declared: Mapping[str, Any] | None = None, where: str | None
     Raises:
         InvalidInput: for an unknown form, a file that does not exist or a filter that looks beyond its row.
     """
-    source, judged = _parse(uri, declared), None if where is None else predicate.check(where)
+    source, judged = _parse(uri), None if where is None else predicate.check(where)
     if judged is not None and engines.runs_duckdb(source.warehouse):
         predicate.check_parsed(judged)
     return replace(source, uri=shown(uri), where=judged)
 
 
-def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
+def _parse(uri: str) -> Source:
     warehouse = engines.engine(uri)
     if warehouse is not None:
         return Source(uri, "warehouse", warehouse=warehouse)
@@ -90,8 +87,7 @@ def _parse(uri: str, declared: Mapping[str, Any] | None) -> Source:
     if suffix in (".parquet", ".pq"):
         return Source(uri, f"read_parquet({named})", files[0], parquet=tuple(files))
     if suffix in (".csv", ".tsv", ".txt") or path.name.lower().endswith((".csv.gz", ".tsv.gz")):
-        relation = f"read_csv({named}, {dialect.PINNED})"
-        return Source(uri, relation, files[0], cells=declared_cells(declared or {}))
+        return Source(uri, named, files[0], csv=tuple(files))
     raise InvalidInput(f"{shown(uri)}: unknown kind of source. Give {engines.FORMS}.")
 
 

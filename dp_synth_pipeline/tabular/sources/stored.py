@@ -1,12 +1,13 @@
 """The Arrow types that a source stores, where DuckDB tells less: zones of datetimes, and durations.
 
 DuckDB reads every zone as UTC and a Parquet file's durations as bare integers. Both stand in the Arrow schema of the
-file's footer, which is public like all storage types. Snapshots hold durations as microseconds, in 64 bits.
+file's footer, which is public like all storage types. Snapshots hold durations as microseconds, in 64 bits. What no number
+line holds becomes a null, row by row: infinite and NaN numbers, infinite dates, and whole numbers of more than 38 digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -17,13 +18,14 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.sql import quoted
 from dp_synth_pipeline.tabular.storage import is_length
 
+TEXT = "source_as_text"
+"""The cells of a CSV as they stand."""
+
 RAW, ROWS = "source_as_stored", "source"
 """The source as DuckDB reads it, and the same with durations and zoned datetimes in microseconds."""
 
 WIDE = "source_as_stored_wide"
 """The source before whole numbers of 128 bits are decimals, if there are any."""
-
-_NARROWED = "TRY_CAST({} AS DECIMAL(38, 0))"
 
 _MICROSECONDS = {"s": "{} * 1000000", "ms": "{} * 1000", "us": "{}", "ns": "{} // 1000"}
 
@@ -45,7 +47,8 @@ def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.T
         if is_length(arrow_type)
     }
     moments = {n: f"CAST({quoted(n)} AS TIMESTAMPTZ)" for n, arrow_type in types.items() if _is_fine(arrow_type)}
-    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in {**micros, **moments}.items())
+    finite = {n: f"CASE WHEN isfinite({quoted(n)}) THEN {quoted(n)} END" for n, t in read_as.items() if _endless(t)}
+    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in {**finite, **micros, **moments}.items())
     replaced = f" REPLACE ({values})" if values else ""
     con.execute(f"CREATE VIEW {ROWS} AS SELECT *{replaced} FROM {RAW}")
     return types
@@ -56,28 +59,8 @@ def _narrow(con: duckdb.DuckDBPyConnection) -> None:
     wide = _wide(con, RAW)
     if wide:
         con.execute(f"ALTER VIEW {RAW} RENAME TO {WIDE}")
-        replaced = ", ".join(f"{_NARROWED.format(quoted(n))} AS {quoted(n)}" for n in wide)
+        replaced = ", ".join(f"TRY_CAST({quoted(n)} AS DECIMAL(38, 0)) AS {quoted(n)}" for n in wide)
         con.execute(f"CREATE VIEW {RAW} AS SELECT * REPLACE ({replaced}) FROM {WIDE}")
-
-
-def check_whole(con: duckdb.DuckDBPyConnection, names: Collection[str]) -> None:
-    """Refuse whole numbers of 128 bits that have more than 38 digits.
-
-    Args:
-        names: the columns that are learnt.
-
-    Raises:
-        InvalidInput: naming the column; no value of it.
-    """
-    if not con.execute("SELECT 1 FROM duckdb_views() WHERE view_name = ?", [WIDE]).fetchall():
-        return
-    for name in (n for n in _wide(con, WIDE) if n in names):
-        lost = f"{quoted(name)} IS NOT NULL AND {_NARROWED.format(quoted(name))} IS NULL"
-        if con.execute(f"SELECT 1 FROM {WIDE} WHERE {lost} LIMIT 1").fetchall():
-            raise InvalidInput(
-                f"column {name!r} holds whole numbers of more than 38 digits, which no Arrow type holds exactly; cast it in "
-                f"the source, such as to DOUBLE, or leave it out (--exclude {name}, or in YAML: kind: excluded)."
-            )
 
 
 def _wide(con: duckdb.DuckDBPyConnection, view: str) -> list[str]:
@@ -111,6 +94,12 @@ def _merged(name: str, read_as: pa.DataType, stored_as: Sequence[pa.DataType]) -
             raise InvalidInput(f"column {name!r} is a duration in one file and another type or unit in another.")
         return stored_as[0]
     return read_as
+
+
+def _endless(arrow_type: pa.DataType) -> bool:
+    """Whether DuckDB knows values of this type without an end."""
+    t = pa.types
+    return t.is_floating(arrow_type) or t.is_date(arrow_type) or t.is_timestamp(arrow_type)
 
 
 def _is_fine(arrow_type: pa.DataType) -> bool:

@@ -36,6 +36,8 @@ LOCKED = "Could not set lock"
 LOOK_SECONDS = 0.2
 """How often to look whether it has been closed."""
 
+PARQUET = (".parquet", ".pq")
+
 Told = Callable[[str], None]
 """Called with what is being waited for."""
 
@@ -55,7 +57,7 @@ def check_writable(target: str, needed: int = 0, told: Told = lambda why: None) 
         warehouse.check_writable()
         return
     if "://" in target and not target.startswith("duckdb://"):
-        raise InvalidInput(f"{shown(target)}: unknown kind of target. Give {engines.FORMS}.")
+        raise _no_kind(target)
     path = duckdb_uri.split(target)[0] if target.startswith("duckdb://") else Path(target).expanduser()
     folder = path.absolute().parent
     while not folder.exists():
@@ -71,6 +73,24 @@ def check_writable(target: str, needed: int = 0, told: Told = lambda why: None) 
     if target.startswith("duckdb://") and path.exists():
         with _opened(path, told):
             pass
+
+
+def check_kind(target: str) -> None:
+    """Refuse what no table is written to, by its form alone: nothing is opened.
+
+    Raises:
+        InvalidInput: with the forms that there are.
+    """
+    if engines.engine(target) is not None:
+        return
+    if target.startswith("duckdb://"):
+        duckdb_uri.split(target)
+    elif "://" in target or Path(target).suffix.lower() not in (".csv", *PARQUET):
+        raise _no_kind(target)
+
+
+def _no_kind(target: str) -> InvalidInput:
+    return InvalidInput(f"{shown(target)}: unknown kind of target. Give {engines.FORMS}.")
 
 
 def check_spared(target: str, read: Mapping[str, str]) -> None:
@@ -150,8 +170,7 @@ def publish(parquet: Path, target: str, told: Told = lambda why: None) -> str:
             columns = _columns(parquet, formats.written)
             con.sql(f"SELECT {columns} FROM read_parquet({one_file(parquet)})").write_csv(str(partial), header=True)
         return str(path)
-    if path.suffix.lower() not in (".parquet", ".pq"):
-        raise InvalidInput(f"{shown(target)}: unknown kind of target. Give {engines.FORMS}.")
+    check_kind(target)
     with replacing(path) as partial:
         shutil.copyfile(parquet, partial)
     return str(path)

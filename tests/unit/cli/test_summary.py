@@ -16,11 +16,13 @@ QUIET = Summary(
     guarantee="dp",
     epsilon=1.0,
     delta=1e-6,
+    epsilon_added=1.0,
     account="a",
     epsilon_left=2.0,
     entries=[],
     checks={"passed": 8, "failed": 0},
     warnings=[],
+    regenerated=[],
     seconds={"train": 1.0},
     outputs=dict.fromkeys(("published", "synthetic", "checks", "release_card", "report"), "/there/file"),
     run_id="r",
@@ -42,6 +44,11 @@ def test_failed_checks_are_told_in_words_and_only_the_first_few() -> None:
     assert f"w{MOST_WARNINGS - 1}." in many
     assert f"w{MOST_WARNINGS}." not in many
     assert "and 3 more" in many
+
+
+def test_what_a_release_added_is_told_where_its_table_builds_upon_more() -> None:
+    assert "added" not in said(QUIET)
+    assert "ε = 0.750 was added by this release" in said(replace(QUIET, epsilon_added=0.75))
 
 
 def test_brackets_in_names_and_paths_are_told_as_they_are() -> None:

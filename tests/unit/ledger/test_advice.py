@@ -19,7 +19,7 @@ NOMINAL = (PROFILE, SubsampledGaussian(1.0, 0.02, 200))
 def refused(ledger: Ledger, account: str, nominal: tuple) -> str:
     with pytest.raises(BudgetExceeded) as caught:
         ask(ledger, account, "l", epsilon=2.9, delta=5e-6, nominal=nominal)
-    return str(caught.value)
+    return f"{caught.value}\n{caught.value.details}"
 
 
 @pytest.mark.slow
@@ -30,7 +30,7 @@ def test_a_refusal_says_which_steps_and_which_noise_would_fit_and_they_do(tmp_pa
     ledger.open_account("p", epsilon=3.0, delta=1e-5, rule="plan")
     ask(ledger, account, "k", epsilon=2.2, delta=5e-6)
     text = refused(ledger, account, NOMINAL)
-    assert 3 <= len(text.splitlines()) <= 5
+    assert 4 <= len(text.splitlines()) <= 5
     steps, noise = (
         re.search(p, text) for p in (r"at most (\d+) of 200 steps", r"multiplier of at least ([0-9.]+)[;.]")
     )

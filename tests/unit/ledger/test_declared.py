@@ -4,8 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, LedgerCorrupted, ReleaseStateError
-from dp_synth_pipeline.ledger import Ledger, Plan, Release, export, tables
-from dp_synth_pipeline.ledger.declared import covers
+from dp_synth_pipeline.ledger import Ledger, Plan, Release, decide, declared, export, tables
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import (
     DiscreteGaussian,
@@ -16,6 +15,7 @@ from dp_synth_pipeline.privacy.events import (
     Threshold,
 )
 from dp_synth_pipeline.privacy.filter import NANO
+from dp_synth_pipeline.privacy.odometer import covers
 from tests.unit.ledger.stores import ask, sealed
 
 WORD = {"why": "every week", "who": "A. Officer"}
@@ -45,6 +45,8 @@ def use(ledger: Ledger, account: str, key: str) -> Release:
         ([DiscreteGaussian(90.0, 1, 7)], False),
         ([DiscreteGaussian(200.0, 2, 1)], False),
         ([DiscreteGaussian(89.0, 1, 1)], False),
+        ([DiscreteGaussian(91.0, 1, 1)], False),
+        ([DiscreteGaussian(90.0, 1, 2), DiscreteGaussian(90.0, 1, 4)], True),
         ([DiscreteLaplace(40.0)] * 2, False),
         ([DiscreteLaplace(39.0)], False),
         ([Threshold(2e-8)], False),
@@ -289,3 +291,59 @@ def test_tags_that_were_edited_in_the_store_are_noticed(ledger: Ledger, mechanis
         ledger.verify()
     with pytest.raises(LedgerCorrupted, match="mechanisms"):
         ask(ledger, "f", "k")
+
+
+SEVERAL: list[Event] = [DiscreteGaussian(90.0, 3, 6), TRAINING]
+
+
+@pytest.mark.parametrize("share", [None, (1.5, 4e-7)])
+def test_discrete_noise_for_several_rows_of_a_unit_is_refused_where_loss_distributions_price_it(
+    ledger: Ledger, share: tuple[float, float] | None
+) -> None:
+    account = "p" if share is None else "f"
+    terms = {"name": "weekly", "times": 2, "share": share, **WORD}
+    with pytest.raises(InvalidInput, match=r"proved for one row alone.*noise_multiplier = scale / sensitivity"):
+        ledger.declare_plan(account, events=SEVERAL, **terms)
+    anew = [SEVERAL[0].as_gaussian(), TRAINING]
+    ledger.declare_plan(account, events=anew, **terms)
+    release = use(ledger, account, "k")
+    ledger.start(release.id, "profile", anew[:1])
+    ledger.verify()
+
+
+def test_a_plan_of_an_earlier_version_that_was_priced_so_is_refused_before_anything_is_read(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(declared, "check_noise", lambda plan: None)
+        ledger.declare_plan("p", name="weekly", events=SEVERAL, times=2, **WORD)
+        begun = use(ledger, "p", "begun")
+    with pytest.raises(InvalidInput, match="proved for one row alone"):
+        use(ledger, "p", "k")
+    with pytest.raises(InvalidInput, match="proved for one row alone"):
+        ledger.start(begun.id, "profile", SEVERAL[:1])
+    ledger.verify()
+
+
+def test_a_renyi_filter_pays_for_discrete_noise_of_several_rows_too(ledger: Ledger) -> None:
+    ledger.declare_plan("f", name="weekly", events=SEVERAL, times=2, **WORD)
+    ledger.start(use(ledger, "f", "k").id, "profile", SEVERAL[:1])
+    ledger.verify()
+
+
+def test_a_use_that_an_earlier_version_admitted_with_more_discrete_noise_still_verifies(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(ledger, "p")
+    release, louder = use(ledger, "p", "k"), [DiscreteGaussian(90.5, 1, 6)]
+    with pytest.raises(BudgetExceeded, match="accounted for other events"):
+        ledger.start(release.id, "profile", louder)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(decide, "covers", lambda allowed, ran: True)
+        ledger.start(release.id, "profile", louder)
+    ledger.verify()
+    with monkeypatch.context() as forged:
+        forged.setattr(decide, "covers", lambda allowed, ran: True)
+        ledger.start(use(ledger, "p", "k2").id, "profile", [DiscreteGaussian(89.5, 1, 6)])
+    with pytest.raises(LedgerCorrupted, match="declared"):
+        ledger.verify()

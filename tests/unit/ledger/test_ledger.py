@@ -91,12 +91,11 @@ def test_a_release_is_held_then_charged_for_what_ran(ledger: Ledger, account: st
     assert held.epsilon_spent > 0
     ledger.start(release.id, "profile", [*SMALL, Threshold(1e-7)])
     ledger.start(release.id, "training", TRAINING)
-    settled = ledger.settle(release.id, fingerprint="abc")
+    settled = ledger.settle(release.id)
     after = ledger.balance(account)
     events = [*SMALL, Threshold(1e-7), *TRAINING]
     assert settled.final_epsilon == accountant.epsilon(events, 1e-6) <= release.epsilon
     assert settled.final_delta == 1e-6
-    assert settled.fingerprint == "abc"
     assert (after.cost_held, after.delta_held) == (0, 0)
     assert (after.cost_spent, after.delta_spent) == (settled.charged_cost, settled.charged_delta)
     assert 0 < after.cost_spent < release.reserved_cost
@@ -126,11 +125,11 @@ def test_under_rule_p_the_charge_is_the_epsilon_and_delta_of_what_ran(ledger: Le
 def test_settling_twice_charges_once(ledger: Ledger) -> None:
     release = ask(ledger, "f", "k")
     ledger.start(release.id, "profile", SMALL)
-    settled, before = ledger.settle(release.id, fingerprint="abc"), sealed(ledger)
-    assert ledger.settle(release.id) == ledger.settle(release.id, fingerprint="abc", delta=1e-6) == settled
+    settled, before = ledger.settle(release.id), sealed(ledger)
+    assert ledger.settle(release.id) == ledger.settle(release.id, delta=1e-6) == settled
     assert sealed(ledger) == before
     with pytest.raises(ReleaseStateError, match="a charge is final"):
-        ledger.settle(release.id, fingerprint="other")
+        ledger.settle(release.id, delta=1e-7)
 
 
 def test_nothing_started_is_voided_and_costs_nothing(ledger: Ledger) -> None:

@@ -24,7 +24,11 @@ from dp_synth_pipeline.ledger.kept import Kept
 from dp_synth_pipeline.ledger.store import Store
 from tests.unit.ledger.stores import SMALL, ask, in_processes
 
-NEW = {"dp_account": ["unit_in_one_block"], "dp_release": ["plan", "blocks", "relation"]}
+NEW = {
+    "dp_account": ["unit_in_one_block"],
+    "dp_release": ["plan", "blocks", "relation"],
+    "dp_entry": ["planned", "upon"],
+}
 
 
 def first_version(url: str) -> None:
@@ -89,6 +93,8 @@ def downgrade(ledger: Ledger) -> None:
         for kind in ("account", "release"):
             for name in NEW[f"dp_{kind}"] if facts[kind] else ():
                 del facts[kind][name]
+        for entry in facts["entries"]:
+            del entry["planned"], entry["upon"]
         draft = type(row)(
             **{**row.to_record(), "body": journal.json.dumps(facts, sort_keys=True), "previous": previous}
         )
@@ -200,12 +206,24 @@ def test_an_upgrade_that_is_killed_before_its_checkpoint_is_in_place_is_ended_by
 def third(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a ledger as version 3 wrote it, with a plan that names no mechanisms; this home never saw it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    kept = Path(__file__).parent / "version_3"
+    return put_back(url, 3)
+
+
+@pytest.fixture
+def fourth(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a ledger as version 4 wrote it: trainings that stopped, crashed and resumed, and one that still runs."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    return put_back(url, 4)
+
+
+def put_back(url: str, version: int) -> str:
+    """Put the ledger that a version wrote where `url` says."""
+    kept = Path(__file__).parent / f"version_{version}"
     place = Store.open(url).place
     with sqlite3.connect(":memory:" if place.path is None else place.path) as rows:
         rows.executescript(kept.with_suffix(".sql").read_text())
         if place.path is None:
-            fill(url, rows, kept)
+            fill(url, rows, kept, version)
     rows.close()
     if place.path is not None:
         for suffix in (".key", ".head"):
@@ -213,11 +231,11 @@ def third(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def fill(url: str, rows: sqlite3.Connection, kept: Path) -> None:
-    """Write what a SQLite ledger of version 3 held into one of version 3 on a server."""
+def fill(url: str, rows: sqlite3.Connection, kept: Path, version: int) -> None:
+    """Write what a SQLite ledger of a version held into one of that version on a server."""
     rows.row_factory = sqlite3.Row
     with Store.open(url)._writer.begin() as conn:
-        migrations.upgrade(conn, 0, 3)
+        migrations.upgrade(conn, 0, version)
         then = sa.MetaData()
         then.reflect(conn)
         for table in then.sorted_tables:
@@ -256,3 +274,37 @@ def test_an_edited_ledger_of_version_3_is_not_upgraded(third: str) -> None:
         Ledger.open(third)
     with Store.open(third).read() as conn:
         assert "mechanisms" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_plan")}
+
+
+def test_a_ledger_that_was_written_by_version_4_upgrades_verifies_and_goes_on(fourth: str) -> None:
+    ledger = Ledger.open(fourth)
+    head = ledger.head()
+    assert ledger.verify(since=head).releases == 6
+    whole, stopped, running, resumed = ledger.releases("f")
+    assert {(e.planned, e.upon) for e in ledger.entries()} == {((), None)}, "nobody recorded what they build upon"
+    assert not ledger.lineage(stopped.id).recorded
+    old = pytest.approx(stopped.final_epsilon, rel=1e-9)  # other processors add up in other orders
+    assert ledger.lineage(stopped.id).epsilon == old, "an old release costs what it was said to cost"
+    assert ledger.lineage(resumed.id).epsilon == pytest.approx(resumed.final_epsilon, rel=1e-9)
+    (crashed,) = (r for r in ledger.releases("p") if r.state == "settled")
+    assert crashed.charged_cost < crashed.reserved_cost, "a charge is final"
+    started = next(e for e in ledger.entries(release_id=running.id) if e.steps_started)
+    assert ledger.settle_at_mark(started.id, why="w", who="w").planned == started.events
+    assert ledger.settle(running.id).final_epsilon > 1.1 * ledger.release(stopped.id).final_epsilon
+    own = ask(ledger, "f", "next", epsilon=0.1)
+    ledger.start(own.id, "marginals", SMALL, upon=[e.id for e in ledger.entries(release_id=whole.id)][:2])
+    assert ledger.settle(own.id).final_epsilon < ledger.lineage(own.id).epsilon
+    assert Ledger.open(fourth).verify(since=head).releases == 7
+
+
+def test_several_processes_that_open_a_ledger_of_version_4_upgrade_it_once(fourth: str) -> None:
+    assert in_processes(4, lambda: Ledger.open(fourth).verify()) == [0] * 4
+
+
+def test_an_edited_ledger_of_version_4_is_not_upgraded(fourth: str) -> None:
+    with Store.open(fourth)._writer.begin() as conn:
+        conn.execute(sa.text("UPDATE dp_account SET cost_spent = 0 WHERE name = 'f'"))
+    with pytest.raises(LedgerCorrupted, match="balance"):
+        Ledger.open(fourth)
+    with Store.open(fourth).read() as conn:
+        assert "upon" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_entry")}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import re
 
 import pytest
@@ -10,17 +11,42 @@ from tests.unit.ledger.stores import SMALL, ask
 
 
 @pytest.mark.parametrize(("account", "rule"), [("f", "Rényi filter"), ("p", "declared plan")])
-def test_a_refusal_says_asked_left_rule_what_fits_and_that_nothing_was_touched(
+def test_a_refusal_says_asked_used_what_fits_and_that_nothing_was_touched_and_keeps_the_rule_for_who_looks_closer(
     ledger: Ledger, account: str, rule: str
 ) -> None:
     ask(ledger, account, "k", epsilon=1.5, delta=5e-6)
     with pytest.raises(BudgetExceeded) as caught:
-        ask(ledger, account, "l", epsilon=2.9, delta=5e-6)
-    text = str(caught.value)
-    for part in (f"{account!r}", "epsilon=2.9 at delta=5e-06", rule, "held by unfinished releases", "What fits now"):
+        ask(ledger, account, "l", epsilon=2.9, delta=5e-6, own_delta=1e-9)
+    text, share = str(caught.value), ledger.share(account)
+    asked = "epsilon=2.9 at delta=5e-06"
+    for part in (f"{account!r}", asked, f"{share.percent} of the account is used", "unfinished", "What fits now"):
         assert part in text
-    assert 2 <= len(text.splitlines()) <= 4
+    assert len(text.splitlines()) == 2
     assert text.endswith("Nothing was read and nothing was changed.")
+    for jargon in ("Rényi", "units", "order", "threshold", "rule", "filter", "noise"):
+        assert jargon not in text
+    details, facts = caught.value.details, caught.value.facts
+    for part in (rule, "held by unfinished releases", "1e-09 is for thresholds"):
+        assert part in details
+    assert (facts["account"], facts["used"], facts["asked"]["epsilon"]) == (account, share.used, 2.9)
+    assert f"epsilon <= {facts['epsilon_that_fits']:g}" in text
+
+
+def test_a_refusal_offers_to_give_back_a_release_only_if_there_is_one_that_never_started(ledger: Ledger) -> None:
+    waiting = ask(ledger, "p", "k", epsilon=2.0)
+    with pytest.raises(BudgetExceeded, match=f"dp-synth ledger void {waiting.id[:12]}"):
+        ask(ledger, "p", "l", epsilon=2.0)
+    ledger.start(waiting.id, "training", SMALL)
+    with pytest.raises(BudgetExceeded) as caught:
+        ask(ledger, "p", "l", epsilon=2.0)
+    assert "void" not in str(caught.value)
+
+
+def test_a_refusal_crosses_to_another_process_whole(ledger: Ledger) -> None:
+    with pytest.raises(BudgetExceeded) as caught:
+        ask(ledger, "p", "l", epsilon=9.0)
+    there = pickle.loads(pickle.dumps(caught.value))
+    assert (str(there), there.details, there.facts) == (str(caught.value), caught.value.details, caught.value.facts)
 
 
 @pytest.mark.parametrize("account", ["f", "p"])
@@ -47,8 +73,12 @@ def test_preview_refuses_in_the_same_words_and_changes_nothing(ledger: Ledger) -
 
 def test_a_delta_that_ran_short_is_named(ledger: Ledger) -> None:
     ask(ledger, "f", "k", delta=1e-5, own_delta=4e-7)
-    with pytest.raises(BudgetExceeded, match="at most 1e-07 of threshold delta"):
+    with pytest.raises(BudgetExceeded, match="What fits now: a delta of at most") as caught:
         ask(ledger, "f", "l", own_delta=2e-7)
+    found = re.search(r"at most ([0-9.e-]+),", str(caught.value))
+    assert found
+    assert 4.9e-7 < float(found[1]) <= 5e-7
+    assert ask(ledger, "f", "smaller", delta=float(found[1]), own_delta=0.2 * float(found[1])).state == "reserved"
     ask(ledger, "p", "m", delta=1e-5)
     with pytest.raises(BudgetExceeded, match="No delta is left"):
         ask(ledger, "p", "n")

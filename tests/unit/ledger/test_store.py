@@ -82,7 +82,7 @@ def test_a_failed_decision_leaves_no_trace(ledger: Ledger) -> None:
 
 def test_a_ledger_may_be_created_by_several_processes_at_once(url: str) -> None:
     def create() -> None:
-        Ledger.open(url).fingerprint("x")
+        Ledger.open(url).seal("x")
 
     assert in_processes(4, create) == [0] * 4
     assert Ledger.open(url).verify().accounts == 0

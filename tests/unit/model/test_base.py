@@ -42,8 +42,10 @@ class Independent(GenerativeModel):
             for column, c in zip(training.codes.T, self.cardinalities, strict=True)
         ]
 
-    def draw(self, rows: int, *, forbidden: Forbidden | None = None) -> Iterator[np.ndarray]:
-        rng = np.random.default_rng()
+    def draw(
+        self, rows: int, *, forbidden: Forbidden | None = None, rng: np.random.Generator | None = None
+    ) -> Iterator[np.ndarray]:
+        rng = rng or np.random.default_rng()
         if rows:
             yield np.stack([rng.choice(len(share), rows, p=share) for share in self.shares], 1)
 

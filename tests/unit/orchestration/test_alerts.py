@@ -6,9 +6,9 @@ import sqlite3
 import dagster as dg
 import pytest
 
-from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
+from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.alerts import FILE, build_alerts
+from dp_synth_pipeline.orchestration.alerts import FILE, AlertResource, alerts, calling
 from dp_synth_pipeline.orchestration.resources import LedgerResource
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 
@@ -22,13 +22,20 @@ class Watch:
         self.url = f"sqlite:///{folder / 'ledger.db'}"
         self.ledger, self.told, self.cursors = Ledger.open(self.url), [], {}
         self.instance = dg.DagsterInstance.ephemeral()
-        self.sensors = {s.name: s for s in build_alerts(self.told.append, alert_below=0.5)}
+
+    def context(self, notify, name):
+        """What a sensor sees of a project with its own ledger and alerts, under keys of its own choosing."""
+        own = {"budget": LedgerResource(url=self.url), "pager": calling(notify, 0.5), "ledger": "an accountant's"}
+        defs = dg.Definitions(sensors=alerts(), resources=own)
+        sensor = defs.get_sensor_def(f"dp_synth_{name}_alert")
+        return sensor, dg.build_sensor_context(
+            self.instance, self.cursors.get(name), repository_def=defs.get_repository_def()
+        )
 
     def tick(self, name):
         before = len(self.told)
-        resources = {"ledger": LedgerResource(url=self.url)} if name in ("account", "ledger") else None
-        context = dg.build_sensor_context(self.instance, self.cursors.get(name), resources=resources)
-        ran = self.sensors[f"dp_synth_{name}_alert"].evaluate_tick(context)
+        sensor, context = self.context(self.told.append, name)
+        ran = sensor.evaluate_tick(context)
         assert not ran.run_requests
         self.cursors[name] = ran.cursor
         return self.told[before:]
@@ -138,8 +145,7 @@ def test_an_alert_whose_message_could_not_be_sent_is_tried_again(watch, tmp_path
     def down(alert):
         raise ConnectionError
 
-    sensor = next(s for s in build_alerts(down, alert_below=0.5) if s.name == "dp_synth_account_alert")
-    context = dg.build_sensor_context(watch.instance, None, resources={"ledger": LedgerResource(url=watch.url)})
+    sensor, context = watch.context(down, "account")
     with pytest.raises(ConnectionError):
         sensor.evaluate_tick(context)
     assert context.cursor is None
@@ -147,11 +153,11 @@ def test_an_alert_whose_message_could_not_be_sent_is_tried_again(watch, tmp_path
 
 
 def test_every_sensor_is_off_until_a_person_starts_it():
-    assert {s.default_status for s in build_alerts()} == {dg.DefaultSensorStatus.STOPPED}
-    assert len(build_alerts()) == 4
+    assert {s.default_status for s in alerts()} == {dg.DefaultSensorStatus.STOPPED}
+    assert len(alerts()) == 5
 
 
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5])
 def test_a_threshold_that_is_no_share_is_refused(share):
-    with pytest.raises(InvalidInput, match="alert_below"):
-        build_alerts(alert_below=share)
+    with pytest.raises(ValueError, match="below: expected a share"):
+        AlertResource(below=share)

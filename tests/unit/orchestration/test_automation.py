@@ -11,6 +11,8 @@ import dagster as dg
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import accounts
 from dp_synth_pipeline.orchestration.automation import SPENDING, refuse_eager_spending
 from dp_synth_pipeline.orchestration.build import build_defs, build_synthetic_table
 from dp_synth_pipeline.orchestration.settings import NewDataSettings, TableSettings
@@ -20,6 +22,15 @@ FREE = ["synthetic", "published", "quality_report", "release_card"]
 
 def table(**changes) -> TableSettings:
     return TableSettings(**{"table": "visits", "source": "v.parquet", "account": "clinic", "epsilon": 1.0, **changes})
+
+
+def ledger_in(folder, epsilon: float = 5.0) -> str:
+    """A ledger whose account has room for some refreshes."""
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    ledger = Ledger.open(url)
+    if not ledger.accounts():
+        ledger.open_account("clinic", epsilon=epsilon, delta=1e-5)
+    return url
 
 
 def specs(definitions: dg.Definitions) -> dict[str, dg.AssetSpec]:
@@ -102,7 +113,9 @@ def watched(tmp_path):
 
     def look(cursor):
         return sensor.evaluate_tick(
-            dg.build_sensor_context(cursor=cursor, repository_def=build_defs([settings]).get_repository_def())
+            dg.build_sensor_context(
+                cursor=cursor, repository_def=build_defs([settings], ledger_in(tmp_path)).get_repository_def()
+            )
         )
 
     return path, sensor, look
@@ -156,24 +169,30 @@ def test_a_sensor_without_a_file_to_look_at_is_refused_and_a_watermark_is_one():
     assert table(source="postgresql://u@h/db?table=t", on_new_data={"watermark": "_SUCCESS"}).on_new_data is not None
 
 
-def test_a_partitioned_table_has_no_sensor_but_its_schedule_asks_for_the_window_that_is_over():
+def test_a_partitioned_table_has_no_sensor_but_its_schedule_asks_for_the_window_that_is_over(tmp_path):
     cut = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
     with pytest.raises(Exception, match="schedule"):
         table(partitions=cut, on_new_data={})
-    definitions = build_defs([table(partitions=cut, schedule="0 3 * * *")])
+    definitions = build_defs([table(partitions=cut, schedule="0 3 * * *")], ledger_in(tmp_path))
     at = datetime(2026, 2, 3, 3, tzinfo=UTC)
-    context = dg.build_schedule_context(scheduled_execution_time=at, repository_def=definitions.get_repository_def())
+    context = dg.build_schedule_context(
+        scheduled_execution_time=at,
+        repository_def=definitions.get_repository_def(),
+    )
     schedule = definitions.get_schedule_def("visits_refresh_schedule")
     asked = schedule.evaluate_tick(context).run_requests
     assert [r.partition_key for r in asked] == ["2026-02-02"]
     assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED
 
 
-def test_a_schedule_of_listed_values_asks_for_each_of_them():
+def test_a_schedule_of_listed_values_asks_for_each_of_them(tmp_path):
     cut = {"column": "city", "values": ["Rome", "Oslo"]}
-    definitions = build_defs([table(partitions=cut, schedule="0 3 * * *")])
+    definitions = build_defs([table(partitions=cut, schedule="0 3 * * *")], ledger_in(tmp_path))
     at = datetime(2026, 2, 3, 3, tzinfo=UTC)
-    context = dg.build_schedule_context(scheduled_execution_time=at, repository_def=definitions.get_repository_def())
+    context = dg.build_schedule_context(
+        scheduled_execution_time=at,
+        repository_def=definitions.get_repository_def(),
+    )
     asked = definitions.get_schedule_def("visits_refresh_schedule").evaluate_tick(context).run_requests
     assert [r.partition_key for r in asked] == ["Rome", "Oslo"]
 
@@ -190,3 +209,82 @@ def test_triggers_are_no_part_of_what_a_refresh_does_to_private_data():
     with_triggers = table(fresh_for="8d", on_new_data={}, automation={"published": "eager"})
     assert with_triggers.code_version() == table().code_version()
     assert table(partitions={"column": "city", "values": ["Rome"]}).code_version() != table().code_version()
+
+
+def tick(definitions: dg.Definitions, instance: dg.DagsterInstance):
+    """Evaluate the schedule of the table once."""
+    with dg.build_schedule_context(
+        instance=instance,
+        scheduled_execution_time=datetime(2026, 2, 3, 3, tzinfo=UTC),
+        repository_def=definitions.get_repository_def(),
+    ) as context:
+        return definitions.get_schedule_def("visits_refresh_schedule").evaluate_tick(context)
+
+
+def test_a_tick_that_the_ledger_would_refuse_is_skipped_with_the_reason_before_any_run_and_opens_no_source(tmp_path):
+    url = ledger_in(tmp_path)
+    head = Ledger.open(url).head()
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        fits = tick(build_defs([table(schedule="0 3 * * *")], url), instance)
+        assert (len(fits.run_requests), fits.skip_message) == (1, None)
+        assert list(accounts.refusals(instance)) == []
+        dear = table(schedule="0 3 * * *", epsilon=50.0, source=str(tmp_path / "is not there.parquet"))
+        refused = tick(build_defs([dear], url), instance)
+        assert refused.run_requests == []
+        assert refused.skip_message.startswith("Account 'clinic' refuses this release")
+        (shown,) = accounts.refusals(instance)
+    assert (shown.account, shown.table, shown.run_id, shown.why) == ("clinic", "visits", "", refused.skip_message)
+    assert Ledger.open(url).head() == head
+
+
+def test_of_several_partitions_a_tick_asks_for_those_that_fit(tmp_path):
+    cut = {"column": "city", "values": ["Rome", "Oslo", "Lima"]}
+    person = {"unit": {"column": "person", "max_rows": 2}, "partitions": {**cut, "units_span": True}}
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    definitions = build_defs([table(**person, schedule="0 3 * * *", epsilon=3.0)], url)
+    Ledger.open(url).open_account("clinic", epsilon=6.0, delta=1e-5, unit="person", max_rows=2)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        asked = tick(definitions, instance)
+        (shown,) = accounts.refusals(instance)
+    assert [r.partition_key for r in asked.run_requests] == ["Rome", "Oslo"]
+    assert "3 partitions, 2 fit; the first that does not: Lima" in shown.why
+
+
+def test_a_mistake_that_a_person_must_mend_is_left_to_a_run_that_fails(tmp_path):
+    url = ledger_in(tmp_path)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        asked = tick(build_defs([table(schedule="0 3 * * *", account="nobody")], url), instance)
+        assert len(asked.run_requests) == 1
+        assert list(accounts.refusals(instance)) == []
+
+
+def test_a_table_without_a_guarantee_asks_no_account(tmp_path):
+    public = {"account": None, "epsilon": None, "privacy": "none", "public": {"by": "Ana", "why": "open data"}}
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        asked = tick(build_defs([table(**public, schedule="0 3 * * *")], ledger_in(tmp_path)), instance)
+    assert len(asked.run_requests) == 1
+
+
+def test_new_data_that_the_account_cannot_pay_for_wait_and_are_refused_once(tmp_path):
+    path = tmp_path / "v.parquet"
+    path.write_bytes(b"PAR1")
+    settings = table(source=str(path), on_new_data={"minutes": 5, "at_most_every": "2h"}, epsilon=50.0)
+    url = ledger_in(tmp_path)
+    definitions = build_defs([settings], url)
+    sensor = definitions.get_sensor_def("visits_new_data_sensor")
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+
+        def look(cursor):
+            return sensor.evaluate_tick(
+                dg.build_sensor_context(instance, cursor, repository_def=definitions.get_repository_def())
+            )
+
+        first = look(None)
+        os.utime(path, (1e9, 1e9))
+        refused = look(first.cursor)
+        again = look(refused.cursor)
+        assert refused.run_requests == again.run_requests == []
+        assert "refuses this release" in refused.skip_message == again.skip_message
+        assert len(list(accounts.refusals(instance))) == 1
+        Ledger.open(url).raise_account("clinic", epsilon=100.0, why="decided", who="Ana")
+        assert len(look(again.cursor).run_requests) == 1

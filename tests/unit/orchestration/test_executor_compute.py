@@ -1,6 +1,8 @@
 """What a person declares about compute, and what each engine reads of it."""
 
 import json
+import logging
+from contextlib import nullcontext
 
 import dagster as dg
 import pytest
@@ -8,7 +10,16 @@ from pydantic import ValidationError
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.executors.compute import CELERY, COMPUTE, K8S, RAY, Compute, resolve
+from dp_synth_pipeline.orchestration.executors.compute import (
+    CELERY,
+    COMPUTE,
+    K8S,
+    RAY,
+    Compute,
+    ComputeSettings,
+    resolve,
+)
+from dp_synth_pipeline.orchestration.executors.placing import check_placed
 from dp_synth_pipeline.orchestration.settings import TableSettings
 
 DEFAULT = Compute(gpus=2)
@@ -116,6 +127,36 @@ def test_a_ledger_in_a_file_is_refused_at_load_time_when_a_step_runs_elsewhere(t
     build_defs([table], ledger=POSTGRES)
     monkeypatch.setenv("DP_SYNTH_LEDGER", POSTGRES)
     build_defs([table])
+
+
+@pytest.mark.parametrize(
+    ("compute", "stage", "executor", "refused"),
+    [
+        ({"training": {"target": "k8s"}}, "generator", "multiprocess", "run on k8s"),
+        ({"training": {"target": "k8s"}}, "ingested", "multi_or_in_process_executor", "Nothing was read or charged"),
+        ({"training": {"target": "k8s"}}, "published", "multiprocess", ""),
+        ({"training": {"target": "k8s"}}, "ingested", "dp_synth_executor", ""),
+        ({"training": {"target": "ray"}}, "generator", "ray", ""),
+        ({"training": {"target": "k8s"}}, "generator", "execute_in_process_executor", ""),
+        ({"executor": "celery"}, "published", "in_process", "run on celery"),
+        ({"training": {"gpus": 1}}, "generator", "multiprocess", ""),
+    ],
+)
+def test_what_an_executor_of_dagsters_own_would_run_elsewhere_than_its_table_says_is_refused(
+    compute, stage, executor, refused
+):
+    compute = ComputeSettings.model_validate(compute)
+    with pytest.raises(InvalidInput, match=refused) if refused else nullcontext():
+        check_placed(compute, stage, executor, logging.getLogger("test"))
+
+
+def test_a_step_that_gets_no_gpu_of_its_own_says_so_and_one_without_compute_says_nothing(caplog):
+    gpu = ComputeSettings.model_validate({"training": {"gpus": 1}})
+    check_placed(None, "generator", "multiprocess", logging.getLogger("test"))
+    check_placed(gpu, "synthetic", "multiprocess", logging.getLogger("test"))
+    assert caplog.text == ""
+    check_placed(gpu, "generator", "multiprocess", logging.getLogger("test"))
+    assert "gets none of its own here" in caplog.text
 
 
 def test_where_a_table_runs_is_no_part_of_its_code_version():

@@ -15,6 +15,13 @@ from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.targets import sink
 from tests.unit.reporting.test_card_verification import card_of, released
 
+UNPROTECTED = {
+    "id": "unprotected-1", "table": "open", "by": "Ana", "why": "open data", "source": "open.csv",
+    "run_id": "run-9", "code_version": "c", "who": "ana", "started_at": "2026", "ledger_head": "0" * 64,
+    "state": "settled", "fingerprint": "f" * 64,
+}  # fmt: skip
+"""The record of a release without a guarantee, as the version before wrote it."""
+
 
 @pytest.fixture
 def ledger(tmp_path):
@@ -37,14 +44,14 @@ def put(ledger, store, release, folder):
     return path
 
 
-def test_without_a_project_a_source_is_known_by_its_fingerprint(ledger, store):
+def test_without_a_project_a_source_is_known_by_its_table_and_by_its_releases(ledger, store):
     release = released(ledger)
     put(ledger, store, release, "people")
     told = governance.facts(ledger, store)
     assert (told["verified"], told["lineage"], told["event_log"]) == (True, False, False)
     (source,) = told["sources"]
-    assert source["name"] == f"fingerprint {release.fingerprint[:16]}"
-    assert [r["id"] for r in governance.dependent(told, release.fingerprint[:10])] == [release.id]
+    assert source["name"] == "source of people"
+    assert [r["id"] for r in governance.dependent(told, release.id[:10])] == [release.id]
     assert "not known: no project was given" in render_governance(told)
 
 
@@ -55,7 +62,7 @@ def test_each_partition_has_its_card_and_every_one_is_compared_with_the_ledger(l
     assert (len(table["cards"]), table["card_problems"]) == (2, [])
     sink.write_text(json.dumps(json.loads(february.read_text()) | {"epsilon": 0.1}), february)
     told = governance.facts(ledger, store)
-    assert any("epsilon of the release" in p for p in told["tables"][0]["card_problems"])
+    assert any("epsilon of the table" in p for p in told["tables"][0]["card_problems"])
     assert "does not agree with the ledger" in render_governance(told)
 
 
@@ -79,23 +86,44 @@ def test_what_was_settled_for_a_reason_released_no_table(ledger, store):
 
 def test_the_same_content_under_another_name_is_the_same_source(ledger, store):
     first, second = released(ledger, "a", "people"), released(ledger, "b", "persons")
-    assert first.fingerprint == second.fingerprint
+    assert first.fingerprint != second.fingerprint
     told = governance.facts(ledger, store)
     assert {t["table"] for t in told["tables"]} == {"people", "persons"}
     (source,) = told["sources"]
     assert {r["id"] for r in source["releases"]} == {first.id, second.id}
+    assert source["same_content"] == [], "one account pays for both"
+
+
+def test_the_same_content_under_two_accounts_and_without_a_guarantee_is_told_to_whoever_reviews(ledger, store):
+    ledger.open_account("others", epsilon=5.0, delta=1e-5)
+    first, second = released(ledger, "a", "people"), released(ledger, "b", "persons", account="others")
+    facts = UNPROTECTED | {"fingerprint": ledger.encrypted_fingerprint("digest")}
+    sink.write_text(json.dumps(facts), store.releasable("open") / FOLDER / "unprotected-1.json")
+    told = governance.facts(ledger, store)
+    (source,) = told["sources"]
+    (match,) = source["same_content"]
+    assert (match["accounts"], match["without_guarantee"]) == (["others", "people"], ["open"])
+    assert match["tables"] == ["open", "people", "persons"]
+    assert match["releases"] == [first.id, second.id, "unprotected-1"]
+    page = " ".join(render_governance(told).split())
+    assert "The very same content was released under others, people and without a guarantee as open." in page
+    assert "the content of account others, people was released without a guarantee, as open" in page
+
+
+def test_no_fact_of_a_review_holds_a_fingerprint(ledger, store):
+    released(ledger, "a", "people"), released(ledger, "b", "persons")
+    told = governance.facts(ledger, store)
+    fingerprint = ledger.seal("digest")  # of the digest that both releases noted
+    assert fingerprint not in json.dumps(told) + render_governance(told)
 
 
 def test_a_release_without_a_guarantee_is_among_the_releases_of_its_source(ledger, store):
-    facts = {
-        "id": "unprotected-1", "table": "open", "by": "Ana", "why": "open data", "source": "open.csv",
-        "run_id": "run-9", "code_version": "c", "who": "ana", "started_at": "2026", "ledger_head": "0" * 64,
-        "state": "settled", "fingerprint": "f" * 64,
-    }  # fmt: skip
-    sink.write_text(json.dumps(facts), store.releasable("open") / FOLDER / "unprotected-1.json")
+    sink.write_text(json.dumps(UNPROTECTED), store.releasable("open") / FOLDER / "unprotected-1.json")
     told = governance.facts(ledger, store)
     assert [(t["table"], t["guarantee"]) for t in told["tables"]] == [("open", "none")]
     assert "released without a privacy guarantee" in render_governance(told)
+    (source,) = told["sources"]
+    assert [(r["id"], r["state"]) for r in source["releases"]] == [("unprotected-1", "without a guarantee")]
 
 
 def test_a_ledger_that_does_not_verify_is_told(ledger, store, tmp_path):
@@ -108,7 +136,7 @@ def test_a_ledger_that_does_not_verify_is_told(ledger, store, tmp_path):
 
 def test_a_source_that_nobody_knows_is_refused_with_the_known_ones(ledger, store):
     released(ledger)
-    with pytest.raises(InvalidInput, match="known sources: fingerprint"):
+    with pytest.raises(InvalidInput, match="known sources: source of people"):
         governance.dependent(governance.facts(ledger, store), "nowhere.csv")
 
 

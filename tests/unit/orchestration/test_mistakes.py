@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 
+from dp_synth_pipeline.cli import docs
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.component import TEMPLATE, SyntheticTable
 
@@ -20,24 +21,105 @@ def resolved(**changes: str) -> SyntheticTable:
 
 def test_a_table_without_mistakes_is_resolved() -> None:
     assert resolved(schedule="0 3 * * 1").epsilon == 1.0
+    adults = "{where: age >= 18, rows: 5, target: adults.csv}"
+    assert resolved(generation=f"{{outputs: {{adults: {adults}}}}}").generation.outputs["adults"].rows == 5
 
 
-@pytest.mark.parametrize(
-    ("changes", "line", "said"),
-    [
-        ({"epsilon": "much"}, 3, "epsilon: .*number.*got 'much'"),
-        ({"epsilon": "-1"}, 3, "epsilon"),
-        ({"nulls": "delete"}, 4, "nulls: .*'keep'.*got 'delete'"),
-        ({"schedule": "every monday"}, 4, "schedule: expected a cron"),
-        ({"training": "{settings: {learningrate: 3}}"}, 4, "training: unknown setting 'learningrate'; known: "),
-        ({"target": "data/p.parquet"}, 4, "target: it is the source itself"),
-    ],
-)
-def test_a_mistake_is_named_by_line(changes: dict[str, str], line: int, said: str) -> None:
+HEAD = "source: data/p.parquet\naccount: p\nepsilon: 1.0\n"
+
+MISTAKES = [  # what stands below HEAD, the line that is wrong, and what is said of it
+    ("epsilon_: 2", 4, "epsilon_: there is no such field"),
+    ("nulls: delete", 4, "nulls: .*'keep'.*got 'delete'"),
+    ("other: keep", 4, "other: .*'drop' or 'draw', got 'keep'"),
+    ("delta: 2", 4, "delta must lie strictly between 0 and 1"),
+    ("population: 1", 4, "population: .*greater than or equal to 2, got 1"),
+    (
+        "generation:\n  outputs:\n    adults:\n      target: a.csv\n      rows: 0",
+        8,
+        "generation.outputs.adults.rows: .*got 0",
+    ),
+    ("rows: 0", 4, "rows: .*greater than or equal to 1, got 0"),
+    ("profile_share: 2", 4, "profile_share: .*less than 1, or input should be 'auto', got 2"),
+    ("unit:\n  column: p\n  max_rows: 0", 6, "unit.max_rows: .*greater than or equal to 1, got 0"),
+    ("unit: {max_rows: 3}", 4, "unit.column: field required"),
+    ("columns: [age]", 4, "columns: .*dictionary"),
+    ("columns:\n  age: number", 5, "columns.age: expected facts such as {kind: category}"),
+    ("columns:\n  age: {}\n  sex:\n    kind: category\n    note: x", 8, "columns.sex: unknown fact 'note'; known: "),
+    ("columns:\n  sex: {description: 3}", 5, "columns.sex: description: expected text"),
+    ("columns:\n  age:\n    nulls: delete", 6, "columns.age: nulls: expected one of keep, .*got 'delete'"),
+    ("columns:\n  age:\n    kind: text", 6, "columns.age: kind: expected one of category, .*got 'text'"),
+    (
+        "columns:\n  age:\n    kind: integer\n    lower: young",
+        7,
+        "lower: a column of kind integer takes a finite number",
+    ),
+    ("columns:\n  age:\n    kind: integer\n    lower: 9\n    upper: 3", 7, "columns.age: lower is above upper"),
+    ("columns:\n  age: {kind: integer, categories: [1, 2]}", 5, "kind integer takes no categories"),
+    ("columns:\n  age: {kind: integer, decimals: many}", 5, "decimals: expected a whole number from 0, got 'many'"),
+    ("columns:\n  grade: {kind: ordinal, categories: [a, a]}", 5, "columns.grade: a category is declared twice"),
+    ("columns:\n  y: {nulls: constant}", 5, "nulls: constant needs a value"),
+    ("columns:\n  y: {kind: constant}", 5, "kind: constant needs its value"),
+    ("columns:\n  seen: {format: '%Q'}", 5, "format: expected the directives of a day"),
+    ("columns:\n  seen: {kind: datetime, zone: Mars}", 5, "zone: expected a name such as Europe/Paris, got 'Mars'"),
+    ("columns:\n  y: {other: hide}", 5, "other: expected one of drop, draw, got 'hide'"),
+    ("columns:\n  a.b: {}\n  a: {nulls: x}", 6, "columns.a: nulls: expected one of"),
+    ("columns: {a: {}}\ncolumns_complete: true\nunit: b", 6, "unit: column 'b' is not among `columns`"),
+    ('filter: "age > 18; drop table p"', 4, "filter: ';' may not stand in it"),
+    ('filter: "age >"', 4, "filter: DuckDB cannot parse it"),
+    ('filter: "age in (select a from b)"', 4, "filter: 'select' could look at other rows"),
+    ("validation:\n  rules: [start less end]", 5, "rule 'start less end': it needs exactly one of"),
+    (
+        "columns: {a: {}}\ncolumns_complete: true\nvalidation:\n  rules: [a <= end]",
+        7,
+        "rule 'a <= end': there is no column 'end'",
+    ),
+    ("validation:\n  suite: nowhere.json", 5, "suite nowhere.json cannot be read"),
+    ("validation:\n  severity: {row_cuont: warn}", 5, "severity 'row_cuont': no check is called so"),
+    ("validation:\n  severity:\n    row_count: stop", 6, "row_count: .*'warn' or 'block', got 'stop'"),
+    ("validation:\n  report_epsilon: 0.9", 5, "report_epsilon: .*at most a quarter"),
+    ("schedule: every monday", 4, "schedule: expected a cron"),
+    ("partitions:\n  column: d\n  cadence: hourly\n  start: 2026-01-01", 6, "cadence: .*'daily'.*got 'hourly'"),
+    ("partitions:\n  column: d\n  cadence: daily\n  start: soon", 7, "start is a day such as 2026-01-01, got 'soon'"),
+    ("partitions:\n  column: d\n  values: [A, a]", 6, "values are a list of texts"),
+    ("compute: {trainig: {gpus: 1}}", 4, "trainig is unknown; expected one of executor, "),
+    ("compute:\n  training: {gpus: 1.5}", 5, "local hands out whole GPUs, got gpus: 1.5"),
+    ("compute:\n  training:\n    target: slurm", 6, "compute.training.target: .*'local', 'ray' or 'k8s'"),
+    ("compute:\n  training: {target: k8s}", 5, "target k8s runs steps on other machines, which cannot reach a SQLite"),
+    ("fresh_for: soon", 4, "fresh_for: expected hours, days or weeks"),
+    ("automation:\n  generator: eager", 4, "an automation condition on generator would spend epsilon"),
+    ("on_new_data:\n  minutes: 0", 5, "on_new_data.minutes: .*greater than or equal to 1, got 0"),
+    ("training:\n  settings:\n    learningrate: 3", 6, "training: unknown setting 'learningrate'; known: "),
+    ("training:\n  seed: 3", 5, "training.seed: there is no such field"),
+    ("training:\n  start: public", 5, "start: public learns from a table that you declare public"),
+    ("target: data/p.parquet", 4, "target: it is the source itself"),
+    ("target: out.xlsx", 4, "target: out.xlsx: unknown kind of target"),
+    ("owners: [bob]", 4, "owners: Invalid owner 'bob'"),
+    ("tags: {'a b': c}", 4, "tags: .*invalid"),
+    ("group: a b", 4, "group: .*not a valid"),
+    ("table: a b", 4, "table: expected letters, digits and underscores"),
+]
+
+
+@pytest.mark.parametrize(("below", "line", "said"), MISTAKES)
+def test_a_mistake_is_found_when_definitions_load_and_is_named_by_line(below, line, said, monkeypatch) -> None:
+    monkeypatch.delenv("DP_SYNTH_LEDGER", raising=False)
     with pytest.raises(InvalidInput, match=said) as caught:
-        resolved(**changes)
-    assert f":{line}: " in str(caught.value)
-    assert "pydantic" not in str(caught.value)
+        SyntheticTable.resolve_from_yaml(HEAD + below)
+    text = str(caught.value)
+    assert text.startswith("one mistake in this table's YAML:\n")
+    assert f":{line}: " in text, text
+    assert "pydantic" not in text
+
+
+@pytest.mark.parametrize("epsilon", ["much", "-1", "{a: 1}"])
+def test_an_epsilon_that_is_no_number_above_zero_is_named_by_line(epsilon) -> None:
+    with pytest.raises(InvalidInput, match=":3: epsilon: "):
+        resolved(epsilon=epsilon)
+
+
+def test_facts_that_hold_for_some_storage_type_are_left_to_the_source() -> None:
+    facts = "{age: {lower: 0}, day: {lower: 2024-01-01}, t: {kind: datetime, zone: Europe/Paris}, s: {format: '%H:%M'}}"
+    assert set(resolved(columns=facts).columns) == {"age", "day", "t", "s"}
 
 
 def test_every_mistake_is_named_at_once() -> None:
@@ -56,8 +138,15 @@ def test_a_password_is_not_quoted() -> None:
 
 
 def test_an_unknown_field_is_named_by_line() -> None:
-    with pytest.raises(Exception, match="trainin"):
+    with pytest.raises(InvalidInput, match=":4: trainin: there is no such field"):
         resolved(trainin="{purpose: testing}")
+
+
+def test_every_page_that_the_scaffolder_names_comes_with_the_package() -> None:
+    named = set(re.findall(r"dp-synth docs (\w+)", TEMPLATE)) - {"lists"}
+    assert {"tables", "executors"} <= named
+    assert named <= {path.stem for path in docs.FOLDER.rglob("*.md")}
+    assert ".md" not in TEMPLATE
 
 
 def test_what_the_scaffolder_writes_works_as_it_stands_and_with_each_line_taken_in() -> None:

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
-from dp_synth_pipeline.orchestration.build import build_defs, resources
+from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.component import SyntheticTable
 from dp_synth_pipeline.orchestration.settings import TableSettings
 
@@ -49,7 +49,7 @@ def test_a_uri_from_the_environment_is_resolved_and_its_password_never_shown(mon
             assert component.source == URI
             assert component.targets == [f"{URI}_s"]
             assert PASSWORD not in repr(component)
-            said = told(dg.Definitions.merge(definitions, dg.Definitions(resources=resources())))
+            said = told(definitions)
     assert "postgresql://db.example/clinic?table=public.visits" in said
     assert PASSWORD not in said
 

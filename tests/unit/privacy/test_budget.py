@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.privacy.budget import Budget, PrivacyUnit, auto_delta, level
+from dp_synth_pipeline.privacy.budget import Budget, PrivacyUnit, auto_delta
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, -math.inf, "2", None])
@@ -38,7 +38,3 @@ def test_the_automatic_delta_is_one_over_n_to_the_1_2_between_its_ends() -> None
 @pytest.mark.parametrize("population", [2, 100, 10**4, 10**7])
 def test_the_automatic_delta_is_below_one_over_the_number_of_units(population: int) -> None:
     assert auto_delta(population, cap=1.0) < 1 / population
-
-
-def test_the_levels_change_just_above_three_and_fifteen() -> None:
-    assert [level(e) for e in (3, 3.01, 15, 15.01)] == ["high", "medium", "medium", "low"]

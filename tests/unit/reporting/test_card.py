@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from html import unescape
 
 import pytest
+from markdown_it import MarkdownIt
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Gaussian, SubsampledGaussian, Threshold
@@ -18,7 +20,7 @@ from dp_synth_pipeline.reporting.card import (
     from_json,
     to_json,
 )
-from dp_synth_pipeline.reporting.card_pages import render_card
+from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
 
 EVENTS = (
     DiscreteLaplace(40.0),
@@ -49,7 +51,6 @@ FACTS = CardFacts(
     checks=[{"name": "row_count", "passed": True, "blocking": True, "description": "The table has 20,000 rows."}],
     code_version="0.1.0",
     run_id="run-1",
-    source_fingerprint="hmac-1",
     ledger_head="head-1",
     limits=["Rows after 2020 are missing."],
 )
@@ -63,7 +64,7 @@ def test_the_card_reads_back_from_its_json() -> None:
 def test_the_json_holds_what_follows_from_the_facts() -> None:
     facts = json.loads(to_json(CARD))
     assert facts["releasable"] is True
-    assert facts["derived"]["level"] == "high"
+    assert "level" not in facts["derived"]
     assert facts["derived"]["odds_bound"] == pytest.approx(12.18, abs=0.01)
     assert facts["derived"]["checks_passed"] == 1
 
@@ -81,17 +82,31 @@ def test_the_page_shows_every_fact_a_reader_needs() -> None:
         "640",
         "north, south",
     ]
-    needed += ["run-1", "hmac-1", "head-1", "0.1.0", "Rows after 2020 are missing.", "epsilon 2.0", "High protection"]
+    needed += [
+        "run-1",
+        "head-1",
+        "0.1.0",
+        "Rows after 2020 are missing.",
+        "epsilon 2.0",
+        "guesses right with a probability of at most 92.5 %",
+    ]
     for text in needed:
         assert text in html
 
 
 def test_the_page_states_the_limits_in_plain_words() -> None:
+    now = ReleaseCard(dataclasses.replace(CARD.facts, added_epsilon=1.0, added_delta=1e-6))
+    html = render_card(now)
+    assert "measured with noise and charged" in html
+    assert "its reservation stays held" in html
+    assert len(now.limits) == len(LIMITS) + 1
+
+
+def test_a_card_of_the_first_format_states_the_limits_of_its_own_version() -> None:
     html = render_card(CARD)
-    assert "floating point" in html
-    assert "types detected" in html
-    assert "refused" in html
-    assert len(CARD.limits) == len(LIMITS) + 1
+    assert "The noise of training is drawn in floating point" in html
+    assert "the types detected in it" in html
+    assert "measured with noise and charged" not in html
 
 
 def test_the_page_has_no_script_and_loads_nothing() -> None:
@@ -124,9 +139,21 @@ def test_what_is_not_a_card_is_refused(text: str) -> None:
         from_json(text)
 
 
-@pytest.mark.parametrize(("epsilon", "word"), [(2.51, "High"), (8.0, "Medium"), (20.0, "Low"), (2000.0, "Low")])
-def test_the_meaning_of_any_epsilon_can_be_said(epsilon: float, word: str) -> None:
-    assert wording.meaning(epsilon, 1e-5, "row").startswith(f"{word} protection")
+@pytest.mark.parametrize(
+    ("epsilon", "right"),
+    [
+        (2.51, "guesses right with a probability of at most 92.5 %"),
+        (6.0, "guesses right with a probability of at most 99.8 %"),
+        (8.0, "may become all but certain"),
+        (2000.0, "may become all but certain"),
+    ],
+)
+def test_the_meaning_of_any_epsilon_is_what_an_attacker_reaches_and_no_level_of_our_own(
+    epsilon: float, right: str
+) -> None:
+    said = wording.meaning(epsilon, 1e-5, "row")
+    assert said.endswith(f"someone who was half sure {right}.")
+    assert " protection" not in said
 
 
 def test_shown_bounds_are_never_below_the_real_ones() -> None:
@@ -139,3 +166,57 @@ def test_shown_bounds_are_never_below_the_real_ones() -> None:
 def test_every_event_has_words() -> None:
     for event in EVENTS:
         assert wording.mechanism(event.to_dict()).endswith(".")
+
+
+PURPOSE = {
+    "contact": "data@example.org",
+    "intended_use": ["Planning <of> a study."],
+    "out_of_scope": ["Single people."],
+}
+
+
+@pytest.mark.parametrize("rendered", [render_card, render_markdown])
+def test_a_card_says_what_its_table_is_for_what_not_and_whom_to_ask(rendered) -> None:
+    told = unescape(rendered(ReleaseCard(dataclasses.replace(FACTS, **PURPOSE)))).replace("\\", "")
+    for text in (
+        "What it is for",
+        "What it is not for",
+        "data@example.org",
+        "Planning <of> a study.",
+        "Single people.",
+    ):
+        assert text in told
+    assert "What it is" not in rendered(CARD)
+
+
+@pytest.mark.parametrize("rendered", [render_card, render_markdown])
+def test_a_card_without_a_quality_figure_says_why_and_how_to_get_one(rendered) -> None:
+    told = unescape(rendered(CARD)).replace("\\", "")
+    assert "No quality figure stands here, because none was charged" in told
+    assert "validation: {report_epsilon: 0.05}" in told
+    assert ("<code>validation" in told) == (rendered is render_card)
+    public = CardFacts("t", "2026", 10, 2, None, None, guarantee="none", public_by="Ana", public_why="open data")
+    assert "nothing is charged for a public source" in rendered(ReleaseCard(public))
+    figures = {"accuracy_one": 0.9, "accuracy_one_within": 0.001, "accuracy_one_best": 0.95}
+    charged = ReleaseCard(dataclasses.replace(FACTS, accuracy=figures))
+    assert "No quality figure" not in rendered(charged)
+    assert json.loads(to_json(charged))["derived"]["quality"] == ""
+
+
+def test_the_markdown_is_read_as_tables_and_lists_by_a_markdown_reader() -> None:
+    facts = dataclasses.replace(FACTS, **PURPOSE, description="a | b <i> *c*")
+    html = MarkdownIt("commonmark").enable("table").render(render_markdown(ReleaseCard(facts)))
+    assert html.count("<h1>") == 1
+    assert html.count("<table>") == 4
+    assert "| ---" not in unescape(html)
+    assert "|---" not in html
+    shown = unescape(re.sub(r"<[^>]*>", "", html))
+    assert "a | b <i> *c*" in shown
+    assert "<script>alert(1)</script>" in shown
+
+
+def test_a_page_can_be_read_without_seeing_it() -> None:
+    html = render_card(ReleaseCard(dataclasses.replace(FACTS, **PURPOSE)))
+    assert html.count("<h1") == 1
+    assert all('scope="' in th for th in re.findall(r"<th(?!ead)[^>]*>", html))
+    assert len(html.encode()) < 2_000_000

@@ -63,3 +63,34 @@ def test_a_finding_that_lacks_its_interval_is_refused() -> None:
     broken = [{k: v for k, v in audited().facts.audit[0].items() if k != "low"}]
     with pytest.raises(InvalidInput, match=r"finding .* low is missing"):
         ReleaseCard(dataclasses.replace(FACTS, audit=broken))
+
+
+ATTACK = {
+    "release": "r-17",
+    "passed": True,
+    "claimed": 2.0,
+    "epsilon": 1.9,
+    "ratio": 0.95,
+    "delta": 1e-5,
+    "confidence": 0.95,
+}
+
+
+def attacked(**changes: object) -> ReleaseCard:
+    return ReleaseCard(dataclasses.replace(audited().facts, one_run_audit=ATTACK | changes))
+
+
+@pytest.mark.parametrize("render", [card_pages.render_card, card_pages.render_markdown])
+def test_both_pages_say_what_the_last_one_run_audit_proved_and_of_which_release(render) -> None:
+    told = render(attacked()).replace("\\", "")
+    for words in ("release r-17", "at least 1.9", "where 2 is claimed", "10⁻⁵", "95% of it"):
+        assert words in told
+    assert "FAILED" not in told
+    assert "It FAILED." in render(attacked(passed=False))
+    assert "one-run audit" not in render(audited())
+
+
+def test_a_one_run_audit_is_in_the_json_and_one_that_lacks_a_figure_is_refused() -> None:
+    assert from_json(to_json(attacked())) == attacked()
+    with pytest.raises(InvalidInput, match="ratio is missing"):
+        ReleaseCard(dataclasses.replace(FACTS, one_run_audit={k: v for k, v in ATTACK.items() if k != "ratio"}))

@@ -5,6 +5,7 @@ import json
 import shutil
 import sqlite3
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,35 +14,40 @@ import pytest
 from dp_synth_pipeline import cli
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, SubsampledGaussian
-from dp_synth_pipeline.reporting import card_verification
-from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard, to_json
+from dp_synth_pipeline.reporting import card_verification, wording
+from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard, from_json, to_json
+from dp_synth_pipeline.reporting.card_pages import render_card
+from dp_synth_pipeline.reporting.release_card import mechanisms_of, reused_of
 
 EVENTS = {"profile": [DiscreteGaussian(60.0, 1, 12)], "training": [SubsampledGaussian(4.0, 0.01, 50)]}
 
 
-def released(ledger, key="k", table="people"):
+def released(ledger, key="k", table="people", account="people"):
     """A settled release, as a pipeline leaves it."""
     held = {"table": table, "run_id": f"run-{key}", "code_version": "c0de"}
-    release = ledger.reserve("people", key=key, epsilon=1.0, delta=1e-6, **held)
+    release = ledger.reserve(account, key=key, epsilon=1.0, delta=1e-6, **held)
     for mechanism, events in EVENTS.items():
         ledger.start(release.id, mechanism, events)
-    return ledger.settle(release.id, fingerprint=ledger.fingerprint("digest"))
+    ledger.note_source(release.id, "digest")
+    return ledger.settle(release.id)
 
 
 def card_of(ledger, release, parquet):
-    account = ledger.account("people")
-    entries = ledger.entries(release_id=release.id)
+    account, lineage = ledger.account("people"), ledger.lineage(release.id)
     facts = CardFacts(
-        table=release.table, created="2026-11-21T00:00:00+00:00", rows=10, columns=2, epsilon=release.final_epsilon,
-        delta=release.final_delta, account="people", account_epsilon=account.epsilon, account_delta=account.delta,
+        table=release.table, created="2026-11-21T00:00:00+00:00", rows=10, columns=2, epsilon=lineage.epsilon,
+        delta=lineage.delta, added_epsilon=release.final_epsilon, added_delta=release.final_delta,
+        trade_off=lineage.trade_off, reused=reused_of(lineage), account="people",
+        account_epsilon=account.epsilon, account_delta=account.delta,
         account_spent_epsilon=1.0, release=release.id, run_id=release.run_id, code_version="c0de",
-        source_fingerprint=release.fingerprint, ledger_head=ledger.head(),
+        ledger_head=ledger.head(),
         table_sha256=card_verification.sha256(parquet),
         checks=[{"name": "rows", "passed": False, "blocking": False, "description": "Rows."}],
-        mechanisms=[{"stage": e.mechanism, "entry": e.id, "event": v.to_dict()} for e in entries for v in e.events],
+        mechanisms=mechanisms_of(lineage.own),
     )  # fmt: skip
-    return ReleaseCard(facts).sealed(ledger.fingerprint)
+    return ReleaseCard(facts).sealed(ledger.seal)
 
 
 @pytest.fixture
@@ -77,15 +83,17 @@ def test_it_stays_true_when_others_are_released_and_the_limit_is_raised(kept):
 
 
 EDITS = {
-    "epsilon": ("epsilon of the release", 0.1),
-    "delta": ("delta of the release", 1e-9),
+    "epsilon": ("epsilon of the table", 0.1),
+    "delta": ("delta of the table", 1e-9),
+    "added_epsilon": ("epsilon of the release", 0.1),
+    "added_delta": ("delta of the release", 1e-9),
+    "trade_off": ("the trade-off", {"mu": 0.1}),
     "account": ("the account", "other"),
     "account_epsilon": ("the account's limit", 2.0),
     "unit": ("the privacy unit", "person"),
     "relation": ("the neighbouring relation", "replace-one"),
     "run_id": ("the run", "another"),
     "code_version": ("the code version", "another"),
-    "source_fingerprint": ("the source's keyed fingerprint", "0" * 64),
     "ledger_head": ("the ledger still holds the head on the card", "0" * 64),
     "table": ("the table", "others"),
     "release": ("the ledger knows the release", "another"),
@@ -126,6 +134,87 @@ def test_an_edit_deeper_down_is_caught(kept, edit):
     assert (mechanisms in found) == (edit in ("noise", "entry", "dropped"))
 
 
+@pytest.fixture
+def built(kept):
+    """The card of a release that took the first one's profile and began at its weights, and stopped early."""
+    first, held = (
+        kept.ledger.entries(release_id=kept.release.id),
+        {"table": "people", "run_id": "r", "code_version": "c0de"},
+    )
+    release = kept.ledger.reserve("people", key="next", epsilon=1.0, delta=1e-6, **held)
+    entry = kept.ledger.start(release.id, "training", EVENTS["training"], upon=[e.id for e in first])
+    kept.ledger.mark(entry.id, 20)
+    kept.ledger.settle_at_mark(entry.id, why="a look at the loss", who="run r")
+    kept.ledger.note_source(release.id, "digest")
+    release = kept.ledger.settle(release.id)
+    return card_of(kept.ledger, release, kept.table)
+
+
+def test_a_card_promises_what_everything_that_its_table_shows_promises_together(kept, built):
+    f = built.facts
+    assert broken(card_verification.verify(to_json(built), kept.ledger, kept.table)) == []
+    (training,) = EVENTS["training"]
+    assert f.added_epsilon == pytest.approx(accountant.epsilon(training, 1e-6), rel=1e-6), "as it was planned"
+    everything = [*EVENTS["profile"], training.with_steps(100)]
+    assert f.epsilon == pytest.approx(accountant.epsilon(everything, 1e-6), rel=1e-4)
+    assert f.epsilon > 1.2 * f.added_epsilon
+    assert {m["release"] for m in f.reused} == {kept.release.id}
+    assert [m["planned"]["steps"] for m in f.mechanisms] == [50]
+    assert f.trade_off["right_guess"] < (1 + f.delta) * wording.odds_bound(f.epsilon) / (
+        1 + wording.odds_bound(f.epsilon)
+    )
+
+
+@pytest.mark.parametrize("edit", ["dropped", "release", "added alone"])
+def test_a_card_that_leaves_out_what_its_table_builds_upon_is_caught(kept, built, edit):
+    told = json.loads(to_json(built))
+    if edit == "dropped":
+        del told["reused"][0]
+    elif edit == "release":
+        told["reused"][0]["release"] = "another"
+    else:
+        told |= {"epsilon": told["added_epsilon"]}
+    found = broken(card_verification.verify(json.dumps(told), kept.ledger))
+    expected = "epsilon of the table" if edit == "added alone" else "every mechanism of earlier releases"
+    assert any(what.startswith(expected) for what in found)
+
+
+def test_a_card_of_the_first_format_is_verified_as_what_it_said(tmp_path):
+    """It stands beside a ledger of version 4, and says of a release with a reused profile what that release added."""
+    ledgers, text = Path(__file__).parents[1] / "ledger", Path(__file__).with_name("card_1.json").read_text()
+    with sqlite3.connect(tmp_path / "ledger.db") as rows:
+        rows.executescript((ledgers / "version_4.sql").read_text())
+    for suffix in ("key", "head"):
+        shutil.copy(ledgers / f"version_4.{suffix}", tmp_path / f"ledger.db.{suffix}")
+    ledger = Ledger.open(str(tmp_path / "ledger.db"))
+    # That release was reserved for the file's sake, and read nothing.
+    assert broken(card_verification.verify(text, ledger)) == ["what it read is on the ledger's record"]
+    card = from_json(text)
+    assert card.is_first_format
+    assert any("is what this release added" in limit for limit in card.limits)
+    assert (card.statements, card.added) == ([], "")
+    assert json.loads(to_json(card))["format"] == "dp-synth/release-card/1"
+    edited = json.loads(text) | {"epsilon": 0.01}
+    assert "epsilon of the release" in broken(card_verification.verify(json.dumps(edited), ledger))
+
+
+def test_a_card_of_the_second_format_that_an_earlier_version_wrote_verifies_and_is_shown(tmp_path):
+    """It was written before cards named uses and a contact."""
+    fixtures = Path(__file__).parent
+    with sqlite3.connect(tmp_path / "ledger.db") as rows:
+        rows.executescript((fixtures / "card_2.sql").read_text())
+    for suffix in ("key", "head"):
+        shutil.copy(fixtures / f"card_2.{suffix}", tmp_path / f"ledger.db.{suffix}")
+    ledger, text = Ledger.open(str(tmp_path / "ledger.db")), (fixtures / "card_2.json").read_text()
+    assert broken(card_verification.verify(text, ledger)) == []
+    assert "intended_use" not in json.loads(text)
+    edited = json.dumps(json.loads(text) | {"intended_use": ["Anything."]})
+    assert broken(card_verification.verify(edited, ledger)) == [SEAL]
+    shown = render_card(from_json(text))
+    assert "What it is for" not in shown
+    assert "No quality figure stands here" in shown
+
+
 def test_another_layout_of_the_same_json_is_the_same_card(kept):
     shuffled = dict(reversed(json.loads(kept.text).items()))
     assert broken(card_verification.verify(json.dumps(shuffled, indent=7), kept.ledger)) == []
@@ -164,7 +253,7 @@ def test_a_release_that_never_settled_is_no_release(kept):
     held = {"table": "people", "run_id": "run-k", "code_version": "c0de"}
     open_one = kept.ledger.reserve("people", key="open", epsilon=1.0, delta=1e-6, **held)
     card = card_of(kept.ledger, kept.release, kept.table)
-    text = to_json(ReleaseCard(dataclasses.replace(card.facts, release=open_one.id)).sealed(kept.ledger.fingerprint))
+    text = to_json(ReleaseCard(dataclasses.replace(card.facts, release=open_one.id)).sealed(kept.ledger.seal))
     assert "the release is settled" in broken(card_verification.verify(text, kept.ledger))
 
 
@@ -176,10 +265,10 @@ def test_a_card_without_a_guarantee_is_verified_as_one_that_no_account_paid_for(
         "release": "unprotected-1",
     }
     public = CardFacts("t", "2026", 10, 2, None, None, ledger_head=kept.ledger.head(), **facts)
-    text = to_json(ReleaseCard(public).sealed(kept.ledger.fingerprint))
+    text = to_json(ReleaseCard(public).sealed(kept.ledger.seal))
     assert broken(card_verification.verify(text, kept.ledger)) == []
     claimed = dataclasses.replace(public, release=kept.release.id)
-    text = to_json(ReleaseCard(claimed).sealed(kept.ledger.fingerprint))
+    text = to_json(ReleaseCard(claimed).sealed(kept.ledger.seal))
     assert broken(card_verification.verify(text, kept.ledger)) == ["no account paid for this release, as the card says"]
 
 
@@ -244,3 +333,22 @@ def test_the_command_writes_the_card_in_another_form(shell, kept, format, told):
 def test_an_unknown_form_is_refused_with_the_known_ones(shell):
     code, said = shell("export", "release_card.json", "--format", "pdf")
     assert (code, "markdown, html, registry" in said) == (2, True)
+
+
+def test_a_card_of_the_version_before_that_shows_a_fingerprint_is_still_true(kept):
+    f = json.loads(kept.text)
+    old = {k: v for k, v in f.items() if k != "seal"} | {"source_fingerprint": kept.ledger.seal("digest")}
+    text = json.dumps(old | {"seal": kept.ledger.seal(card_verification.content(json.dumps(old)))})
+    assert [c.what for c in card_verification.verify(text, kept.ledger) if not c.holds] == []
+    edited = text.replace(kept.ledger.seal("digest"), "0" * 64)
+    assert [c.what for c in card_verification.verify(edited, kept.ledger) if not c.holds]
+    assert "source_fingerprint" not in to_json(card_verification.from_json(text)), "and it is not shown again"
+
+
+def test_a_release_that_never_noted_what_it_read_is_told(kept):
+    account = {"table": "people", "run_id": "run-k", "code_version": "c0de"}
+    release = kept.ledger.reserve("people", key="unnoted", epsilon=1.0, delta=1e-6, **account)
+    kept.ledger.start(release.id, "profile", EVENTS["profile"])
+    text = to_json(card_of(kept.ledger, kept.ledger.settle(release.id), kept.table))
+    told = [c.what for c in card_verification.verify(text, kept.ledger) if not c.holds]
+    assert told == ["what it read is on the ledger's record"]

@@ -3,66 +3,104 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
+from dp_synth_pipeline import cli
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import registry
-from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard
-from dp_synth_pipeline.reporting.registry import Curation, record, to_yaml
+from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard, to_json
+from dp_synth_pipeline.reporting.registry import Curation, record, schema, to_yaml
 from tests.unit.reporting.test_card import CARD, FACTS
 
-CURATION = Curation("Ministry of Health", "Government", "Planning", "Norway", "Healthcare", ("Ana Lima",))
-
-REQUIRED = {
-    "": {"url_slug", "deployment"},
-    "deployment": {"basic", "administrative"},
-    "deployment.basic": {
-        "name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region",
-        "publication_date",
-    },
-    "deployment.administrative": {"status", "registry_authors", "tier"},
-}  # fmt: skip
-KNOWN = {
-    "deployment": {
-        "basic", "dp_variant", "privacy_loss", "deployment_model", "implementation", "administrative",
-    },
-    "deployment.basic": REQUIRED["deployment.basic"] | {"data_product_sector"},
-    "deployment.dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
-    "deployment.privacy_loss": {
-        "privacy_unit", "privacy_unit_details", "number_of_privacy_units", "privacy_parameters",
-        "privacy_parameters_details",
-    },
-    "deployment.privacy_loss.privacy_parameters": {"epsilon", "delta", "rho"},
-    "deployment.deployment_model": {
-        "model_name", "model_name_details", "trust_assumptions", "actors", "release_type", "release_type_details",
-        "data_source_type", "data_source_type_details", "access_type", "access_type_details",
-    },
-    "deployment.implementation": {
-        "preprocessing_and_hyperparameter_tuning", "mechanisms", "composition", "post_processing", "justification",
-        "utility", "additional_information",
-    },
-    "deployment.administrative": {"evidence_sources", "status", "registry_authors", "tier"},
-}  # fmt: skip
-"""The fields of the registry's schema, which allows no others."""
+CURATION = Curation("Ministry of Health", "Planning", "Norway", "Healthcare", "Dynamic", ("Ana Lima",))
+VALIDATOR = jsonschema.Draft7Validator(schema(), format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER)
 
 
-def _objects(node: Any, path: str = "") -> dict[str, dict[str, Any]]:
-    found = {path: node}
-    for key, value in node.items():
-        if isinstance(value, dict):
-            found |= _objects(value, f"{path}.{key}".strip("."))
-    return found
+def _mistakes(node: Any) -> list[str]:
+    return [f"{'.'.join(map(str, e.path))}: {e.message}" for e in VALIDATOR.iter_errors(node)]
 
 
-def test_the_record_has_what_the_registry_requires_and_nothing_it_does_not_know() -> None:
-    found = _objects(record(CARD, CURATION))
-    for path, fields in REQUIRED.items():
-        assert fields <= found[path].keys()
-    for path, node in found.items():
-        assert path == "" or node.keys() <= KNOWN[path], path
+def _edited(path: str, value: Any) -> dict[str, Any]:
+    """Return a good record with one value replaced, added or, if it is `...`, taken away."""
+    told = record(CARD, CURATION)
+    *parents, last = path.split(".")
+    node = told
+    for name in parents:
+        node = node[name]
+    if value is ...:
+        del node[last]
+    else:
+        node[last] = value
+    return told
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        CARD,
+        ReleaseCard(dataclasses.replace(FACTS, delta=0.0)),
+        ReleaseCard(dataclasses.replace(FACTS, unit="row", unit_max_rows=1, public=[], limits=[], account="")),
+        ReleaseCard(dataclasses.replace(FACTS, reused=FACTS.mechanisms[:2], reused_from="release-0", software="x 1")),
+        ReleaseCard(dataclasses.replace(FACTS, description="Visits:\n  # 2019 to 2024, 'all' of them \\ \t")),
+    ],
+    ids=["whole", "pure", "bare", "reused", "odd text"],
+)
+@pytest.mark.parametrize("curation", [CURATION, Curation()], ids=["filled in", "draft"])
+def test_the_yaml_is_a_record_by_the_registrys_schema(card: ReleaseCard, curation: Curation) -> None:
+    assert _mistakes(yaml.safe_load(to_yaml(card, curation))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("status", ...),
+        ("status", "Done"),
+        ("tier", 0),
+        ("surprise", "x"),
+        ("deployment.administrative.status", "Draft"),
+        ("deployment.basic.publication_date", "1/1/2026"),
+        ("deployment.basic.data_curators", []),
+        ("deployment.basic.data_curators", [{"data_curator_name": "Ministry of Health"}]),
+        ("deployment.implementation.composition", "by PLD"),
+        ("deployment.privacy_loss.number_of_privacy_units", 20_000),
+        ("deployment.privacy_loss.privacy_parameters.mu", 1.0),
+        ("deployment.administrative.registry_authors", ...),
+    ],
+)
+def test_the_schema_refuses_what_the_registry_refuses(path: str, value: Any) -> None:
+    assert len(_mistakes(_edited(path, value))) == 1
+
+
+def test_the_schema_allows_no_field_that_it_does_not_name() -> None:
+    def objects(node: dict[str, Any]) -> list[dict[str, Any]]:
+        inner = [o for child in node.get("properties", {}).values() for o in objects(child)]
+        return [node, *inner] if "properties" in node else inner
+
+    jsonschema.Draft7Validator.check_schema(schema())
+    assert all(o["additionalProperties"] is False for o in objects(schema()))
+
+
+def test_the_record_has_its_fields_where_the_registry_looks_for_them() -> None:
+    told = record(CARD, CURATION)
+    assert (told["status"], told["tier"]) == ("Draft", 3)
+    assert told["deployment"]["basic"]["data_curators"] == ["Ministry of Health"]
+    assert told["deployment"]["accounting"].keys() == {"composition", "post_processing"}
+    assert told["deployment"]["administrative"]["registry_authors"] == ["Ana Lima"]
+    assert "Rows after 2020 are missing." in told["deployment"]["administrative"]["notes"]
+
+
+@pytest.mark.parametrize(
+    ("curator", "slug"),
+    [("Ministry of Health", "clinic-visits-ministry-of-health-2026"), ("St. Olav's", "clinic-visits-st-olav-s-2026")],
+)
+def test_the_slug_is_made_of_name_curator_and_year_as_the_registry_makes_it(curator: str, slug: str) -> None:
+    assert record(CARD, dataclasses.replace(CURATION, curator=curator))["url_slug"] == slug
 
 
 def test_the_words_are_those_of_the_registry() -> None:
@@ -72,7 +110,7 @@ def test_the_words_are_those_of_the_registry() -> None:
     assert told["deployment_model"]["model_name"] == "Central"
     assert told["deployment_model"]["release_type"] in ("One release", "Many releases")
     assert told["deployment_model"]["access_type"] == "Non-interactive"
-    assert told["administrative"] == {"status": "Draft", "registry_authors": ["Ana Lima"], "tier": 3}
+    assert told["deployment_model"]["data_source_type"] == "Dynamic"
     pure = record(ReleaseCard(dataclasses.replace(FACTS, delta=0.0)), CURATION)
     assert pure["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
 
@@ -97,7 +135,7 @@ def test_what_only_a_person_knows_is_marked() -> None:
     assert to_yaml(CARD, Curation()).count(registry.FILL_IN) >= 4
 
 
-@pytest.mark.parametrize("wrong", [{"curator_type": "Bank"}, {"sector": "Sports"}])
+@pytest.mark.parametrize("wrong", [{"data_source": "Streaming"}, {"sector": "Sports"}])
 def test_a_word_that_the_registry_does_not_know_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="the registry knows"):
         Curation(**wrong)
@@ -107,3 +145,23 @@ def test_a_release_without_a_guarantee_is_no_deployment() -> None:
     public = CardFacts("t", "2026", 10, 2, None, None, guarantee="none", public_by="Ana", public_why="open data")
     with pytest.raises(InvalidInput, match="no privacy guarantee"):
         record(ReleaseCard(public), CURATION)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--curator", "Ministry of Health", "--region", "Norway", "--use", "Planning", "--author", "Ana Lima"),
+        ("--sector", "Healthcare", "--data-source", "Static"),
+    ],
+)
+def test_the_command_writes_a_record_by_the_registrys_schema(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "card.json").write_text(to_json(CARD), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    wanted = ["card", "export", "card.json", "--format", "registry", *options, "--out", "record.yaml"]
+    monkeypatch.setattr(sys, "argv", ["dp-synth", *wanted])
+    with pytest.raises(SystemExit, match="0"):
+        cli.main()
+    assert _mistakes(yaml.safe_load((tmp_path / "record.yaml").read_text(encoding="utf-8"))) == []

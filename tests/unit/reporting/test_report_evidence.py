@@ -22,7 +22,7 @@ SECTOR = Attack("attribute: sector", "accuracy gained", 0.0712, 0.0213, 0.1211, 
 def section(evidence: Evidence | None) -> str:
     real = good().to_pandas()
     more = () if evidence is None else (evidence,)
-    page = render_report(measure(real, real, schema()), real, real, schema(), ReportMeta("clinic"), *more)
+    page = render_report(measure(real, real, schema()), ReportMeta("clinic"), *more)
     found = re.search(r"<h2>Privacy evidence.*?<h2>How to read this", page, flags=re.S)
     assert found is not None
     return " ".join(found[0].replace("&#39;", "'").split())

@@ -112,7 +112,7 @@ def test_what_people_wrote_is_escaped_everywhere() -> None:
     evil = "<script>alert(1)</script>"
     event = {"kind": evil, evil: evil}
     entry = {"id": evil, "mechanism": evil, "events": [event], "state": evil, "steps_started": 1}
-    texts = ("id", "table", "run_id", "code_version", "who", "reserved_at", "fingerprint")
+    texts = ("id", "table", "run_id", "code_version", "who", "reserved_at")
     releases = [
         release(i, **dict.fromkeys(texts, evil), state=s, entries=[entry]) for i, s in enumerate([evil, "started"])
     ]
@@ -129,7 +129,7 @@ def test_every_release_and_every_entry_is_shown_with_who_when_run_code_and_param
     releases = [release(i) for i in range(30)]
     text = words(page(account(releases)))
     for r in releases:
-        assert all(re.search(rf"{re.escape(r[k])}\b", text) for k in ("id", "run_id", "fingerprint"))
+        assert all(re.search(rf"{re.escape(r[k])}\b", text) for k in ("id", "run_id"))
         assert all(re.search(rf"{e['id']}\b", text) for e in r["entries"])
     assert text.count("sample_rate = 0.0116479231") == text.count("640 of 640 steps started") == 30
     assert "5 Jan 2026, 06:00 UTC" in text
@@ -153,9 +153,29 @@ def test_another_neighbouring_relation_changes_the_promise() -> None:
 
 def test_what_was_spent_is_rounded_up_and_what_is_left_down() -> None:
     text = words(page(account([])))
-    assert "Spent, at most ε 2.719" in text
-    assert "Left ε 3.141" in text
-    assert "42.8 % of the limit's cost" in text  # 42.70 %
+    assert "everything so far is at most ε 2.719" in text
+    assert "one further release could have at most ε 3.141" in text
+    assert "spent 42.8 %" in text  # 42.70 %
+
+
+SHARE = {"used": 0.3333, "set_aside": 0.0, "fits_more": 2, "last_epsilon": 2.0}
+
+
+def test_the_share_of_the_account_leads_and_epsilons_follow_with_why_they_do_not_add_up() -> None:
+    text = words(page(account([], **SHARE)))
+    assert "Used 34 % of the account" in text
+    assert "Fits 2 more like the last (ε 2)" in text
+    assert text.index("Used 34 %") < text.index("As epsilons") < text.index("do not add up")
+    assert "do not add up" not in words(page(account([], **SHARE, epsilon_spent=0.0)))
+    both = words(page(account([], **SHARE), account([], name="other", **SHARE)))
+    assert both.index("34 %") < both.index("ε 6")
+
+
+@pytest.mark.parametrize(
+    ("used", "word"), [(0.0, "open"), (0.9, "open"), (0.91, "low"), (0.9999, "low"), (1.0, "exhausted")]
+)
+def test_the_state_of_an_account_follows_from_its_share(used: float, word: str) -> None:
+    assert f"clinic {word}" in words(page(account([], **{**SHARE, "used": used})))
 
 
 @pytest.mark.parametrize("x", [2.49999, 0.123456, 12.3456, 1e-5 * 1.23456, 7.0, 1234.56])
@@ -205,7 +225,7 @@ def test_an_exhausted_account_says_so() -> None:
     text = words(page(account([release(1)], **spent)))
     assert "clinic exhausted" in text
     assert "every request is refused before the source is read" in text
-    assert "Left ε 0 " in text
+    assert "could have at most ε 0." in text
     assert "exhausted" not in words(page(account([release(1)])))
 
 

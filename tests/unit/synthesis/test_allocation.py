@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import calibration
-from dp_synth_pipeline.privacy.events import DiscreteGaussian
+from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.tabular.profiling import profile_plan
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
@@ -35,8 +35,7 @@ def share(found: ProfilePlan, columns: TableSchema, epsilon: float) -> float:
     """The part of the squared signal to noise that the histograms take."""
     rest = epsilon * (1 - allocation.COUNT_SHARE)
     whole = calibration.gaussian_noise(rest, DELTA * (1 - allocation.THRESHOLD_SHARE))
-    events = [e for e in found.histogram_events(columns) if isinstance(e, DiscreteGaussian)]
-    return sum(e.count * (e.sensitivity / e.scale) ** 2 for e in events) * whole**2
+    return float(sum(e.amount for e in found.histogram_events(columns) if isinstance(e, Gaussian))) * whole**2
 
 
 @given(st.integers(0, 40), st.integers(1, 40), EPSILONS, SIZES)

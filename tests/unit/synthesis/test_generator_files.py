@@ -1,5 +1,6 @@
 """What was learnt is whole or absent, and says whose it is."""
 
+import json
 import math
 
 import pytest
@@ -72,6 +73,17 @@ def test_a_copy_that_is_cut_short_stands_beside_nobody_elses_weights_and_can_be_
             generator_files.release_to(kept, released)
     assert not generator_files.found(released, "old")
     assert generator_files.found(released, "new") == (cut == 3)
-    generator_files.release_to(kept, released)
+    assert kept.exists() == (cut < 3), "it goes once its copy is whole"
+    if cut < 3:
+        generator_files.release_to(kept, released)
     assert generator_files.found(released, "new")
     assert generator_files.audit(released) is None, "the audit of another training went with it"
+
+
+def test_the_last_attack_is_read_back_and_one_of_an_older_form_is_none(tmp_path):
+    assert generator_files.last_attack(tmp_path) == {}
+    file, proved = tmp_path / generator_files.ATTACKED, dict.fromkeys(generator_files.PROVED, 0.5)
+    file.write_text(json.dumps({**proved, "told": "much"}))
+    assert generator_files.last_attack(tmp_path) == proved
+    file.write_text(json.dumps({"passed": True, "claimed": 9.4, "epsilon": 0.6, "guesses": 1000}))
+    assert generator_files.last_attack(tmp_path) == {}

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from dp_synth_pipeline.errors import BudgetExceeded
+from dp_synth_pipeline.errors import BudgetExceeded, NotCharged
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy.events import Event, Gaussian
+from dp_synth_pipeline.privacy.odometer import Odometer, Unmetered
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
@@ -29,7 +30,8 @@ class Toy(Mechanism[float, str]):
     def events(self, release: Release, plan: float) -> Sequence[Event]:
         return (Gaussian(plan),)
 
-    def run(self, release: Release, plan: float) -> str:
+    def run(self, release: Release, plan: float, odometer: Odometer) -> str:
+        odometer.spend(Gaussian(plan))
         self.seen = [e.mechanism for e in release.protection.entries(release.id)]
         return "released"
 
@@ -55,6 +57,27 @@ def test_what_was_not_reserved_is_refused_and_nothing_is_looked_at(release):
         toy.perform(release)
     assert toy.seen is None
     assert release.state.ran == ()
+
+
+def test_a_mechanism_gets_the_odometer_of_what_it_was_charged(release):
+    class Greedy(Toy):
+        def run(self, release: Release, plan: float, odometer: Odometer) -> str:
+            odometer.spend(Gaussian(plan))
+            odometer.spend(Gaussian(1e6 * plan))
+            raise AssertionError("one release more than was charged went by")
+
+    with pytest.raises(NotCharged):
+        Greedy(20.0).perform(release)
+    assert [e.mechanism for e in release.protection.entries(release.id)] == ["toy"], "what was charged stays charged"
+
+
+def test_under_dp_every_odometer_has_a_limit(release):
+    odometer = release.charge("toy", [Gaussian(20.0)])
+    assert not isinstance(odometer, Unmetered)
+    odometer.spend(Gaussian(20.0))
+    assert odometer.used == (Gaussian(20.0),)
+    with pytest.raises(NotCharged):
+        odometer.spend(Gaussian(20.0))
 
 
 def test_with_nothing_to_run_nothing_is_charged(release):

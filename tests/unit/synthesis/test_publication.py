@@ -26,7 +26,7 @@ def release(tmp_path) -> Release:
     made = Release.reserve(settings, ledger, Store(tmp_path / "store"), key="k", run_id="r")
     rows = tmp_path / "synthetic.parquet"
     pq.write_table(pa.table({"a": [1, 2]}), rows)
-    made.state = made.state.with_(synthetic=rows, seal=made.protection.fingerprint(sealed(made.id, rows)))
+    made.state = made.state.with_(synthetic=rows, seal=made.protection.seal(sealed(made.id, rows)))
     return made
 
 

@@ -26,7 +26,7 @@ def test_each_mechanism_gets_its_own_events_though_others_run_the_same_kind():
     assert plan.training == STEPS
     assert plan.count_epsilons == [0.5]
     assert (plan.marginals_noise, plan.threshold_deltas) == (3.0, [1e-6])
-    assert plan.histogram_noise == (4.0, 0)
+    assert plan.events(PROFILE) == (BASE, LIMIT)
 
 
 def test_the_order_in_which_a_plan_lists_its_mechanisms_does_not_matter():
@@ -52,4 +52,4 @@ def test_a_plan_that_names_only_some_mechanisms_is_refused():
 
 def test_what_a_plan_lacks_is_none():
     plan = ReleasePlan.of((COUNT,))
-    assert (plan.training, plan.marginals_noise, plan.histogram_noise, plan.threshold_deltas) == (None, None, None, [])
+    assert (plan.training, plan.marginals_noise, plan.events(PROFILE), plan.threshold_deltas) == (None, None, (), [])

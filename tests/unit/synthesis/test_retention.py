@@ -99,16 +99,31 @@ def test_a_purge_takes_what_ended_and_leaves_what_is_open_or_unknown(ledger, sto
     ended = [fill(store, "people", release(ledger, s, s)) for s in ("settled", "voided")]
     alive = [fill(store, "people", release(ledger, s, s)) for s in ("reserved", "started")]
     alive.append(fill(store, "people", "unknown"))
-    (store.restricted("people") / "quality_report.html").write_text("page")
+    for kind in ("html", "headline"):
+        (store.restricted("people") / f"quality_report.{kind}").write_text("page")
     would = retention.purge(store, ledger, dry_run=True)
     assert all(f.exists() for f in (*ended, *alive))
     gone = retention.purge(store, ledger)
     assert gone == would
-    assert sorted(gone) == sorted([f"people/{f.name}/snapshot.parquet" for f in ended] + ["people/quality_report.html"])
+    assert sorted(gone) == sorted(
+        [f"people/{f.name}/snapshot.parquet" for f in ended]
+        + ["people/quality_report.html", "people/quality_report.headline"]
+    )
     assert not any(f.exists() for f in ended)
     assert all(f.exists() for f in alive)
     assert len(retention.purge(store, ledger, open_too=True)) == 3
     assert not any(f.exists() for f in alive)
+
+
+def test_a_purge_leaves_what_a_settled_release_learnt_and_did_not_release_yet(ledger, store):
+    settled = fill(store, "people", release(ledger, "settled", "settled"))
+    (settled / retention.LEARNT).mkdir()
+    (settled / retention.LEARNT / "generator.json").write_text("{}")
+    assert retention.purge(store, ledger) == [f"people/{settled.name}/snapshot.parquet"]
+    assert [f.name for f in settled.rglob("*") if f.is_file()] == ["generator.json"]
+    assert retention.purge(store, ledger) == []
+    assert len(retention.purge(store, ledger, open_too=True)) == 1
+    assert not settled.exists()
 
 
 def test_a_purge_of_one_table_or_of_old_files_leaves_the_others(ledger, store):

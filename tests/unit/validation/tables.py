@@ -54,7 +54,7 @@ def good(seed: int = 0) -> pa.Table:
     days = [int(d) for d in rng.integers(10_000, 12_000, ROWS)]
     moments = [datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=d, minutes=61) for d in days]
     columns = {
-        "id": list(range(ROWS)),
+        "id": list(range(1, ROWS + 1)),
         "age": [None if rng.random() < 0.1 else int(v) for v in rng.integers(18, 90, ROWS)],
         "amount": [float(v) for v in rng.random(ROWS).round(1) * 100],
         "price": pa.array([float(v) for v in rng.random(ROWS).round(2) * 50]).cast(STORAGE["price"], safe=False),

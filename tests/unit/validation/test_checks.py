@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dp_synth_pipeline.validation.checks import CheckResult, check_names, grouped, stems_of, summary
+from dp_synth_pipeline.validation.checks import REGENERATED, CheckResult, check_names, grouped, stems_of, summary
 
 ODD = ["a b", "a_b", "a-b", "âge", "age", "名前", "", "<script>", "a__type", "a", "Amount (€)", "_x_", "x"]
 
@@ -18,7 +18,7 @@ def test_every_name_is_valid_in_dagster_even_for_odd_columns() -> None:
 
 def test_names_are_unique_even_if_columns_collide_after_cleaning() -> None:
     names = [c.name for c in check_names(ODD)]
-    assert len(set(names)) == len(names) == 2 + 3 * len(ODD)
+    assert len(set(names)) == len(names) == 3 + 3 * len(ODD)
 
 
 def test_a_plain_column_keeps_its_name() -> None:
@@ -31,7 +31,7 @@ def test_names_do_not_depend_on_the_order_of_columns() -> None:
 
 
 def test_without_columns_there_is_one_check_a_group() -> None:
-    assert [c.name for c in check_names(None)] == ["columns", "row_count", "types", "domains", "nulls"]
+    assert [c.name for c in check_names(None)] == ["columns", "row_count", REGENERATED, "types", "domains", "nulls"]
 
 
 def result(name: str, passed: bool, blocking: bool = True, column: str | None = "a") -> CheckResult:
@@ -39,7 +39,7 @@ def result(name: str, passed: bool, blocking: bool = True, column: str | None = 
 
 
 def test_grouped_results_have_the_names_known_ahead_and_each_columns_outcome() -> None:
-    results = [result("columns", True, column=None), result("row_count", True, column=None)]
+    results = [result(n, True, column=None) for n in ("columns", "row_count", REGENERATED)]
     results += [result(f"a__{k}", k != "domain") for k in ("type", "domain", "nulls")]
     groups = {g.name: g for g in grouped(results)}
     assert list(groups) == [c.name for c in check_names(None)]

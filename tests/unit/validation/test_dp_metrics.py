@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.validation import dp_metrics
-from dp_synth_pipeline.validation.dp_metrics import ChargedPlan, measure
+from dp_synth_pipeline.validation.dp_metrics import ChargedPlan, Headline
 
 CARDS = (3, 4, 2)
+
+
+def measure(codes: np.ndarray, drawn: np.ndarray, cards: tuple[int, ...], plan: ChargedPlan, rows: int) -> Headline:
+    return dp_metrics.measure(codes, drawn, cards, plan, rows=rows, odometer=Odometer(plan.events))
 
 
 def codes(rows: int, seed: int = 0) -> np.ndarray:
@@ -22,7 +27,7 @@ def seen(monkeypatch) -> list[int]:
     """The exact sums that reach the mechanism, which adds no noise here."""
     sums: list[int] = []
 
-    def exact(count: int, *, epsilon: float, sensitivity: int):
+    def exact(count: int, *, epsilon: float, sensitivity: int, odometer: Odometer):
         sums.append(count)
         return count, None
 
@@ -79,7 +84,7 @@ def test_the_noise_is_what_the_event_says() -> None:
 def test_the_mechanism_is_called_with_what_was_planned(monkeypatch) -> None:
     called = []
 
-    def noisy(count: int, *, epsilon: float, sensitivity: int):
+    def noisy(count: int, *, epsilon: float, sensitivity: int, odometer: Odometer):
         called.append((pytest.approx(epsilon), sensitivity))
         return count, None
 

@@ -1,1 +1,1 @@
-"""How a CSV is read: its dialect, its column names, the words in its cells, and the formats of its dates and times."""
+"""How a CSV is read: its text, line by line; what a person declared of its cells; which types fit them; and their values."""

@@ -3,55 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from dp_synth_pipeline.tabular import formats
 from dp_synth_pipeline.tabular.kinds.base import KINDS
-
-BOUNDS = {"lower", "upper", "decimals"}
-"""Facts that declare digits to be numbers, and no codes."""
+from dp_synth_pipeline.tabular.sources.csv.values import MOMENT, TEMPORAL, TEXT, CellType
 
 
 @dataclass(frozen=True)
-class DeclaredCells:
-    """What a person declared about the cells of a CSV.
+class Untyped:
+    """A column whose type must be measured, and what a person declared about it nevertheless.
 
     Attributes:
-        text, durations, booleans: columns whose cells are read as this, and whose type is not guessed.
-        formats: column to the format that its cells are written in.
-        others: columns that are no dates.
-        names: columns whose cells are names, or are not read.
-        numbers: columns whose cells are numbers, though they begin with 0.
+        name: the column.
+        allowed: the SQL types that its declared kind allows; None for all.
+        numbers: whether digits that begin with 0 are numbers.
     """
 
-    text: tuple[str, ...] = ()
-    durations: tuple[str, ...] = ()
-    booleans: tuple[str, ...] = ()
-    formats: Mapping[str, Any] = field(default_factory=dict)
-    others: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
+    name: str
+    allowed: tuple[str, ...] | None = None
+    numbers: bool = False
+
+    @property
+    def otherwise(self) -> CellType:
+        """What its cells are taken for where noise hides what they are, and by a filter, which comes before any noise."""
+        return CellType(self.allowed[0] if self.allowed else "DOUBLE" if self.numbers else TEXT)
 
 
-def declared_cells(columns: Mapping[str, Any]) -> DeclaredCells:
-    """Pick what declared facts say about a CSV's cells; whether it can hold is checked once the file is open."""
-    facts = {n: f or {} for n, f in columns.items()}
-    kinds = {n: KINDS.get(str(f.get("kind"))) for n, f in facts.items()}
-    undeclared = [n for n, f in facts.items() if f.get("kind") is None]
-    dates = [n for n, k in kinds.items() if n in undeclared or (k is not None and k.csv_dates(facts[n]))]
-    values = [n for n, k in kinds.items() if n in undeclared or (k is not None and not k.csv_names)]
-    numbers = [n for n, k in kinds.items() if facts[n].keys() & BOUNDS or (k is not None and k.csv_numbers)]
-    listed = [n for n, f in facts.items() if f.get("categories")]
-    text, durations, booleans = (
-        tuple(n for n, k in kinds.items() if k is not None and k.csv_type == sql_type)
-        for sql_type in ("VARCHAR", "INTERVAL", "BOOLEAN")
-    )
-    return DeclaredCells(
-        text,
-        durations,
-        booleans,
-        formats={n: facts[n]["format"] for n in dates if facts[n].get("format") is not None},
-        others=tuple(n for n in facts if n not in dates or n in listed),
-        names=tuple(n for n in facts if n not in values or n in listed),
-        numbers=tuple(n for n in numbers if n not in listed),
-    )
+def cell_type(name: str, facts: Mapping[str, Any] | None) -> CellType | Untyped:
+    """Return what the cells of a column are by declaration, or what must be measured.
+
+    A declared kind, format or list of categories tells it, but for dates and datetimes without a format: there are many
+    ways to write one.
+
+    Raises:
+        InvalidInput: for a format that is none.
+    """
+    facts = facts or {}
+    kind = KINDS.get(str(facts.get("kind")))
+    known = kind.csv_type(facts) if kind is not None else TEXT if facts.get("categories") else None
+    format = None if facts.get("format") is None else formats.check(name, facts["format"])
+    if format is not None and (known in (None, "DOUBLE", "INTERVAL", *TEMPORAL) or (kind is not None and kind.fixed)):
+        return _formatted(format)
+    if known in TEMPORAL:
+        return Untyped(name, TEMPORAL[TEMPORAL.index(known) :])
+    return CellType(known) if known is not None else Untyped(name, numbers=_are_numbers(facts))
+
+
+def _are_numbers(facts: Mapping[str, Any]) -> bool:
+    """Whether bounds or digits after the point say that a column holds numbers, and no codes."""
+    return any(isinstance(facts.get(fact), (int, float)) for fact in ("lower", "upper", "decimals"))
+
+
+def _formatted(format: str) -> CellType:
+    if format in formats.NOTATIONS:
+        return CellType("DOUBLE", format)
+    if not formats.of_day(format):
+        return CellType("TIME", format, strict=True)
+    moment = MOMENT if formats.in_utc(format) else "TIMESTAMP"
+    return CellType(moment if formats.of_clock(format) else "DATE", format, strict=True)

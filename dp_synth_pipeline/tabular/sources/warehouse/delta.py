@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.sources.warehouse import adbc, types
+from dp_synth_pipeline.tabular.sources.warehouse import adbc, predicate, types
 from dp_synth_pipeline.tabular.sql import quoted
 
 FORM = "delta://folder or delta:///absolute/folder"
@@ -39,7 +39,7 @@ class Delta:
     @contextmanager
     def read(self, columns: Sequence[str], where: str | None) -> Iterator[pa.RecordBatchReader]:
         """Yield the rows that `where` keeps, with these columns only, as a stream of one version."""
-        condition = f" WHERE ({where})" if where else ""
+        condition = f" WHERE {predicate.row_by_row(where)}" if where else ""
         with duckdb.connect() as con:
             con.execute("SET TimeZone = 'UTC'")
             con.register("delta_rows", self._dataset())

@@ -88,23 +88,60 @@ def check(text: str) -> str:
     return text.strip()
 
 
+def row_by_row(text: str) -> str:
+    """Write a predicate for DuckDB that leaves out a row on which it cannot be evaluated, such as for a failed cast.
+
+    An error would be a fact about one row that everybody sees.
+    """
+    return f"coalesce(TRY({text}), false)"
+
+
 def check_parsed(text: str) -> None:
     """Refuse what DuckDB, which is to run the predicate, parses as more than expressions of one row.
 
     Raises:
         InvalidInput: for a subquery, a window, a function of somebody's own, or what is no predicate.
     """
+    for node in _parsed(text):
+        if what := beyond_one_row(node):
+            raise _unsteady(what) if what == node.get("function_name") else _beyond(what)
+
+
+def beyond_one_row(node: dict[str, Any]) -> str:
+    """Return what in a node of DuckDB's syntax tree is no function of the row that is judged; empty if nothing is."""
+    if node["class"] not in _ONE_ROW:
+        return node["class"].replace("_", " ").lower()
+    if node.get("schema") or node.get("catalog"):
+        return f"{node.get('function_name', 'a type')} of a schema"
+    name = node.get("function_name", "")
+    return name if name.lower() in _varying() - _CLOCKS - _PLACES else ""
+
+
+def ordered_columns(text: str) -> set[str]:
+    """Return the columns that a predicate for DuckDB compares by order, such as `a` in `a >= 'x'`.
+
+    Example:
+        >>> sorted(ordered_columns("a >= 'x' AND b = 'y' AND c BETWEEN 1 AND 2 AND CAST(d AS DATE) < '2024-01-01'"))
+        ['a', 'c']
+    """
+    compared = [
+        node
+        for node in _parsed(text)
+        if node["class"] == "BETWEEN" or (node["class"] == "COMPARISON" and _ORDER.search(node["type"]))
+    ]
+    operands = [node.get(side) or {} for node in compared for side in ("left", "right", "input", "lower", "upper")]
+    return {o["column_names"][-1] for o in operands if o.get("class") == "COLUMN_REF"}
+
+
+_ORDER = re.compile("LESS|GREATER")
+
+
+def _parsed(text: str) -> Iterator[dict[str, Any]]:
     serialized = duckdb.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM t WHERE ({text})"]).fetchall()[0][0]
     parsed = json.loads(serialized)
     if parsed["error"]:
         raise InvalidInput(f"filter: DuckDB cannot parse it; {WANTED}.")
-    for node in _nodes(parsed["statements"][0]["node"]["where_clause"]):
-        if node["class"] not in _ONE_ROW:
-            raise _beyond(node["class"].replace("_", " ").lower())
-        if node.get("schema") or node.get("catalog"):
-            raise _beyond(f"{node.get('function_name', 'a type')} of a schema")
-        if node.get("function_name", "").lower() in _varying() - _CLOCKS - _PLACES:
-            raise _unsteady(node["function_name"])
+    return nodes(parsed["statements"][0]["node"]["where_clause"])
 
 
 @cache
@@ -117,14 +154,15 @@ def _varying() -> set[str]:
     return {name.lower() for (name,) in functions}
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield every expression in a syntax tree of DuckDB, the whole one first."""
     if isinstance(tree, dict):
         if "class" in tree:
             yield tree
         tree = list(tree.values())
     if isinstance(tree, list):
         for part in tree:
-            yield from _nodes(part)
+            yield from nodes(part)
 
 
 def _beyond(what: str) -> InvalidInput:

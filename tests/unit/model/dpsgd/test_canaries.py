@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.dpsgd import checkpoint, descent, training
+from dp_synth_pipeline.model.dpsgd import checkpoint, descent, lattice, training
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.optimization import LatticeOptimizer
 from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
@@ -72,7 +72,7 @@ def test_a_sampling_rate_of_one_or_of_next_to_nothing_passes() -> None:
 
 
 def quieter(factor: float) -> Callable[[Patch], None]:
-    class Quieter(DPOptimizerFastGradientClipping):
+    class Quieter(LatticeOptimizer):
         """The mistake: another noise than the one that is accounted for."""
 
         def add_noise(self) -> None:
@@ -80,11 +80,13 @@ def quieter(factor: float) -> Callable[[Patch], None]:
             super().add_noise()
             self.noise_multiplier /= factor
 
-    return lambda patch: patch.setattr(descent, "DPOptimizerFastGradientClipping", Quieter)
+    return lambda patch: patch.setattr(descent, "LatticeOptimizer", Quieter)
 
 
 def noise_again(patch: Patch) -> None:
-    patch.setattr(descent, "rekey", lambda generator: generator.manual_seed(7))
+    drawn: dict[int, np.ndarray] = {}
+    honest = lattice.rounded_gaussian
+    patch.setattr(lattice, "rounded_gaussian", lambda scale, size: drawn.setdefault(size, honest(scale, size)))
 
 
 def sampled(draw: Callable[[PoissonSampler], np.ndarray]) -> Callable[[Patch], None]:
@@ -123,7 +125,7 @@ def clipped(backward: Callable[[OnePassClipping, torch.Tensor], None]) -> Callab
 
 
 def not_clipped(clipping: Any, losses: torch.Tensor) -> None:
-    kept, clipping.max_grad_norm = clipping.max_grad_norm, 1e9
+    kept, clipping.max_grad_norm = clipping.max_grad_norm, 1e6
     clipping.honest(losses)
     clipping.max_grad_norm = kept
 
@@ -138,9 +140,9 @@ def clipped_together(clipping: Any, losses: torch.Tensor) -> None:
     """The mistake: the batch's gradient is clipped, not each unit's."""
     clipping._seen.clear()
     whole = torch.autograd.grad(losses.sum(), parameters := list(clipping.network.parameters()))
-    norm = torch.cat([g.flatten() for g in whole]).norm()
+    factor = (clipping.max_grad_norm / torch.cat([g.flatten() for g in whole]).norm()).clamp(max=1)
     for p, g in zip(parameters, whole, strict=True):
-        p.grad = g * (clipping.max_grad_norm / norm).clamp(max=1)
+        clipping.sums[p] = clipping.sums.get(p, 0) + clipping.lattice.whole(g * factor)
 
 
 def together(patch: Patch) -> None:

@@ -185,6 +185,17 @@ def test_a_checkpoint_of_another_network_is_refused_and_changes_nothing(tmp_path
     assert average.taken == 0
 
 
+def test_a_training_that_an_earlier_version_began_with_other_noise_is_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    last = attempt(tmp_path, die_at=120)
+    kept = load_file(tmp_path / checkpoint.FILE)
+    del kept["noise"]  # as version 1 wrote it
+    save_file(kept, tmp_path / checkpoint.FILE)
+    with pytest.raises(TrainingError, match=r"earlier version began this training.*start a new release"):
+        attempt(tmp_path, last)
+
+
 def test_a_folder_without_a_checkpoint_changes_nothing(tmp_path: Path) -> None:
     assert not checkpoint.exists(tmp_path)
     network = AutoregressiveNetwork(CARDS, SPEC)

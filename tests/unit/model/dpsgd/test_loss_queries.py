@@ -12,6 +12,7 @@ from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import descent, loss_queries, training
 from dp_synth_pipeline.model.dpsgd.batches import UnitRows
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries, clipped_losses, loss_bound
 from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_loss_queries
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
@@ -35,16 +36,21 @@ def network(size: float) -> AutoregressiveNetwork:
     return made
 
 
+def losses_of(net: AutoregressiveNetwork, rows: UnitRows, chosen: np.ndarray) -> float:
+    lattice = Lattice(loss_bound(net))
+    return int(clipped_losses(net, rows, chosen, lattice, {})) * lattice.spacing
+
+
 @pytest.mark.parametrize("size", [0.5, 50.0, 1e6, math.nan, math.inf])
 @pytest.mark.parametrize("rows", [1, 2, 9])
 def test_one_unit_moves_the_sum_by_the_bound_at_most_whatever_its_rows_and_the_weights(size: float, rows: int) -> None:
     net, held = network(size), codes(20)
     units = np.arange(20) // 2
-    before = float(clipped_losses(net, UnitRows(held, units), np.arange(10)))
+    before = float(losses_of(net, UnitRows(held, units), np.arange(10)))
     more = UnitRows(np.concatenate([held, codes(rows)]), np.append(units, np.full(rows, 10)))
-    after = float(clipped_losses(net, more, np.arange(11)))
+    after = float(losses_of(net, more, np.arange(11)))
     assert 0 <= after - before <= loss_bound(net) * (1 + 1e-9)
-    if size == 1e6 or not math.isfinite(size):
+    if (size == 1e6 and rows == 9) or not math.isfinite(size):  # fewer rows may by chance be those the network expects
         assert after - before > 0.3 * loss_bound(net), "what has no finite loss counts as the bound"
 
 
@@ -58,27 +64,25 @@ def test_a_longer_unit_changes_neither_the_noise_nor_anybody_elses_loss(monkeypa
     monkeypatch.setattr(LossQueries, "_falls", lambda self, deviation: deviations.append(deviation) or True)
     for long in (1, 400):
         rows = UnitRows(np.concatenate([held, codes(long)]), np.append(np.arange(20), np.full(long, 20)))
-        LossQueries(LossQueriesPlan(1, 1.0, 1.0), 21).query(net, rows, torch.Generator())
+        LossQueries(LossQueriesPlan(1, 1.0, 1.0), 21).query(net, rows, {})
     assert deviations[0] == deviations[1]
 
 
 def test_losses_do_not_depend_on_how_units_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     net, rows = network(0.5), UnitRows(codes(50), None)
-    whole = float(clipped_losses(net, rows, np.arange(50)))
+    whole = float(losses_of(net, rows, np.arange(50)))
     losses = net.losses(torch.from_numpy(rows.codes.astype(np.int64)))
     assert whole == pytest.approx(float(losses.clamp(max=loss_bound(net)).sum()), rel=1e-5)
     monkeypatch.setattr(loss_queries, "BATCH", 7)
-    assert float(clipped_losses(net, rows, np.arange(50))) == pytest.approx(whole, rel=1e-5)
+    assert float(losses_of(net, rows, np.arange(50))) == pytest.approx(whole, rel=1e-5)
 
 
 def test_an_answer_has_the_noise_that_was_planned() -> None:
     net, rows = network(0.1), UnitRows(codes(30), None)
-    exact = float(clipped_losses(net, rows, np.arange(30))) / 30
-    noise = torch.Generator()
-    noise.seed()
+    exact = float(losses_of(net, rows, np.arange(30))) / 30
     watched = LossQueries(LossQueriesPlan(2000, 1.0, 4.0), 30)
     for _ in range(2000):
-        watched.query(net, rows, noise)
+        watched.query(net, rows, {})
     errors = (np.array(watched.answers) - exact) * 30 / (4.0 * loss_bound(net))
     assert errors.std() == pytest.approx(1, rel=6.5 / math.sqrt(4000))
     assert abs(errors.mean()) < 6.5 / math.sqrt(2000)
@@ -87,9 +91,9 @@ def test_an_answer_has_the_noise_that_was_planned() -> None:
 def test_no_query_is_made_that_was_not_planned() -> None:
     net, rows, watched = network(0.1), UnitRows(codes(5), None), LossQueries(LossQueriesPlan(2, 1.0, 1.0), 5)
     for _ in range(2):
-        watched.query(net, rows, torch.Generator())
+        watched.query(net, rows, {})
     with pytest.raises(IndexError, match="was not charged"):
-        watched.query(net, rows, torch.Generator())
+        watched.query(net, rows, {})
 
 
 def test_training_goes_on_while_the_loss_falls_by_more_than_its_noise() -> None:

@@ -66,7 +66,7 @@ def test_public_training_neither_clips_nor_adds_noise_nor_accounts(monkeypatch: 
         raise AssertionError("only private training does this")
 
     monkeypatch.setattr(OnePassClipping, "__init__", never)
-    monkeypatch.setattr(descent, "DPOptimizerFastGradientClipping", never)
+    monkeypatch.setattr(descent, "LatticeOptimizer", never)
     training.train_public(AutoregressiveNetwork((4, 4, 4), SPEC), Training(easy(50), TrainingPlan(0.5, 3, 25.0), SPEC))
 
 

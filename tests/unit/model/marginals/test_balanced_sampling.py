@@ -91,9 +91,9 @@ def test_without_cliques_rows_are_kept_by_their_weights() -> None:
 
 
 def test_uniform_numbers_lie_one_in_each_part() -> None:
-    numbers = _spread(3, 1_000)
+    numbers = _spread(3, 1_000, np.random.default_rng())
     assert numbers.dtype == np.float32
     assert (np.sort((numbers * 1_000).astype(int), axis=1) == np.arange(1_000)).mean() > 0.999, "but for rounding"
     assert abs(np.corrcoef(numbers)[0, 1]) < 0.2
-    assert not np.array_equal(numbers, _spread(3, 1_000))
-    assert _spread(2, 0).shape == (2, 0)
+    assert not np.array_equal(numbers, _spread(3, 1_000, np.random.default_rng()))
+    assert _spread(2, 0, np.random.default_rng()).shape == (2, 0)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from dp_synth_pipeline.model.marginals import measuring
-from dp_synth_pipeline.model.marginals.measuring import Layout
+from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 from dp_synth_pipeline.model.marginals.pairs import nearest_pairs
 from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_marginals
+from dp_synth_pipeline.privacy.odometer import Odometer, Unmetered
 
 CARDS = (3, 2, 4, 5)
 
@@ -22,6 +23,12 @@ def codes(rows: int, cards: tuple[int, ...] = CARDS) -> np.ndarray:
 
 def even(cards: tuple[int, ...]) -> list[np.ndarray]:
     return [np.full(c, 1 / c) for c in cards]
+
+
+def measured(
+    held: np.ndarray, cards: tuple[int, ...], shares: list[np.ndarray], plan: MarginalsPlan, *, rows: int
+) -> Marginals:
+    return measuring.measure(held, cards, shares, plan, rows=rows, odometer=Odometer([plan.event]))
 
 
 @pytest.mark.parametrize("pairs", [((0, 1),), ((0, 3), (1, 2)), tuple(measuring.all_pairs(4))])
@@ -57,7 +64,7 @@ def test_every_cell_gets_the_noise_that_was_planned(max_rows: int) -> None:
     plan = plan_marginals((2,) * 40, 10_000, 2.0, max_rows)
     assert plan.chosen == plan.pairs == 780
     assert plan.scale == pytest.approx(2.0 * max_rows * math.sqrt(780))
-    found = measuring.measure(held, (2,) * 40, even((2,) * 40), plan, rows=10_000)
+    found = measured(held, (2,) * 40, even((2,) * 40), plan, rows=10_000)
     noise = (found.counts - measuring.count(held, found.layout)) / plan.scale
     n = len(noise)
     assert n == 3120
@@ -69,12 +76,12 @@ def test_every_cell_gets_the_noise_that_was_planned(max_rows: int) -> None:
 
 def test_a_canary_cell_alone_gets_the_noise_that_was_planned() -> None:
     held, plan = np.ones((1, 2), np.int16), MarginalsPlan(7.0, 7.0, 1, 1)
-    noise = [measuring.measure(held, (2, 2), even((2, 2)), plan, rows=1).counts[3] - 1 for _ in range(800)]
+    noise = [measured(held, (2, 2), even((2, 2)), plan, rows=1).counts[3] - 1 for _ in range(800)]
     assert np.std(noise) == pytest.approx(7, rel=6.5 / math.sqrt(1600))
 
 
 def fewer(chosen: int, pairs: int, quiet: float = 2.0) -> MarginalsPlan:
-    return MarginalsPlan(1.0, quiet, chosen, pairs, score_scale=1.0, scored=pairs)
+    return MarginalsPlan(0.001, quiet, chosen, pairs, score_scale=1.0, scored=pairs)
 
 
 @pytest.mark.parametrize("chosen", [3, 4, 5])
@@ -83,7 +90,9 @@ def test_the_chosen_pairs_are_as_many_as_planned_and_reach_every_column(chosen: 
     cards = (2, 2, 2, 30)
     layout = Layout(cards, tuple(measuring.all_pairs(4)))
     for _ in range(20):
-        pairs = measuring.choose(codes(50, cards), layout, even(cards), fewer(chosen, 6, 30.0), rows=50)
+        pairs = measuring.choose(
+            codes(50, cards), layout, even(cards), fewer(chosen, 6, 30.0), rows=50, odometer=Unmetered()
+        )
         assert len(pairs) == len(set(pairs)) == chosen
         assert set(pairs) <= set(layout.cliques)
         joined = {pairs[0][0]}
@@ -98,7 +107,7 @@ def test_the_pairs_that_depend_most_are_chosen() -> None:
     held[:, 5] = (held[:, 2] + 1) % 4
     plan = fewer(5, 15)
     for _ in range(10):
-        found = measuring.measure(held, (4,) * 6, even((4,) * 6), plan, rows=4000)
+        found = measured(held, (4,) * 6, even((4,) * 6), plan, rows=4000)
         assert {(1, 4), (2, 5)} <= set(found.layout.cliques)
 
 
@@ -108,7 +117,7 @@ def test_wide_pairs_whose_noise_would_drown_them_are_not_chosen_for_the_noise() 
     shares = even((50, 50, 3, 3))
     layout = Layout((50, 50, 3, 3), tuple(measuring.all_pairs(4)))
     for _ in range(10):
-        chosen = measuring.choose(held, layout, shares, fewer(3, 6, 20.0), rows=2000)
+        chosen = measuring.choose(held, layout, shares, fewer(3, 6, 20.0), rows=2000, odometer=Unmetered())
         assert (2, 3) in chosen
         assert (0, 1) not in chosen
 
@@ -122,7 +131,7 @@ def test_of_very_many_columns_only_the_pairs_that_were_planned_are_scored(monkey
     monkeypatch.setattr(
         measuring, "scores", lambda c, layout, e: seen.append(len(layout.cliques)) or honest(c, layout, e)
     )
-    found = measuring.measure(held, cards, even(cards), plan, rows=60)
+    found = measured(held, cards, even(cards), plan, rows=60)
     assert seen == [plan.scored], "each score's noise was planned for so many"
     assert len(found.layout.cliques) == plan.chosen
     assert set(found.layout.cliques) <= set(nearest_pairs(range(60, 170), plan.scored))
@@ -139,7 +148,7 @@ def test_the_triple_that_pairs_cannot_tell_is_chosen() -> None:
     plan = plan_marginals((2,) * 6, 4000, 2.0, triples=1)
     assert (plan.chosen, plan.triples) == (15, 1)
     for _ in range(10):
-        found = measuring.measure(parity(4000), (2,) * 6, even((2,) * 6), plan, rows=4000)
+        found = measured(parity(4000), (2,) * 6, even((2,) * 6), plan, rows=4000)
         assert found.layout.cliques[15:] == ((1, 3, 5),)
         assert len(found.counts) == found.layout.cells == 15 * 4 + 8
 
@@ -149,7 +158,7 @@ def test_triples_get_the_noise_that_was_planned() -> None:
     plan = plan_marginals(cards, 100_000, 2.0, 3, triples=84)
     assert plan.triples == math.comb(9, 3)
     assert plan.scale == pytest.approx(6 * math.sqrt((36 + 84) / 0.9))
-    found = measuring.measure(held, cards, even(cards), plan, rows=100_000)
+    found = measured(held, cards, even(cards), plan, rows=100_000)
     noise = (found.counts - measuring.count(held, found.layout)) / plan.scale
     assert noise[36 * 4 :].std() == pytest.approx(1, rel=6.5 / math.sqrt(2 * 84 * 8))
 

@@ -42,7 +42,7 @@ def test_the_plan_for_a_table_like_the_adult_census_is_what_it_always_was(
     rows: int, noise: float, planned: tuple[int, int, float, float]
 ) -> None:
     made = plan.plan_marginals(ADULT, rows, noise)
-    assert (made.chosen, made.pairs, made.scale, made.score_scale) == pytest.approx(planned, rel=1e-12)
+    assert (made.chosen, made.pairs, made.scale, made.score_scale) == pytest.approx(planned, rel=1e-11)
 
 
 @given(UNITS, NOISE, st.integers(2, 3000))

@@ -24,7 +24,7 @@ from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 RNG = np.random.default_rng()
 
 
-def codec_of(table: pa.Table, folder: Path, declared: dict | None = None, scale: float = 0.3) -> TableCodec:
+def codec_of(table: pa.Table, folder: Path, declared: dict | None = None, scale: float = 0.18) -> TableCodec:
     taken = take(table, folder, declared)
     with no_noise():
         return TableCodec(taken.schema, profile(taken, quiet(table.num_rows, scale)))
@@ -217,7 +217,7 @@ def test_a_file_is_encoded_like_its_table_with_unit_numbers(tmp_path: Path) -> N
     table = pa.table({"who": who, "x": RNG.integers(0, 9, 300), "c": ["a", "b", None] * 100})
     unit = PrivacyUnit("who", 5)
     taken = take(table, tmp_path, unit=unit)
-    codec = TableCodec(taken.schema, profile(taken, ProfilePlan(1.0, 0.3, 1e-6, unit)))
+    codec = TableCodec(taken.schema, profile(taken, ProfilePlan(1.0, 0.18, 1e-6, unit)))
     codes, units = codec.encode_file(taken.path, tmp_path / "codes.npy")
     assert units is not None
     assert units.tolist() == who.tolist()

@@ -14,6 +14,7 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.events import Threshold
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular import schema
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
@@ -34,7 +35,9 @@ def returned(values: list[Any], storage: pa.DataType, folder: Path, declared: di
     found = ingestion.snapshot(
         source.parse(str(folder / "t.parquet")), folder / "s" / "snapshot.parquet", declared=told
     )
-    profile = TableProfile.from_json(measure.measure(found.path, found.schema, PLAN, ROWS).to_json())
+    profile = TableProfile.from_json(
+        measure.measure(found.path, found.schema, PLAN, ROWS, Odometer(PLAN.histogram_events(found.schema))).to_json()
+    )
     assert Threshold(PLAN.threshold_delta) in profile.events
     codec = TableCodec(found.schema, profile)
     return codec.decode(codec.encode(pq.read_table(found.path, columns=["x"]))).column("x")

@@ -47,3 +47,19 @@ def test_counts_are_those_of_the_file_whatever_its_folder_is_called(tmp_path: Pa
     assert counts.values(columns["x"], 1) == [(1.0, 2), (2.0, 1)]
     assert counts.values(columns["kind"], 2) == [("a", 2)]
     assert counts.rows(["x", "kind"]) == (2, 2)
+
+
+def test_rows_that_do_not_fit_into_memory_spill_beside_the_snapshot_and_not_where_the_run_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restricted, started = tmp_path / "restricted", tmp_path / "started"
+    restricted.mkdir()
+    started.mkdir()
+    (started / ".tmp").touch()  # a file, so that DuckDB cannot spill there, as it would by itself
+    monkeypatch.chdir(started)
+    path = restricted / "snapshot.parquet"
+    duckdb.sql(f"COPY (SELECT 'person-' || hash(i) AS name FROM range(1000000) t(i)) TO '{path}'")
+    counts, column = Counts(path), build({"name": pa.string()})["name"]
+    counts._con.execute("SET memory_limit = '60MB'")
+    assert counts.values(column, 2) == []
+    assert [p.name for p in started.iterdir()] == [".tmp"]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
@@ -130,18 +131,20 @@ def test_probabilities_sum_to_one_and_cells_ascend(found: TableProfile) -> None:
 def test_a_profile_survives_json_unchanged(found: TableProfile) -> None:
     assert TableProfile.from_json(found.to_json()) == found
     facts = json.loads(found.to_json())
-    assert set(facts) == {"population", "rows", "unit", "columns", "events", "format"}
+    assert set(facts) == {"population", "rows", "unit", "columns", "events", "set_aside", "format"}
 
 
 def test_the_population_is_declared_or_counted_with_noise() -> None:
-    assert measure.measure_population(10**6, TINY) == ROWS, "the true count is not looked at"
+    assert measure.measure_population(10**6, TINY, Odometer(TINY.count_events())) == ROWS, (
+        "the true count is not looked at"
+    )
     plan = ProfilePlan(0.5, 10.0, 1e-6)
-    counted = {measure.measure_population(1000, plan) for _ in range(40)}
+    counted = {measure.measure_population(1000, plan, Odometer(plan.count_events())) for _ in range(40)}
     # Geometric noise of scale 2: 40 draws are all one value with a probability below 0.25^39, and none is off by 100
     # but for 40 * e^-50.
     assert len(counted) > 1
     assert all(abs(n - 1000) < 100 for n in counted)
-    assert min(measure.measure_population(0, plan) for _ in range(40)) == 1
+    assert min(measure.measure_population(0, plan, Odometer(plan.count_events())) for _ in range(40)) == 1
 
 
 def test_declared_categories_are_the_domain_whatever_the_rows_hold(tmp_path: Path) -> None:
@@ -306,7 +309,7 @@ def test_heavy_noise_hides_nulls_and_values_but_still_gives_a_profile(tmp_path: 
 def test_more_nulls_than_rows_could_hold_under_such_noise_are_noise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def upward(histograms: list[np.ndarray], *, scale: float, sensitivity: int) -> tuple[list[np.ndarray], None]:
+    def upward(histograms: list[np.ndarray], *, scale: float, **rest: object) -> tuple[list[np.ndarray], None]:
         return [h + math.ceil(4 * scale) for h in histograms], None
 
     monkeypatch.setattr(mechanisms, "noisy_histograms", upward)

@@ -19,12 +19,12 @@ from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.suggest import suggest
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
-from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation import binning, frames
 from dp_synth_pipeline.validation.expectations import suite_for
 from dp_synth_pipeline.validation.run import validate
-from tests.unit.tabular.snapshots import ProfilePlan, profile, quiet
+from tests.unit.tabular.snapshots import ProfilePlan, profile, quiet, read
 
 ROWS = 2000
 MINUTE = 60_000_000
@@ -48,8 +48,7 @@ def written(folder: Path, form: str) -> str:
 
 def taken(folder: Path, form: str = "parquet us", facts: dict[str, Any] | None = None) -> ingestion.Snapshot:
     declared = {"at": facts} if facts else None
-    found = source.parse(written(folder, form), declared)
-    return ingestion.snapshot(found, folder / "s" / "s.parquet", declared=declared)
+    return read(written(folder, form), folder / "s" / "s.parquet", declared=declared)
 
 
 def drawn(snapshot: ingestion.Snapshot, plan: ProfilePlan) -> tuple[pa.Table, TableProfile, TableSchema]:
@@ -110,7 +109,7 @@ def test_a_bare_number_is_refused_since_yaml_makes_one_of_a_time_without_quotes(
 @pytest.mark.parametrize("cells", [["10:30", "10:30:15"], ["10:30 ", "9:05"], ["9:05", "10:30", "08:00:00.5"]], ids=str)
 def test_times_beside_a_word_for_null_are_times_in_whatever_formats(tmp_path: Path, cells: list[str]) -> None:
     (tmp_path / "t.csv").write_text("at\n" + "\n".join([*cells * 40, "NA"]))
-    found = ingestion.snapshot(source.parse(str(tmp_path / "t.csv")), tmp_path / "s" / "s.parquet")
+    found = read(str(tmp_path / "t.csv"), tmp_path / "s" / "s.parquet")
     assert found.schema["at"].storage == "time64[us]"
 
 
@@ -118,10 +117,10 @@ def test_times_beside_a_word_for_null_are_times_in_whatever_formats(tmp_path: Pa
 def test_what_is_suggested_of_times_reads_them_as_before(tmp_path: Path, cells: list[str]) -> None:
     (tmp_path / "t.csv").write_text("at,n\n" + "".join(f"{c},{i}\n" for i, c in enumerate(cells * 400)))
     uri = str(tmp_path / "t.csv")
-    before = ingestion.snapshot(source.parse(uri), tmp_path / "s" / "s.parquet")
+    before = read(uri, tmp_path / "s" / "s.parquet")
     facts = suggest(before.schema["at"], profile(before, quiet(before.units))["at"], before.units).facts
     declared = yaml.safe_load(yaml.safe_dump({"at": facts}))
-    again = ingestion.snapshot(source.parse(uri, declared), tmp_path / "s" / "again.parquet", declared=declared)
+    again = read(uri, tmp_path / "s" / "again.parquet", declared=declared)
     assert facts.keys() >= {"lower", "upper"}
     assert (again.schema["at"].storage, again.schema["at"].format) == ("time64[us]", before.schema["at"].format)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.words import NULLS
+from tests.unit.tabular.snapshots import read
 
 
 def column(folder: Path, cells: list[str], facts: dict[str, Any] | None = None) -> tuple[str, list[Any]]:
@@ -18,8 +18,7 @@ def column(folder: Path, cells: list[str], facts: dict[str, Any] | None = None) 
     text = "".join(f"{i},{cell}\n" for i, cell in enumerate(cells))
     (folder / "t.csv").write_text("i,x\n" + text)
     declared = {"x": facts} if facts else None
-    found = source.parse(str(folder / "t.csv"), declared)
-    taken = ingestion.snapshot(found, folder / "s.parquet", declared=declared)
+    taken = read(str(folder / "t.csv"), folder / "s.parquet", declared=declared)
     rows = sorted(pq.read_table(taken.path).to_pylist(), key=lambda r: r["i"])
     return taken.schema["x"].storage, [r["x"] for r in rows]
 

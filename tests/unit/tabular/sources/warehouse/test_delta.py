@@ -36,7 +36,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 def snapshot(uri: str, folder: Path, where: str | None = None) -> tuple[ingestion.Snapshot, pa.Table]:
-    taken = ingestion.snapshot(source.parse(uri, HIDDEN, where), folder / "r" / "s.parquet", declared=HIDDEN)
+    taken = ingestion.snapshot(source.parse(uri, where=where), folder / "r" / "s.parquet", declared=HIDDEN)
     return taken, pq.read_table(taken.path)
 
 

@@ -94,7 +94,7 @@ def test_a_mistake_in_a_uri_is_told_before_anything_is_imported(uri, reason):
 def test_a_missing_driver_is_told_with_the_extra_that_brings_it(uri, module, extra, monkeypatch):
     for name in (module, f"{module}.dbapi"):
         monkeypatch.setitem(sys.modules, name, None)
-    for asked in (lambda: sink.check_writable(uri), lambda: ingestion.storage_types(source.parse(uri))):
+    for asked in (lambda: sink.check_writable(uri), lambda: ingestion.column_types(source.parse(uri))):
         with pytest.raises(InvalidInput, match=rf"pip install 'dp-synth-pipeline\[{extra}\]'"):
             asked()
 

@@ -132,8 +132,33 @@ def uri(request, tmp_path: Path) -> str:
 
 
 def test_every_source_reads_only_the_rows_of_its_filter(uri, tmp_path):
-    taken = ingestion.snapshot(source.parse(uri, where="city = 'Rome'"), tmp_path / "r" / "s.parquet")
+    found, declared = source.parse(uri, where="city = 'Rome'"), {"age": {"kind": "integer"}}
+    taken = ingestion.snapshot(found, tmp_path / "r" / "s.parquet", declared=declared)
     assert sorted(pq.read_table(taken.path)["age"].to_pylist()) == [30, 50]
+
+
+def test_a_row_on_which_a_filter_cannot_be_evaluated_is_left_out_and_fails_nothing(uri, tmp_path):
+    """An error for one row would tell that there is such a row, as often as somebody asks."""
+    where = "CASE WHEN city = 'Rome' THEN true ELSE CAST(city AS INTEGER) > 0 END"
+    taken = ingestion.snapshot(
+        source.parse(uri, where=where), tmp_path / "r" / "s.parquet", declared={"age": {"kind": "integer"}}
+    )
+    assert sorted(pq.read_table(taken.path)["age"].to_pylist()) == [30, 50]
+
+
+def test_a_filter_sees_the_declared_columns_of_a_csv_as_what_they_are_and_others_as_text(tmp_path):
+    (tmp_path / "t.csv").write_text("age,paid,city\n7,$30,Rome\n30,$1200,Oslo\nx,$9,Rome\n200,$500,Rome\n")
+    uri, place = str(tmp_path / "t.csv"), tmp_path / "r" / "s.parquet"
+    declared = {"age": {"kind": "integer"}, "paid": {"kind": "decimal"}}
+    taken = ingestion.snapshot(source.parse(uri, where="age > 20 AND paid > 100"), place, declared=declared)
+    assert sorted(pq.read_table(taken.path)["age"].to_pylist()) == [30, 200]
+    with pytest.raises(InvalidInput, match="of which no kind is declared are text"):
+        ingestion.snapshot(source.parse(uri, where="age + 1 = 20"), place)
+    for where in ("age > 20", "AGE BETWEEN '1' AND '20'", "'20' < age", "city = 'Rome' AND NOT (age <= '20')"):
+        with pytest.raises(InvalidInput, match="it compares age by order, and nobody declared"):
+            ingestion.snapshot(source.parse(uri, where=where), place)
+    taken = ingestion.snapshot(source.parse(uri, where="TRY_CAST(age AS INTEGER) > 20"), place)
+    assert sorted(pq.read_table(taken.path)["age"].to_pylist()) == ["200", "30"]
 
 
 def test_a_filter_that_does_not_fit_the_source_is_told_without_a_value(uri, tmp_path):
@@ -146,7 +171,7 @@ def test_a_filter_holds_for_demo_tables_too():
     whole = source.parse("demo://clinic_visits")
     assert whole.table is not None
     name = whole.table.column_names[0]
-    assert ingestion.storage_types(source.parse("demo://clinic_visits", where=f'"{name}" IS NULL'))
+    assert ingestion.column_types(source.parse("demo://clinic_visits", where=f'"{name}" IS NULL'))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""`dp-synth sample` draws rows from a released generator: without its source, without a ledger, and free."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import yaml
+from pydantic import Field
+
+from dp_synth_pipeline.cli.options import Options, takes_options
+from dp_synth_pipeline.cli.terminal import console
+from dp_synth_pipeline.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dp_synth_pipeline.progress_bars import ProgressBars
+    from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Drawn
+
+STAGE = "drawing"
+
+
+class AskedOptions(Options):
+    """What is asked of the rows beside their number."""
+
+    where: str | None = Field(
+        default=None,
+        description="SQL condition that every row satisfies, as in \"y = 'yes' AND age BETWEEN 60 AND 80\".",
+    )
+    share: str | None = Field(
+        default=None, description='Parts of the rows by value, as in "y: {yes: 0.5}"; other values share the rest.'
+    )
+    seed: int | None = Field(
+        default=None, ge=0, description="The same seed draws the same rows. Noise is never seeded; rows are free to be."
+    )
+
+    def asked(self) -> Asked:
+        """Return them as a drawer takes them."""
+        from dp_synth_pipeline.synthesis.sampling import Asked
+
+        return Asked(self.where, None if self.share is None else parsed_share(self.share), self.seed)
+
+
+@takes_options
+def sample(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE|FILE", help="A table that was released; or a saved model: a .dps file, a folder."
+        ),
+    ],
+    rows: Annotated[int, typer.Option(min=1, help="Rows to draw.")],
+    out: Annotated[
+        str, typer.Option(help="Where they go: .parquet, .csv, duckdb:///FILE?table=NAME, or a warehouse's URI.")
+    ],
+    options: AskedOptions,
+    release: Annotated[
+        str,
+        typer.Option(
+            metavar="ID", help="Of a table: an earlier release that is still there; its id, or how it begins."
+        ),
+    ] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, and nothing else, on standard output.")
+    ] = False,
+) -> None:
+    """Draw rows from a released generator. It reads no source and no ledger, and charges nothing, however often.
+
+    Example: dp-synth sample visits --rows 1000 --where "smoker = 'yes' AND age >= 60" --out smokers.csv
+    """
+    asked = options.asked()
+    drawer, of = _drawer(model, release)
+    _check_place(out)
+    drawn, place = _written(drawer.draw(rows, asked), drawer.schema, out, show=not as_json)
+    facts = {"rows": rows, "out": place, "release": of, "effective_sample_size": drawn.effective, "epsilon_charged": 0}
+    if as_json:
+        typer.echo(json.dumps(facts | {"where": asked.where, "share": asked.share, "seed": asked.seed}))
+        return
+    shown = console(stderr=True)
+    shown.print(
+        f"Wrote {rows:,} rows to {place}. Nothing was charged: they come from release {of[:12]}, already paid for."
+    )
+    _tell(rows, drawn.effective)
+
+
+def _written(drawn: Drawn, schema: pa.Schema, out: str, *, show: bool) -> tuple[Drawn, str]:
+    """Write rows as they are drawn; return them, and where they are."""
+    from dp_synth_pipeline.progress_bars import ProgressBars
+    from dp_synth_pipeline.tabular.targets import sink
+
+    with ProgressBars(console(stderr=True), show=show) as bars, TemporaryDirectory(prefix="dps-") as folder:
+        bars.report(STAGE, 0, drawn.rows)
+        file = Path(folder) / "rows.parquet"
+        sink.write_parquet(_watched(drawn, bars), schema, file)
+        return drawn, sink.publish(file, out)
+
+
+def _check_place(out: str) -> None:
+    """Refuse a place that cannot be written, before anything is drawn."""
+    from dp_synth_pipeline.tabular.sources.warehouse import engines
+    from dp_synth_pipeline.tabular.targets import sink
+
+    sink.check_writable(out)
+    if "://" not in out and Path(out).suffix.lower() not in (".csv", ".parquet", ".pq"):
+        raise InvalidInput(f"--out {out}: unknown kind of target. Give {engines.FORMS}.")
+
+
+def parsed_share(text: str) -> dict[str, dict[Any, float]]:
+    """Read `column: {value: part}`; every value is text, so that `yes` is no truth value, and `null` is a null.
+
+    Raises:
+        InvalidInput: if it is something else.
+    """
+    form = '--share: expected parts by value, as in --share "y: {yes: 0.5}", with signs in quotes: "y: {\'>50K\': 0.5}"'
+    try:
+        read = yaml.load(text, yaml.BaseLoader)
+        return {c: {None if v == "null" else v: float(p) for v, p in parts.items()} for c, parts in read.items()}
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError):
+        raise InvalidInput(f"{form}; got {text!r}.") from None
+
+
+def _drawer(model: str, release: str) -> tuple[Drawer, str]:
+    """Return what draws, and the release that paid for it."""
+    from dp_synth_pipeline import synthesizer
+    from dp_synth_pipeline.synthesis import released
+    from dp_synth_pipeline.synthesis.sampling import Drawer
+    from dp_synth_pipeline.synthesis.store import default_store
+
+    if Path(model).exists():
+        if release:
+            raise InvalidInput("--release chooses among a table's releases; a file is of one release, so leave it out.")
+        saved = synthesizer.load(model)
+        drawer = saved.drawer()
+        return drawer, saved.card().facts.release
+    found = released.generator_of(default_store(), model, release)
+    return Drawer(found.folder, found.folder / "profile.json"), found.release
+
+
+def _watched(drawn: Drawn, bars: ProgressBars) -> Iterator[pa.RecordBatch]:
+    done = 0
+    for batch in drawn:
+        yield batch
+        done += batch.num_rows
+        bars.report(STAGE, done, drawn.rows)
+
+
+def _tell(rows: int, effective: int | None) -> None:
+    """Say how many rows drawn one by one the rows are worth, if that was asked about."""
+    from dp_synth_pipeline.synthesizer import SMALL
+
+    if effective is None:
+        return
+    shown = console(stderr=True)
+    shown.print(f"Effective sample size: {effective:,} of {rows:,}.")
+    if effective < SMALL * rows:
+        shown.print(
+            f"Warning: the rows are worth {effective:,} drawn one by one, since few draws satisfy what is asked; rows are "
+            f"repeated. Ask for fewer rows, or relax the condition."
+        )

@@ -1,0 +1,1 @@
+"""Histories: the rows of one person, drawn one after another, each upon what came before. Integers only."""

@@ -1,0 +1,109 @@
+"""Rows that satisfy a condition, drawn from released weights: free, since nothing but drawn rows is looked at.
+
+The model draws among the codes that may satisfy the condition, weighted so that rows come as often as it has them. Codes are
+decoded, and rows whose values do not satisfy it exactly are left out. This goes on until there are enough, or until so many
+were drawn that there is no hope; then the rows that were found are repeated, and the effective number says so.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.base import GenerativeModel
+from dp_synth_pipeline.tabular.condition import Condition
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+
+CARE = 8
+"""Effective draws for each row that is kept, where so many can be had: chosen among them, rows miss little by chance."""
+
+FEWEST, CELLS = 1 << 11, 1 << 22
+"""Draws that are made at a time, at least; and codes (draws x columns), at most."""
+
+MOST, MOST_EACH, HOPELESS = 1 << 20, 64, 1 << 18
+"""Draws in all, at most: so many, or so many for each row that is asked for, whichever is more; if none of the first fits,
+fewer."""
+
+MOST_KEPT = 1 << 16
+"""Rows that are kept to be repeated, should the draws come to an end."""
+
+PILOT = 1 << 13
+"""Draws without a condition, to say which part of it is rarest."""
+
+
+class Pool:
+    """Draws rows that satisfy a condition, as many as are asked for.
+
+    Args:
+        rows: how many will be asked for, about: more draws are made for more.
+        rng: decides.
+    """
+
+    def __init__(
+        self, model: GenerativeModel, codec: TableCodec, condition: Condition, rows: int, rng: np.random.Generator
+    ) -> None:
+        self._model, self._codec, self._condition, self._rng = model, codec, condition, rng
+        self._most, self._tried, self._found = max(MOST, MOST_EACH * rows), 0, 0
+        self._drawn = 0
+        self._spare = self._kept = codec.schema.arrow_schema().empty_table()
+        self._worth = 0.0
+
+    @property
+    def effective(self) -> int:
+        """How many rows drawn one by one all rows so far are worth."""
+        return math.floor(self._worth)
+
+    def draw(self, rows: int) -> pa.Table:
+        """Return `rows` rows that satisfy the condition.
+
+        Raises:
+            InvalidInput: if none was found, naming the rarest part of the condition.
+        """
+        while self._spare.num_rows < rows and self._tried < (self._most if self._found else HOPELESS):
+            self._fetch(rows - self._spare.num_rows)
+        if not self._found:
+            raise InvalidInput(
+                f"nothing fits: none of {self._tried:,} draws satisfied {self._condition.sql}; "
+                f"{self._condition.rarest(self._pilot())}. Relax it, or leave a part of it out."
+            )
+        missing = rows - self._spare.num_rows
+        if missing > 0:
+            again = np.resize(self._rng.permutation(self._kept.num_rows), missing)
+            self._spare = pa.concat_tables([self._spare, self._kept.take(pa.array(again))])
+            self._worth = min(self._worth, self._found)
+        taken, self._spare = self._spare.slice(0, rows), self._spare.slice(rows)
+        return taken
+
+    def _fetch(self, missing: int) -> None:
+        left = (self._most if self._found else HOPELESS) - self._tried
+        tries, most = FEWEST, max(min(CELLS // len(self._codec.cardinalities), left), FEWEST)
+        if self._found:
+            tries = int(np.clip(math.ceil(CARE * missing * self._tried / self._worth), FEWEST, most))
+        elif self._tried:
+            tries = most
+        held_share = self._found / self._drawn if self._found else 1.0
+        codes, effective = self._model.draw_given(
+            math.ceil(missing / held_share),
+            tries,
+            self._condition.allowed,
+            forbidden=self._codec.forbidden,
+            rng=self._rng,
+        )
+        self._tried, self._drawn = self._tried + tries, self._drawn + len(codes)
+        if not len(codes):
+            return
+        rows = pa.Table.from_batches([self._codec.decode(codes, rng=self._rng)])
+        held = self._condition.holds(rows)
+        found = rows.filter(pa.array(held))
+        self._found += found.num_rows
+        self._worth += effective * float(held.mean())
+        self._spare = pa.concat_tables([self._spare, found])
+        if self._kept.num_rows < MOST_KEPT:
+            self._kept = pa.concat_tables([self._kept, found])
+
+    def _pilot(self) -> pa.Table:
+        codes = self._model.sample(PILOT, forbidden=self._codec.forbidden, rng=self._rng)
+        return pa.Table.from_batches([self._codec.decode(codes, rng=self._rng)])

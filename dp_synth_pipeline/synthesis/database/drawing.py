@@ -1,0 +1,191 @@
+"""Draws related tables from released generators: every row has a parent, keys are new, and rows keep their order. Free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.synthesis.database.histories import hung_on, kept_context, time_codes
+from dp_synth_pipeline.synthesis.sampling import Asked, Drawer
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
+
+
+@dataclass
+class Rows:
+    """The drawn rows of one table.
+
+    Attributes:
+        values: the modelled columns.
+        codes: their codes, int64 (rows, columns).
+        parent: number of each row's parent; None for the root.
+        root: number of each row's person.
+        times: what rows are ordered by, on a line of whole or real numbers; None without an order.
+    """
+
+    values: pa.Table
+    codes: np.ndarray
+    parent: np.ndarray | None
+    root: np.ndarray
+    times: np.ndarray | None = None
+
+
+@dataclass
+class DatabaseDrawer:
+    """Draws databases from what a release let out.
+
+    Attributes:
+        relations: how the tables hang together.
+        sources: the columns of each source.
+        folders: the released generator of each table.
+    """
+
+    relations: Relations
+    sources: Mapping[str, TableSchema]
+    folders: Mapping[str, Path]
+    _drawers: dict[str, Drawer] = field(default_factory=dict, init=False)
+
+    def draw(self, persons: int, seed: int | None = None) -> dict[str, pa.Table]:
+        """Return the synthetic tables of so many persons, with the sources' columns and types.
+
+        Args:
+            seed: the same seed draws the same rows again; noise is never seeded.
+        """
+        if isinstance(persons, bool) or not isinstance(persons, (int, np.integer)) or persons < 1:
+            raise InvalidInput(f"persons: expected a whole number from 1, got {persons!r}.")
+        rng = Asked(seed=seed).chance()
+        drawn: dict[str, Rows] = {}
+        for table in self.relations:
+            drawn[table.name] = (
+                self._root(table, persons, rng) if table.parent is None else self._rows(table, drawn, rng)
+            )
+        return self._written(drawn)
+
+    @property
+    def persons(self) -> int:
+        """The released number of persons."""
+        return self._drawer(self.relations.root.name).profile.population
+
+    def _drawer(self, name: str) -> Drawer:
+        if name not in self._drawers:
+            folder = self.folders[name]
+            self._drawers[name] = Drawer(folder, folder / "profile.json", [])
+        return self._drawers[name]
+
+    def _root(self, table: Related, persons: int, rng: np.random.Generator) -> Rows:
+        drawer = self._drawer(table.name)
+        codes = drawer.model.sample(persons, forbidden=drawer.codec.forbidden, rng=rng)
+        values = pa.Table.from_batches([drawer.codec.decode(codes, rng=rng)])
+        return Rows(values, codes, None, np.arange(persons))
+
+    def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
+        """Draw the rows of a table place by place, each upon what it hangs on."""
+        drawer, above = self._drawer(table.name), drawn[str(table.parent)]
+        counts, times = _shape(table, above.values)
+        facts = drawer.facts
+        context, own = kept_context(self.folders[table.name], facts), drawer.codec
+        hung = {t: drawn[t].codes for t in hung_on(self.relations, table.name)}
+        previous = np.full((len(counts), len(own.columns)), -1, np.int64)
+        parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        for place in range(int(counts.max(initial=0))):
+            who = np.flatnonzero(counts > place)
+            at = {str(table.parent): who, self.relations.root.name: above.root[who]}
+            codes = np.concatenate([hung[t][at[t]] for t in hung], 1)
+            now = None if times is None else times[who].copy()
+            time = None if now is None else self._time_codes(table, now)
+            given = context.given(codes, np.full(len(who), place), counts[who] - place - 1, previous[who], time)
+            follows = drawer.model.follow(given, forbidden=own.forbidden, rng=rng)
+            previous[who] = context.absolute(follows, previous[who])
+            parts.append((who, previous[who], now))
+            if times is not None:
+                times[who] += _gaps(table, drawer, previous[who], rng)
+        return _joined(parts, drawer, above, rng)
+
+    def _time_codes(self, table: Related, times: np.ndarray) -> np.ndarray:
+        parent = self._drawer(str(table.parent)).codec
+        return time_codes(table, parent, _moments(times, parent.schema[str(table.first)]))
+
+    def _written(self, drawn: Mapping[str, Rows]) -> dict[str, pa.Table]:
+        """Return the tables as their sources have them, with new keys."""
+        keys: dict[str, pa.Array] = {}
+        tables = {}
+        for table in self.relations:
+            rows, schema = drawn[table.name], self.sources[table.name]
+            reference = None if rows.parent is None else keys[str(table.parent)].take(pa.array(rows.parent))
+            arrays = {c.name: self._column(c, table, rows, reference) for c in schema.published}
+            if table.key is not None:
+                keys[table.name] = arrays[table.key]
+            tables[table.name] = pa.table(arrays, schema=schema.arrow_schema())
+        return tables
+
+    def _column(self, column: Column, table: Related, rows: Rows, reference: pa.Array | None) -> pa.Array:
+        if column.name == table.reference and reference is not None:
+            return reference.cast(column.arrow_type)
+        if column.name == table.order and rows.times is not None:
+            return _moments(rows.times, column)
+        if column.kind.learned:
+            return rows.values[column.name].combine_chunks()
+        return column.kind.generated(column, 0, rows.values.num_rows)
+
+
+def _shape(table: Related, parents: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return how many rows each parent row has, and when they begin; one that begins at no time has none."""
+    counts = pc.fill_null(parents[table.count], 0).to_numpy().astype(np.int64)
+    counts = np.clip(counts, 0, table.max_rows)
+    if table.first is None:
+        return counts, None
+    first = parents[table.first].combine_chunks()
+    begun = np.asarray(first.is_valid())
+    return np.where(begun, counts, 0), _line(first)
+
+
+def _line(values: pa.Array) -> np.ndarray:
+    """Return moments as days or microseconds, and numbers as they are; 0 where there is none."""
+    t = pa.types
+    if t.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    elif t.is_date(values.type):
+        values = values.cast(pa.date32()).cast(pa.int32())
+    elif t.is_duration(values.type):
+        values = values.cast(pa.duration("us")).cast(pa.int64())
+    elif t.is_decimal(values.type):
+        values = values.cast(pa.float64())
+    whole = not t.is_floating(values.type)
+    return pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64 if whole else np.float64)
+
+
+def _moments(line: np.ndarray, column: Column) -> pa.Array:
+    """Return the values of an order's column that lie on the line."""
+    kind = column.arrow_type
+    if pa.types.is_timestamp(kind):
+        return pa.array(line, pa.int64()).cast(pa.timestamp("us", kind.tz)).cast(kind)
+    if pa.types.is_date(kind):
+        return pa.array(line.astype(np.int32)).cast(pa.date32()).cast(kind)
+    return pa.array(line).cast(kind, safe=False)
+
+
+def _gaps(table: Related, drawer: Drawer, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the distance from each row to the next; 0 where none was drawn."""
+    column = [c.name for c in drawer.codec.schema.learned].index(str(table.gap))
+    values = _line(drawer.codec.columns[column].decode(codes[:, column], rng))
+    return np.maximum(values, 0)
+
+
+def _joined(
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]], drawer: Drawer, above: Rows, rng: np.random.Generator
+) -> Rows:
+    """Return the rows of all places, ordered by parent and place."""
+    columns = len(drawer.codec.columns)
+    parent = np.concatenate([np.zeros(0, np.int64), *(who for who, _, _ in parts)])
+    codes = np.concatenate([np.zeros((0, columns), np.int64), *(found for _, found, _ in parts)])
+    times = [now for _, _, now in parts if now is not None]
+    order = np.argsort(parent, kind="stable")  # places come one after the other
+    values = pa.Table.from_batches([drawer.codec.decode(codes[order], rng=rng)])
+    whole = np.concatenate(times)[order] if times else None
+    return Rows(values, codes[order], parent[order], above.root[parent[order]], whole)

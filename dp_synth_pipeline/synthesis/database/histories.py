@@ -1,0 +1,179 @@
+"""Learns the rows of one table, each given what it hangs on, and says how many persons have rows there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.autoregressive.plan import capacity
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.synthesis import generator_files, retention
+from dp_synth_pipeline.synthesis.database.table_release import Given, TableRelease
+from dp_synth_pipeline.synthesis.mechanisms.training import Training
+from dp_synth_pipeline.synthesis.run_state import dump_ran
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
+from dp_synth_pipeline.tabular.relations.relating import LEFT, PARENT, PLACE, TIME
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+
+MOST_EPOCHS = 16
+"""Passes over the persons, at most: a person's rows teach more in one pass than a single row does."""
+
+REPEATS = 0.5
+"""Share at which a category is taken to stay as it was, before anything is learnt."""
+
+
+def persons(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> int:
+    """Return how many persons have rows in a table, as the released profile of its parent tells: free."""
+    table = relations[name]
+    parent = tables[str(table.parent)]
+    none = _share_of_zero(parent.profile[table.count])
+    return max(2, round(parent.profile.population * (1 - none)))
+
+
+def _share_of_zero(counts: ColumnProfile) -> float:
+    found = sum(w for v, w in zip(counts.values, counts.weights, strict=True) if v == 0)
+    for (lower, upper), weight in zip(counts.bins, counts.bin_weights, strict=True):
+        if lower <= 0 < upper:
+            found += weight / max(upper - max(lower, 0), 1)
+    return min(max(found, 0.0), 1.0)
+
+
+def encoded(release: TableRelease) -> np.ndarray:
+    """Return the codes of all rows of a table, int16 (rows, columns), in the order of their numbers; restricted."""
+    folder = release.state.path("completed").parent
+    path = folder / "rows.npy"
+    if not path.exists():
+        with retention.private():
+            whole = nulls.complete(release.rows.path, release.schema, release.profile, folder / "rows.parquet")
+            release.codec.encode_file(whole, path)
+    return np.load(path, mmap_mode="r")
+
+
+def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]) -> Context:
+    """Return how the rows of a table are composed from released facts alone.
+
+    Args:
+        codecs: the codec of the table, and of those above it.
+    """
+    table, own, above = relations[name], codecs[name], hung_on(relations, name)
+    of_parents = [(share, _ordered(codecs[t], i)) for t in above for i, share in enumerate(codecs[t].marginals())]
+    shares = own.marginals()
+    unordered = (
+        [i for i, (_, ordered) in enumerate(of_parents) if not ordered],
+        [i for i in range(len(shares)) if not _ordered(own, i)],
+    )
+    times = 0 if table.order is None else _clock(table, codecs[str(table.parent)]).cardinality
+    return Context.of([s for s, _ in of_parents], shares, rows=table.max_rows, times=times, categories=unordered)
+
+
+def hung_on(relations: Relations, name: str) -> list[str]:
+    """Return the tables whose codes are given with each row: its parent, and the root."""
+    return list(dict.fromkeys([str(relations[name].parent), relations.root.name]))
+
+
+def _ordered(codec: TableCodec, column: int) -> bool:
+    kind = codec.schema.learned[column].kind
+    return kind.numeric or kind.ordered
+
+
+def _clock(table: Related, parent: TableCodec) -> Any:
+    """Return the codec of the column of a table's parent that says when its rows begin, by which all times are coded."""
+    names = [column.name for column in parent.schema.learned]
+    return parent.columns[names.index(str(table.first))]
+
+
+def time_codes(table: Related, parent: TableCodec, times: pa.Array) -> np.ndarray:
+    """Return the code of each time, int64 (rows,); what has no time is taken for the least one that was released."""
+    column = parent.schema[str(table.first)]
+    known = times.cast(column.arrow_type)
+    if known.null_count:
+        known = pc.fill_null(known, pc.min(known))  # type: ignore[attr-defined]
+    return _clock(table, parent).encode(known).astype(np.int64)
+
+
+def learn(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> None:
+    """Learn the rows of a table by DP-SGD, a person's whole gradient clipped once, and keep what was learnt durably.
+
+    Raises:
+        AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
+    """
+    from dp_synth_pipeline.model import artifact
+    from dp_synth_pipeline.model.base import Released
+    from dp_synth_pipeline.synthesis.generator import end_failed
+
+    learnt = release.restricted / retention.LEARNT
+    if generator_files.found(learnt, release.id):
+        return
+    name = release.name
+    codecs = {t: tables[t].codec for t in {name, *hung_on(relations, name)}}
+    context = context_of(relations, name, codecs)
+    release.given = _given(release, relations, tables, context)
+    cardinalities = (*context.cardinalities, *context.own_cardinalities)
+    population = release.profile.population
+    spec = _sized(release, len(cardinalities), population)
+    training = Training.of(release, release.codec, spec, population)
+    shares = [np.full(c, 1 / c) for c in context.cardinalities]
+    shares += [_with_repeats(s, r) for s, r in zip(release.codec.marginals(), context.repeats, strict=True)]
+    model = artifact.model_of(spec.kind).begin(cardinalities, spec, Released(shares, given=len(context.cardinalities)))
+    facts = training.train(model, release.reporter("training"))
+    if training.audit is not None and not training.audit.passed:
+        generator_files.keep_failed(training.audit, release.folder, release.id)
+        raise end_failed(release, training.audit)
+    about = {
+        "release": release.id,
+        "schema": release.state.schema,
+        "guarantee": release.settings.privacy,
+        **facts,
+        "context": context.to_dict(),
+        "ran": dump_ran([*release.state.ran, *training.ran]),
+    }
+    generator_files.keep(learnt, model, about, release.profile.to_json(), training.audit)
+
+
+def _with_repeats(share: np.ndarray, repeats: bool) -> np.ndarray:
+    return np.append(share * (1 - REPEATS), REPEATS) if repeats else share
+
+
+def _sized(release: TableRelease, columns: int, population: int) -> GeneratorSpec:
+    spec = release.settings.training.spec()
+    hidden = spec.hidden or capacity(population, release.allocation.noise(population), columns, spec.embedding)
+    epochs = min(spec.max_epochs, MOST_EPOCHS)
+    return spec.with_(method=Method.AUTOREGRESSIVE, start=Start.MARGINALS, hidden=hidden, max_epochs=epochs)
+
+
+def _given(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context) -> Given:
+    """Return each row's codes after those that it hangs on."""
+    table, own = relations[release.name], encoded(release).astype(np.int64)
+    numbers = pq.read_table(release.rows.path, columns=[release.rows.unit, PARENT, PLACE, LEFT, TIME])
+    parent, place, left = (numbers[n].to_numpy() for n in (PARENT, PLACE, LEFT))
+    units = numbers[release.rows.unit].to_numpy()
+    above = {str(table.parent): parent, relations.root.name: units}
+    codes = np.concatenate([encoded(tables[t])[above[t]] for t in hung_on(relations, release.name)], 1)
+    previous = np.where((place > 0)[:, None], np.roll(own, 1, axis=0), -1)
+    time = None
+    if table.order is not None:
+        time = time_codes(table, tables[str(table.parent)].codec, numbers[TIME].combine_chunks())
+    given = context.given(codes, place, left, previous, time)
+    whole = np.concatenate([given, context.relative(own, previous)], 1).astype(np.int16)
+    return Given(whole, units.astype(np.int64))
+
+
+def kept_context(folder: Path, facts: Mapping[str, Any]) -> Context:
+    """Return the context that a released generator of a table was learnt in.
+
+    Raises:
+        InvalidInput: if it was learnt as a single table.
+    """
+    if "context" not in facts:
+        raise InvalidInput(f"{folder} holds the generator of a single table, and not one of a database.")
+    return Context.from_dict(facts["context"])

@@ -1,0 +1,177 @@
+"""Defines what one release of a database asks for: its tables, how they hang together, and what it may cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from dp_synth_pipeline import __version__
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.budget import check_delta, check_release
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section, TrainingSettings
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.sources.warehouse.address import shown
+
+MOST_ROWS = 10
+"""Rows of one parent row that are kept, unless a person says how many."""
+
+BETWEEN = "__"
+"""Between the names of a database and of a table, where a store keeps the table's files."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+class DatabaseTable(Section):
+    """One table of a database."""
+
+    source: str = Field(default="", repr=False, description="Where its rows are: as `source` of a single table.")
+    key: str | None = Field(default=None, description="Column that names its rows; made anew in the synthetic table.")
+    parent: dict[str, str] | None = Field(
+        default=None, description="{COLUMN: TABLE}: the column that holds the key of the row that each row belongs to."
+    )
+    order: str | None = Field(
+        default=None, description="Column that orders the rows of one parent: a date or a number."
+    )
+    max_rows: int = Field(default=MOST_ROWS, ge=1, description="Rows kept of each parent row; more cost more noise.")
+    keep: Literal["random", "first"] = Field(
+        default="random", description="Which rows of a parent with more stay: random ones, or the first in the order."
+    )
+    nulls: Literal["keep", "mean", "median", "mode"] = Field(
+        default="keep", description="For columns that declare no policy."
+    )
+    filter: str | None = Field(default=None, description="SQL predicate of one row's columns; only such rows are read.")
+    columns: dict[str, Any] = Field(default_factory=dict, description="Declared facts per column: public, and free.")
+
+    @field_validator("parent")
+    @classmethod
+    def _one_parent(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        if value is not None and len(value) != 1:
+            raise InvalidInput(
+                f"parent: a row belongs to one row of one table, {{COLUMN: TABLE}}; got {len(value)}. Name the parent that "
+                f"leads to the person; a column that refers to another table is learnt as a category, or left out by "
+                f"kind: identifier."
+            )
+        return value
+
+
+class DatabaseSettings(Section):
+    """What one release of a database asks for."""
+
+    database: str = Field(default="database", description="Name of the synthetic database.")
+    account: str = Field(description="The privacy account to charge; open it first: dp-synth ledger open.")
+    epsilon: float = Field(description="The most that one refresh of all tables together may cost.")
+    delta: float | Literal["auto"] = Field(default="auto", description="auto = 1 / N^1.2, capped at the account's.")
+    unit: str | None = Field(
+        default=None, description="The root table: all that belongs to one row of it is protected together."
+    )
+    tables: dict[str, DatabaseTable] = Field(description="The tables by name.")
+    shares: dict[str, float] | None = Field(
+        default=None, description="Part of the signal that each table's learning takes; by default they share alike."
+    )
+    population: int | None = Field(default=None, ge=2, description="Public number of root rows; else it is counted.")
+    locale: str | None = Field(default=None, description="Language and country of made-up names, such as de_DE.")
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    retention_days: int | None = Field(default=None, ge=0, description="Days to keep snapshots.")
+    description: str | None = Field(default=None, description="What the database is, for its card.")
+    contact: str | None = Field(default=None, description="Whom the card names for questions.")
+    intended_use: str | None = Field(default=None, description="What the synthetic rows are for, for the card.")
+
+    @field_validator("epsilon")
+    @classmethod
+    def _epsilon(cls, value: float) -> float:
+        check_release(value)
+        return value
+
+    @field_validator("delta")
+    @classmethod
+    def _delta(cls, value: float | str) -> float | str:
+        if not isinstance(value, str):
+            check_delta(value)
+        return value
+
+    @model_validator(mode="after")
+    def _sound(self) -> DatabaseSettings:
+        for name in (self.database, *self.tables):
+            if not _NAME.fullmatch(name) or BETWEEN in name:
+                raise InvalidInput(
+                    f"tables: a name has letters, digits and single _ alone, and begins with a letter: {name!r}."
+                )
+        relations = self.relations
+        if self.unit is not None and self.unit != relations.root.name:
+            raise InvalidInput(
+                f"unit: it is the root of the tables, here {relations.root.name!r}; got {self.unit!r}. Name that one, or "
+                f"give {relations.root.name!r} a parent."
+            )
+        if self.shares is not None and (set(self.shares) != set(self.tables) or min(self.shares.values()) <= 0):
+            raise InvalidInput(f"shares: expected a part above 0 for each of {', '.join(self.tables)}.")
+        for name in self.tables:
+            self.member(name)
+        return self
+
+    @property
+    def relations(self) -> Relations:
+        """How the tables hang together."""
+        return Relations([_related(name, table) for name, table in self.tables.items()])
+
+    def share(self, name: str) -> float:
+        """Return the part of the squared signal to noise that a table's learning takes."""
+        if self.shares is None:
+            return 1 / len(self.tables)
+        return self.shares[name] / sum(self.shares.values())
+
+    def member(self, name: str, population: int | None = None) -> ReleaseSettings:
+        """Return the settings under which one table is learnt: a table of which one row of each person is read.
+
+        Args:
+            population: how many persons have rows in it, once that is released.
+        """
+        table, relations = self.tables[name], self.relations
+        keys = {key: {"kind": "identifier"} for key in relations[name].keys}
+        return ReleaseSettings(
+            table=f"{self.database}{BETWEEN}{name}",
+            source=table.source,
+            filter=table.filter,
+            account=self.account,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            nulls=table.nulls,
+            columns={**table.columns, **{key: table.columns.get(key) or facts for key, facts in keys.items()}},
+            population=population if relations[name].parent is not None else self.population,
+            locale=self.locale,
+            reuse_profile=False,
+            retention_days=self.retention_days,
+            training=self.training,
+            description=self.description,
+            contact=self.contact,
+            intended_use=self.intended_use,
+        )
+
+    def terms(self) -> dict[str, Any]:
+        """Return all that changes what a refresh does to private data, JSON-ready."""
+        facts = {"version": __version__, **self.model_dump(mode="json")}
+        for free in ("description", "contact", "intended_use", "retention_days", "locale"):
+            del facts[free]
+        for table in facts["tables"].values():
+            table["source"] = shown(table["source"])
+        return json.loads(json.dumps(facts, default=str))
+
+    def code_version(self) -> str:
+        """Hash of everything that changes what a refresh does to private data."""
+        return hashlib.sha256(json.dumps(self.terms(), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _related(name: str, table: DatabaseTable) -> Related:
+    ((reference, parent),) = table.parent.items() if table.parent else ((None, None),)
+    return Related(
+        name,
+        key=table.key,
+        parent=parent,
+        reference=reference,
+        order=table.order,
+        max_rows=1 if parent is None else table.max_rows,
+        keep_first=table.keep == "first",
+    )

@@ -1,0 +1,128 @@
+"""Rows of the caller's own against a released generator: nulls filled by it, and how likely it makes them.
+
+The rows are read here and nowhere else, nothing is learnt from them, and what comes back goes to the caller alone. So it is
+free, and no more private than the rows themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
+from dp_synth_pipeline.tabular.encoding.support import log_within
+from dp_synth_pipeline.tabular.kinds.base import Codec, Column
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.synthesis.sampling import Drawer
+
+UNKNOWN = -1
+"""The code of a cell that nothing is known of."""
+
+
+def completed(frame: pd.DataFrame, drawer: Drawer, rng: np.random.Generator) -> pd.DataFrame:
+    """Return a copy of a frame with the nulls of its learned columns filled; see `SyntheticModel.complete`."""
+    codec, learned = drawer.codec, drawer.codec.schema.learned
+    if not frame.columns.is_unique:
+        raise InvalidInput("complete: two columns have one name; rename one of them.")
+    empty = np.stack([_missing(frame, c) for c in learned], 1) if len(frame) else np.zeros((0, len(learned)), bool)
+    result = frame.copy()
+    rows = np.flatnonzero(empty.any(1))
+    if not len(rows):
+        return _with_all(result, drawer)
+    codes = np.stack([_evidence(frame.iloc[rows], c, k) for c, k in zip(learned, codec.columns, strict=True)], 1)
+    full = drawer.model.complete(codes, drawer.never_null, forbidden=codec.forbidden, rng=rng)
+    drawn = codec.decode(np.where(empty[rows] | (codes < 0), full, codes), rng=rng)
+    for number, column in enumerate(learned):
+        holes = empty[:, number]
+        if holes.any():
+            values = pa.array(drawn.column(column.name)).filter(pa.array(holes[rows]))
+            result[column.name] = _filled(result, column, holes, values)
+    return _with_all(result, drawer)
+
+
+def log_likelihoods(frame: pd.DataFrame, drawer: Drawer) -> np.ndarray:
+    """Return the log-likelihood of each row, float64 (rows,), in nats; see `SyntheticModel.log_likelihood`."""
+    learned, codecs = drawer.codec.schema.learned, drawer.codec.columns
+    absent = [c.name for c in learned if c.name not in frame]
+    if absent:
+        raise InvalidInput(
+            f"log_likelihood: the frame lacks {', '.join(absent)}; a row's likelihood needs all columns."
+        )
+    if not len(frame):
+        return np.zeros(0)
+    cells: Any = frame
+    values = [_arrow(cells[c.name], c) for c in learned]
+    codes = np.stack([k.encode(v) for k, v in zip(codecs, values, strict=True)], 1)
+    within = [log_within(k, v, codes[:, i]) for i, (k, v) in enumerate(zip(codecs, values, strict=True))]
+    return drawer.model.log_likelihood(codes) + np.sum(within, axis=0)
+
+
+def _missing(frame: pd.DataFrame, column: Column) -> np.ndarray:
+    return frame[column.name].isna().to_numpy() if column.name in frame else np.ones(len(frame), dtype=bool)
+
+
+def _evidence(frame: Any, column: Column, codec: Codec) -> np.ndarray:
+    """Return what is known of each row's cell: its code, or `UNKNOWN` for a null and for a name that has no code."""
+    if column.name not in frame:
+        return np.full(len(frame), UNKNOWN)
+    values = _arrow(frame[column.name], column)
+    codes = np.where(np.asarray(values.is_null()), UNKNOWN, codec.encode(values))
+    if isinstance(codec, CategoricalCodec) and codec.other is None:
+        codes = np.where(np.isneginf(log_within(codec, values, np.maximum(codes, 0))), UNKNOWN, codes)
+    return codes
+
+
+def _arrow(values: pd.Series, column: Column) -> pa.Array:
+    """Return values as an array of the column's storage type.
+
+    Raises:
+        InvalidInput: if the column holds others, naming it.
+    """
+    try:
+        found = pa.Array.from_pandas(values)
+        if pa.types.is_dictionary(found.type):
+            found = found.dictionary_decode()
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        wide = pa.types.is_large_string(found.type)
+        return (found.cast(pa.string()) if wide else found).cast(column.arrow_type, safe=False)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise InvalidInput(
+            f"column {column.name!r} holds values that are no {column.kind} of type {column.storage}; convert it as the "
+            f"model's schema says."
+        ) from None
+
+
+def _filled(frame: Any, column: Column, holes: np.ndarray, values: pa.Array) -> pd.Series:
+    """Return a column with its holes filled, in the type that it had; what was there is not touched.
+
+    A categorical type is given the categories that it lacks. A column that the frame lacks is made, in the model's type.
+    """
+    if column.name not in frame:
+        return pd.Series(values.to_pandas().to_numpy(), index=frame.index)
+    series = frame[column.name].copy()
+    drawn = pd.Series(values.to_pandas())
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        known = set(series.cat.categories)
+        series = series.cat.add_categories([v for v in drawn.dropna().unique() if v not in known])
+    try:
+        series.iloc[np.flatnonzero(holes)] = drawn.astype(series.dtype).array
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"complete: column {column.name!r} has type {series.dtype}, which does not hold what the model draws "
+            f"({column.storage}); convert it first, as by astype."
+        ) from None
+    return series
+
+
+def _with_all(frame: pd.DataFrame, drawer: Drawer) -> pd.DataFrame:
+    """Return the frame with the columns that the model writes without having learned them, if it lacks them."""
+    for column in drawer.codec.schema.published:
+        if column.name not in frame and not column.kind.learned:
+            frame[column.name] = column.kind.generated(column, 0, len(frame)).to_pandas().to_numpy()
+    return frame

@@ -1,0 +1,115 @@
+"""How a table's settings say that its source is read, and which of its columns are made anew instead.
+
+Recognition looks at names and at released figures, so it costs nothing and may be told to everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.tabular import recognition
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
+from dp_synth_pipeline.tabular.sources.ingestion import Reading
+
+REGENERATED = "Regenerated as what they identify, and never modelled"
+"""How the sentence about recognised columns begins."""
+
+
+def reading(settings: ReleaseSettings, kept: Collection[str] = ()) -> Reading:
+    """Return the declared facts, policies and unit of a table, as `ingestion.opened` takes them.
+
+    Args:
+        kept: columns that stay what they are, whatever their names say, since a profile or a snapshot has them as such.
+    """
+    found: Reading = {
+        "declared": settings.columns,
+        "nulls": settings.nulls,
+        "other": settings.other,
+        "unit": settings.privacy_unit,
+        "complete": settings.columns_complete,
+        "kept": {*kept, *_wanted(settings)},
+    }
+    return found if settings.locale is None else {**found, "locale": settings.locale}
+
+
+def undeclared(settings: ReleaseSettings, kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return those of some recognised kinds whose columns nobody declared anything about, and no rule or report needs."""
+    wanted = _wanted(settings)
+    return {name: kind for name, kind in kinds.items() if not settings.columns.get(name) and name not in wanted}
+
+
+def told_by_names(schema: TableSchema) -> dict[str, str]:
+    """Return the kinds of learned columns whose names alone say that they identify somebody."""
+    found = {c.name: recognition.by_name(c.name, c.arrow_type) for c in schema.learned}
+    return {name: kind.name for name, kind in found.items() if kind is not None}
+
+
+def told_by_profile(schema: TableSchema, profile: TableProfile, hints: Mapping[str, str]) -> dict[str, str]:
+    """Return the kinds of learned columns that a released profile shows to identify somebody.
+
+    Args:
+        hints: the kinds of columns whose cells do so if they hardly repeat.
+    """
+    found = {
+        c.name: recognition.by_profile(c, profile[c.name], profile.rows, hints.get(c.name)) for c in schema.learned
+    }
+    return {name: kind.name for name, kind in found.items() if kind is not None}
+
+
+def recognised(settings: ReleaseSettings, schema: TableSchema) -> list[Column]:
+    """Return the columns that are made anew though nobody declared that they are."""
+    unit = settings.privacy_unit.column
+    return [c for c in schema.published if c.kind.regenerated and not settings.columns.get(c.name) and c.name != unit]
+
+
+def regenerated_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
+    """Say which columns are made anew, and how to have them modelled; empty if none was recognised."""
+    columns = recognised(settings, schema)
+    if not columns:
+        return ""
+    names = ", ".join(f"{c.name} ({c.kind})" if c.kind.name != c.name else c.name for c in columns)
+    return (
+        f"{REGENERATED}: {names}. To model one, declare its kind under columns, "
+        f"such as kind: integer or kind: category."
+    )
+
+
+def hidden_sentence(schema: TableSchema, profile: TableProfile) -> str:
+    """Say which columns of text hardly repeat and are of no known kind, so that they hold nulls; empty if there is none."""
+    names = [c.name for c in schema.learned if c.kind.categorical and profile[c.name].hidden]
+    if not names:
+        return ""
+    return (
+        f"Text that hardly repeats, of which no value may be released, so that only nulls are drawn: {', '.join(names)}. "
+        f"Declare what it is, such as kind: identifier with a pattern, kind: name or kind: excluded."
+    )
+
+
+def kept_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
+    """Say which columns look like identifiers and are modelled, since the profile that is used has them so."""
+    names = list(undeclared(settings, told_by_names(schema)))
+    if not names:
+        return ""
+    return (
+        f"Modelled as before, though their names are those of identifiers: {', '.join(names)}. The profile that is reused "
+        f"has them so; a new one has them regenerated: dp-synth profile renew."
+    )
+
+
+def sentences(settings: ReleaseSettings, schema: TableSchema, profile: TableProfile) -> list[str]:
+    """Say all that was recognised of a table's columns and all that could not be, from public and released facts."""
+    said = (
+        regenerated_sentence(settings, schema),
+        kept_sentence(settings, schema),
+        hidden_sentence(schema, profile),
+    )
+    return [sentence for sentence in said if sentence]
+
+
+def _wanted(settings: ReleaseSettings) -> set[str]:
+    """Return the columns that rules and reports speak of, which are modelled."""
+    validation = settings.validation
+    ruled = {name for rule in validation.parsed_rules for name in rule.columns}
+    return {*ruled, *validation.sensitive, *filter(None, (validation.predict,))}

@@ -1,0 +1,69 @@
+"""Finds the generators that a store holds: each table's newest, each partition's, and earlier releases' that are kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.synthesis.generator import FOLDER
+from dp_synth_pipeline.synthesis.generator_files import DESCRIBED, EARLIER
+from dp_synth_pipeline.synthesis.store import Store
+
+
+class Released(NamedTuple):
+    """A released generator.
+
+    Attributes:
+        table: its table; of a partition, with the partition's folder.
+        release: the id of the release that paid for it.
+        folder: where it lies.
+    """
+
+    table: str
+    release: str
+    folder: Path
+
+
+def generators(store: Store) -> list[Released]:
+    """Return every released generator of a store, by table; the newest of each table before its earlier ones."""
+    root = store.root / "releasable"
+    found = sorted(root.rglob(f"{FOLDER}/{DESCRIBED}")) if root.is_dir() else []
+    return sorted(_described(root, found), key=lambda r: (r.table, EARLIER in r.folder.parts))
+
+
+def _described(root: Path, paths: list[Path]) -> Iterator[Released]:
+    for path in paths:
+        try:
+            release = json.loads(path.read_text(encoding="utf-8"))["facts"]["release"]
+        except (OSError, ValueError, KeyError):
+            continue  # half-written, or none of ours
+        table = path.parent.parent.relative_to(root)
+        if EARLIER in table.parts:
+            table = Path(*table.parts[: table.parts.index(EARLIER)])
+        yield Released(table.as_posix(), release, path.parent)
+
+
+def generator_of(store: Store, table: str, release: str = "") -> Released:
+    """Return the generator of a table's newest release, or of a release whose id begins so.
+
+    Raises:
+        InvalidInput: if there is none, naming those that there are.
+    """
+    every = generators(store)
+    own = [r for r in every if r.table == table]
+    if not own:
+        names = ", ".join(dict.fromkeys(r.table for r in every)) or "none yet"
+        raise InvalidInput(
+            f"no released generator of a table {table!r}, and no such file; released are: {names}. Name one of them, a file "
+            f"that `save` wrote, or a folder under store/releasable."
+        )
+    chosen = [r for r in own if r.release.startswith(release)]
+    if not chosen or (release and len({r.release for r in chosen}) > 1):
+        ids = ", ".join(r.release[:12] for r in own)
+        raise InvalidInput(
+            f"--release {release}: the store holds none of {table!r} whose id begins so, or several; it holds {ids}."
+        )
+    return chosen[0]

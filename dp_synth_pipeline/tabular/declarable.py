@@ -1,0 +1,50 @@
+"""Refuses declared facts that would hold for no storage type, before there is a source to ask for its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import declare
+
+STORAGE = (
+    *(pa.string(), pa.bool_(), pa.int64(), pa.uint64(), pa.int8(), pa.float64(), pa.float32()),
+    *(pa.decimal128(38, 10), pa.date32(), pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.time64("us")),
+    *(pa.duration("us"), pa.month_day_nano_interval(), pa.dictionary(pa.int32(), pa.string())),
+)
+"""One type of each sort that a source may have."""
+
+OTHER = "a column beside it"
+HERE_ONLY = ("storage type", "which is not read as")
+"""What refusals say that may be the storage type's fault, and that surely are."""
+
+
+def mistakes(columns: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is wrong with columns' declared facts whatever their source holds, by column.
+
+    Example:
+        >>> mistakes({"age": {"lower": 0}, "sex": {"nulls": "delete"}})
+        {'sex': "nulls: expected one of keep, mean, median, mode, drop, constant, got 'delete'."}
+    """
+    found = {name: _mistake(name, facts) for name, facts in columns.items()}
+    return {name: mistake for name, mistake in found.items() if mistake}
+
+
+def _mistake(name: str, facts: Any) -> str:
+    if facts is not None and not isinstance(facts, Mapping):
+        return f"expected facts such as {{kind: category}}, or nothing, got {facts!r}."
+    refusals: list[str] = []
+    for arrow_type in STORAGE:
+        try:
+            declare.build({name: arrow_type, OTHER: pa.int64()}, {name: facts})
+        except InvalidInput as error:
+            refusals.append(str(error).removeprefix(f"column {name!r}").removeprefix(":").strip())
+        else:
+            return ""
+    for words in HERE_ONLY:
+        refusals = [text for text in refusals if words not in text] or refusals
+    return Counter(refusals).most_common(1)[0][0]

@@ -1,0 +1,215 @@
+"""Gives each row of related tables the person that it belongs to, and each parent the shape of its children; restricted.
+
+A person's rows follow from that person's keys alone: no row of somebody else decides which of them are kept, so that adding
+or removing a person changes what is theirs and nothing more. Rows without an owner are left out, one by one. A key that
+several rows of the root have names one person, of whom one row is kept by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import schema as schema_lib
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
+from dp_synth_pipeline.tabular.sources.ingestion import KEY_OF, UNIT
+from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
+from dp_synth_pipeline.tabular.storage import is_text
+
+ROW, PARENT, PLACE, LEFT, TIME = "__row", "__parent", "__place", "__left", "__time"
+"""Columns of related rows: their own number and their parent's, their place in their parent's rows, how many follow, and
+what they are ordered by. Rows are ordered by person, parent and place."""
+
+CHANCE = "__chance"
+"""A random number of each row, fresh in every run, by which rows are chosen and ties are broken."""
+
+
+@dataclass(frozen=True)
+class RelatedRows:
+    """The rows of one table, each with its person; restricted.
+
+    Attributes:
+        path: Parquet of the modelled columns and the numbers above.
+        schema: the modelled columns: those that are learned, and what carries the shape of histories.
+        units: how many persons have rows here; private.
+        unit: the column of their persons' numbers.
+    """
+
+    path: Path
+    schema: TableSchema
+    units: int
+    unit: str = UNIT
+
+
+def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]) -> TableSchema:
+    """Return the columns of a table that a model sees: its own, its children's counts and beginnings, and its gaps.
+
+    Args:
+        sources: the schema of each table's source.
+
+    Raises:
+        InvalidInput: if an order is of no kind that has one, or is not typed yet.
+    """
+    table = relations[name]
+    columns = [column for column in sources[name].learned if column.name != table.order]
+    for child in relations.children(name):
+        columns.append(_integer(child.count, 0, child.max_rows))
+        if child.order is not None:
+            columns.append(replace(_ordered(child, sources[child.name]), name=child.first))
+    if table.order is not None:
+        columns.append(_gap(table, _ordered(table, sources[name])))
+    if not columns:
+        raise InvalidInput(f"tables.{name}: no column is left to learn; leave the table out.")
+    return TableSchema(tuple(columns))
+
+
+def _integer(name: str | None, lower: int, upper: int | None = None) -> Column:
+    facts = {"lower": lower, "kind": "integer", **({} if upper is None else {"upper": upper})}
+    return schema_lib.build({str(name): pa.int64()}, {str(name): facts}).columns[0]
+
+
+def _ordered(table: Related, source: TableSchema) -> Column:
+    """Return the column that a table is ordered by.
+
+    Raises:
+        InvalidInput: if it is no number, date or datetime, or the cells of a CSV of which nobody said what they are.
+    """
+    column = source[str(table.order)]
+    if not column.kind.numeric:
+        hint = "a number, a date or a datetime"
+        if is_text(column.arrow_type):
+            raise InvalidInput(
+                f"tables.{table.name}: order: {table.order!r} is text, and an order needs {hint}. For a CSV, declare what "
+                f"it holds: columns: {{{table.order}: {{kind: date}}}}, or kind: integer."
+            )
+        raise InvalidInput(f"tables.{table.name}: order: {table.order!r} is a {column.kind}; name {hint}.")
+    return column
+
+
+def _gap(table: Related, order: Column) -> Column:
+    """Return the column of distances: days between dates, lengths of time between datetimes, else numbers."""
+    if pa.types.is_timestamp(order.arrow_type):
+        return schema_lib.build({str(table.gap): pa.duration("us")}, {}).columns[0]
+    if pa.types.is_floating(order.arrow_type) or pa.types.is_decimal(order.arrow_type):
+        return schema_lib.build({str(table.gap): pa.float64()}, {str(table.gap): {"lower": 0}}).columns[0]
+    return _integer(table.gap, 0)
+
+
+def relate(
+    relations: Relations, files: Mapping[str, Path], sources: Mapping[str, TableSchema], folder: Path
+) -> dict[str, RelatedRows]:
+    """Write the rows of each table with the person that they belong to, ordered by person, parent and place.
+
+    Args:
+        files: a restricted snapshot of each table, with its keys.
+        sources: the schema of each.
+        folder: where the files are written, TABLE.parquet each; as restricted as the snapshots.
+    """
+    schemas = {table.name: modelled(relations, table.name, sources) for table in relations}
+    con = connection_beside(folder / "related")
+    try:
+        for table in relations:
+            con.execute(_source(table, files[table.name]))
+            con.execute(f"CREATE TABLE {_view('kept', table)} AS {_kept(relations, table)}")
+        return {table.name: _written(con, relations, table, schemas[table.name], folder) for table in relations}
+    finally:
+        con.close()
+
+
+def _source(table: Related, file: Path) -> str:
+    return f"CREATE VIEW {_view('source', table)} AS SELECT *, random() AS {CHANCE} FROM read_parquet({literal(file)})"
+
+
+def _view(stage: str, table: Related) -> str:
+    return quoted(f"{stage} {table.name}")
+
+
+def _key(column: str | None) -> str:
+    return quoted(f"{KEY_OF}{column}")
+
+
+def _kept(relations: Relations, table: Related) -> str:
+    """Write the query of the rows that stay, with their numbers; chance is fresh in every run."""
+    rows = _view("source", table)
+    if table.parent is None:
+        one = (
+            f"SELECT * FROM {rows} WHERE {_key(table.key)} IS NOT NULL "
+            f"QUALIFY row_number() OVER (PARTITION BY {_key(table.key)} ORDER BY {CHANCE}) = 1"
+        )
+        return f"SELECT *, row_number() OVER () - 1 AS {ROW}, {ROW} AS {UNIT} FROM ({one})"
+    parent = relations[table.parent]
+    time = "CAST(NULL AS BIGINT)" if table.order is None else f"r.{quoted(table.order)}"
+    first = f"{time} NULLS LAST, r.{CHANCE}" if table.keep_first else f"r.{CHANCE}"
+    bounded = (
+        f"SELECT r.*, p.{ROW} AS {PARENT}, p.{UNIT} AS {UNIT}, {time} AS {TIME} FROM {rows} r "
+        f"JOIN {_view('kept', parent)} p ON r.{_key(table.reference)} = p.{_key(parent.key)} "
+        f"QUALIFY row_number() OVER (PARTITION BY p.{ROW} ORDER BY {first}) <= {table.max_rows}"
+    )
+    placed = (
+        f"SELECT *, row_number() OVER (PARTITION BY {PARENT} ORDER BY {TIME} NULLS LAST, {CHANCE}) - 1 AS {PLACE}, "
+        f"count(*) OVER (PARTITION BY {PARENT}) - {PLACE} - 1 AS {LEFT} FROM ({bounded})"
+    )
+    return f"SELECT *, row_number() OVER (ORDER BY {UNIT}, {PARENT}, {PLACE}) - 1 AS {ROW} FROM ({placed})"
+
+
+def _written(
+    con: duckdb.DuckDBPyConnection, relations: Relations, table: Related, schema: TableSchema, folder: Path
+) -> RelatedRows:
+    """Write a table's rows with what they say of their children and of the next row."""
+    kept, joins, derived = _view("kept", table), "", {}
+    for number, child in enumerate(relations.children(table.name)):
+        first = "" if child.order is None else f", min({TIME}) AS first"
+        of_child = f"SELECT {PARENT}, count(*) AS n{first} FROM {_view('kept', child)} GROUP BY 1"
+        joins += f" LEFT JOIN ({of_child}) c{number} ON c{number}.{PARENT} = t.{ROW}"
+        derived[child.count] = f"CAST(coalesce(c{number}.n, 0) AS BIGINT)"
+        derived[child.first] = f"c{number}.first"
+    if table.gap is not None:
+        order = schema[table.gap]
+        derived[table.gap] = _distance(order, f"lead(t.{TIME}) OVER (PARTITION BY t.{PARENT} ORDER BY t.{PLACE})")
+    columns = ", ".join(
+        f"{derived[c.name]} AS {quoted(c.name)}" if c.name in derived else f"t.{quoted(c.name)}" for c in schema
+    )
+    numbers = [UNIT, ROW] if table.parent is None else [UNIT, ROW, PARENT, PLACE, LEFT, TIME]
+    path = folder / f"{table.name}.parquet"
+    query = f"SELECT {columns}, {', '.join(f't.{n}' for n in numbers)} FROM {kept} t{joins} ORDER BY t.{ROW}"
+    con.execute(f"COPY ({query}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")
+    path.chmod(0o400)
+    units = con.execute(f"SELECT count(DISTINCT {UNIT}) FROM {kept}").fetchall()[0][0]
+    return RelatedRows(path, schema, units)
+
+
+def _distance(gap: Column, following: str) -> str:
+    """Write the distance from a row to the next, as the column of gaps holds it; null for the last row."""
+    if pa.types.is_duration(gap.arrow_type):
+        return f"epoch_us({following}) - epoch_us(t.{TIME})"
+    if pa.types.is_floating(gap.arrow_type):
+        return f"CAST({following} - t.{TIME} AS DOUBLE)"
+    return f"CAST({following} - t.{TIME} AS BIGINT)"
+
+
+def one_row_each(rows: RelatedRows, path: Path) -> Path:
+    """Write one row of each person, chosen uniformly by chance, without its numbers: a table of which a row is a unit."""
+    con = connection_beside(path)
+    columns = ", ".join(quoted(c.name) for c in rows.schema)
+    try:
+        con.execute(
+            f"COPY (SELECT {columns} FROM (SELECT *, random() AS {CHANCE} FROM read_parquet({literal(rows.path)})) "
+            f"QUALIFY row_number() OVER (PARTITION BY {UNIT} ORDER BY {CHANCE}) = 1) "
+            f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)"
+        )
+    finally:
+        con.close()
+    path.chmod(0o400)
+    return path
+
+
+def rows_of(path: Path) -> int:
+    """Return how many rows a restricted file has; private."""
+    return pq.ParquetFile(path).metadata.num_rows

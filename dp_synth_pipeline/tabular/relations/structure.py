@@ -1,0 +1,154 @@
+"""How the tables of a database hang together: a tree whose root has one row for each privacy unit. Declared, so public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dp_synth_pipeline.errors import InvalidInput
+
+MOST_ROWS = 10_000
+"""Rows of one privacy unit in one table, at most: what a person contributes is computed in one piece."""
+
+
+@dataclass(frozen=True)
+class Related:
+    """One table of a database.
+
+    Attributes:
+        name: the table.
+        key: column whose values name its rows; None if nothing refers to them.
+        parent: the table that its rows belong to; None for the root.
+        reference: column that holds the parent's key; None for the root.
+        order: column that a parent's rows are ordered by, such as a date; None if they have no order.
+        max_rows: most rows that are kept of one parent row.
+        keep_first: keep the first rows in the order, and not random ones.
+    """
+
+    name: str
+    key: str | None = None
+    parent: str | None = None
+    reference: str | None = None
+    order: str | None = None
+    max_rows: int = 1
+    keep_first: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns by which its rows belong to others."""
+        return tuple(dict.fromkeys(name for name in (self.key, self.reference) if name is not None))
+
+    @property
+    def gap(self) -> str | None:
+        """The column that is modelled in place of the order: the distance to the parent's next row."""
+        return None if self.order is None else f"{self.order}: to the next"
+
+    @property
+    def count(self) -> str:
+        """The column of its parent that says how many rows it has here."""
+        return f"{self.name}: rows"
+
+    @property
+    def first(self) -> str | None:
+        """The column of its parent that says where its rows begin in their order."""
+        return None if self.order is None else f"{self.name}: first {self.order}"
+
+
+class Relations:
+    """A tree of tables, the root first and each table after its parent.
+
+    Attributes:
+        tables: the tables in that order.
+
+    Raises:
+        InvalidInput: if they are no such tree; it names the table and what to change.
+    """
+
+    def __init__(self, tables: Sequence[Related]) -> None:
+        names = [table.name for table in tables]
+        roots = [table for table in tables if table.parent is None]
+        if len(roots) != 1:
+            listed = ", ".join(table.name for table in roots) or "none"
+            raise InvalidInput(
+                f"tables: one table has no parent, the one whose rows are the privacy units; here it is: {listed}. Name "
+                f"the parent of each other table: parent: {{COLUMN: TABLE}}."
+            )
+        for table in tables:
+            _check(table, names)
+        self.tables = tuple(_parents_first(roots[0], tables))
+        if missing := sorted(set(names) - {table.name for table in self.tables}):
+            raise InvalidInput(
+                f"tables.{missing[0]}: its parents lead in a circle, and not to the root {roots[0].name!r}; a row belongs "
+                f"to one person in one way."
+            )
+        for table in self.tables:
+            if table.key is None and self.children(table.name):
+                child = self.children(table.name)[0].name
+                raise InvalidInput(
+                    f"tables.{table.name}: key: {child} refers to its rows; name the column of its keys."
+                )
+            if self.most_rows(table.name) > MOST_ROWS:
+                raise InvalidInput(
+                    f"tables.{table.name}: max_rows: one person may have {self.most_rows(table.name):,} rows here, which "
+                    f"is more than {MOST_ROWS:,}; lower it, or a parent's."
+                )
+
+    def __iter__(self) -> Iterator[Related]:
+        return iter(self.tables)
+
+    def __getitem__(self, name: str) -> Related:
+        return next(table for table in self.tables if table.name == name)
+
+    @property
+    def root(self) -> Related:
+        """The table of which each row is a privacy unit."""
+        return self.tables[0]
+
+    def children(self, name: str) -> list[Related]:
+        """Return the tables whose rows belong to rows of a table."""
+        return [table for table in self.tables if table.parent == name]
+
+    def ancestors(self, name: str) -> list[Related]:
+        """Return the tables above a table, the nearest first."""
+        found, parent = [], self[name].parent
+        while parent is not None:
+            found.append(self[parent])
+            parent = self[parent].parent
+        return found
+
+    def most_rows(self, name: str) -> int:
+        """Return how many rows of one privacy unit a table has at most."""
+        most = self[name].max_rows
+        for table in self.ancestors(name):
+            most *= table.max_rows
+        return most
+
+
+def _check(table: Related, names: Sequence[str]) -> None:
+    """Refuse a table that refers to itself or to none, or has no sound bound."""
+    if names.count(table.name) > 1:
+        raise InvalidInput(f"tables: {table.name!r} is named twice.")
+    if table.parent == table.name:
+        raise InvalidInput(
+            f"tables.{table.name}: parent: its rows refer to rows of the same table, so one person's rows may lead to "
+            f"another's without end. Leave that column out, or declare it as kind: identifier."
+        )
+    if table.parent is not None and table.parent not in names:
+        raise InvalidInput(
+            f"tables.{table.name}: parent: there is no table {table.parent!r}; there are: {', '.join(names)}."
+        )
+    if table.max_rows < 1:
+        raise InvalidInput(f"tables.{table.name}: max_rows: at least 1 row is kept, got {table.max_rows}.")
+    if table.parent is None and table.order is not None:
+        raise InvalidInput(f"tables.{table.name}: order: the root has one row for each person, and needs no order.")
+    if table.keep_first and table.order is None:
+        raise InvalidInput(f"tables.{table.name}: keep: first needs an order; name its column: order: COLUMN.")
+    if table.order is not None and table.order in table.keys:
+        raise InvalidInput(f"tables.{table.name}: order: {table.order!r} is a key, which is made anew; name another.")
+
+
+def _parents_first(root: Related, tables: Sequence[Related]) -> Iterator[Related]:
+    yield root
+    for table in tables:
+        if table.parent == root.name:
+            yield from _parents_first(table, tables)

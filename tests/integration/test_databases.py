@@ -1,0 +1,179 @@
+"""Related tables under one budget: one release, new keys, no orphans, rows in order, constants that stay so."""
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import dp_synth_pipeline as dps
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.synthetic_database import load_database
+from tests.integration.clinic import clinic
+
+RELATIONS = {
+    "patients": {"key": "patient_id"},
+    "visits": {"key": "visit_id", "parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 6},
+    "drugs": {"parent": {"visit_id": "visits"}, "max_rows": 3},
+}
+QUICK = {"max_epochs": 4, "settings": {"hidden": 8}}
+
+
+def synthesizer(folder, **changes):
+    ledger = dps.Ledger.open(f"sqlite:///{folder}/ledger.db")
+    if not [a for a in ledger.accounts() if a.name == "patients"]:
+        ledger.open_account("patients", epsilon=6, delta=1e-5, unit="patient_id", why="test")
+    facts = {"account": "patients", "epsilon": 4.0, "table": "clinic", "training": QUICK, "show": False, **changes}
+    return dps.Synthesizer(ledger=ledger, store=Store(folder / "store"), **facts), ledger
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("database")
+    fitter, ledger = synthesizer(folder)
+    model = fitter.fit(clinic(1500), relations=RELATIONS)
+    return model, ledger, folder
+
+
+@pytest.fixture(scope="module")
+def drawn(fitted):
+    return fitted[0].sample(800)
+
+
+def test_one_release_pays_for_all_tables_and_costs_no_more_than_was_asked(fitted):
+    model, ledger, _ = fitted
+    (release,) = ledger.releases("patients")
+    assert release.state == "settled"
+    entries = ledger.entries(release_id=release.id)
+    tables = {e.mechanism.rpartition(" of ")[2] for e in entries}
+    assert tables == set(RELATIONS)
+    events = [event for e in entries for event in e.events]
+    assert accountant.epsilon(events, model.delta, ADD_REMOVE) <= 4.0 + 1e-9
+    assert 3.9 < model.epsilon <= 4.0
+    ledger.verify()
+
+
+def test_what_is_measured_of_a_table_has_the_sensitivity_of_one_row_whatever_its_bound(fitted):
+    """Thirty rows a person would otherwise cost thirty times the noise: the profile reads one row of each person."""
+    _, ledger, _ = fitted
+    noise = {e.mechanism: e.events[0].noise_multiplier for e in ledger.entries("patients") if "profile" in e.mechanism}
+    assert noise["profile of drugs"] < 3 * noise["profile of patients"]
+    members = [r.max_rows for r in ledger.accounts() if r.name == "patients"]
+    assert members == [1]
+
+
+def test_the_tables_have_the_sources_columns_and_types(drawn):
+    real = clinic(10)
+    for name, table in real.items():
+        assert list(drawn[name].columns) == list(table.columns)
+    assert isinstance(drawn["visits"]["visited"].iloc[0], type(real["visits"]["visited"].iloc[0]))
+
+
+def test_every_row_has_a_parent_and_keys_are_new_and_unique(drawn):
+    assert set(drawn["visits"]["patient_id"]) <= set(drawn["patients"]["patient_id"])
+    assert set(drawn["drugs"]["visit_id"]) <= set(drawn["visits"]["visit_id"])
+    assert drawn["patients"]["patient_id"].is_unique
+    assert drawn["visits"]["visit_id"].is_unique
+    assert len(drawn["patients"]) == 800
+
+
+def test_persons_have_as_many_rows_as_real_ones_and_never_more_than_the_bound(drawn):
+    def shares(tables):
+        rows = tables["visits"].groupby("patient_id").size().reindex(tables["patients"]["patient_id"], fill_value=0)
+        return rows.value_counts(normalize=True).reindex(range(7), fill_value=0)
+
+    assert drawn["visits"].groupby("patient_id").size().max() <= 6
+    assert drawn["drugs"].groupby("visit_id").size().max() <= 3
+    assert 0.5 * (shares(drawn) - shares(clinic(1500))).abs().sum() < 0.2
+
+
+def test_rows_of_a_person_are_in_order(drawn):
+    visits = drawn["visits"]
+    assert visits.groupby("patient_id")["visited"].apply(lambda s: s.is_monotonic_increasing).all()
+
+
+def test_what_never_varies_within_a_person_hardly_varies_in_a_synthetic_one(drawn):
+    """Rows drawn one by one would have a second ward in most persons of several visits: 3 wards, 3.5 visits."""
+    several = drawn["visits"].groupby("patient_id").filter(lambda rows: len(rows) > 1)
+    assert (several.groupby("patient_id")["ward"].nunique() == 1).mean() > 0.6
+
+
+def test_the_same_seed_draws_the_same_tables(fitted):
+    model = fitted[0]
+    first, again, other = (model.sample(50, seed=seed) for seed in (3, 3, 4))
+    assert all(first[name].equals(again[name]) for name in first)
+    assert not first["visits"].equals(other["visits"])
+
+
+def test_a_saved_database_draws_without_the_source_or_the_ledger(fitted, tmp_path):
+    path = fitted[0].save(tmp_path / "clinic.dps")
+    loaded = load_database(path)
+    assert loaded.epsilon == fitted[0].epsilon
+    assert set(loaded.sample(20)) == set(RELATIONS)
+
+
+def test_no_real_row_stays_behind_once_it_is_settled(fitted):
+    restricted = fitted[2] / "store" / "restricted"
+    assert list(restricted.rglob("*.parquet")) == []
+    assert list(restricted.rglob("*.npy")) == []
+
+
+def test_what_was_saved_holds_no_key_of_a_real_row(fitted, tmp_path):
+    keys = {f"visit-{n:06d}" for n in range(0, 3000, 7)}
+    assert not keys & set(fitted[0].sample(300)["visits"]["visit_id"])
+
+
+def test_an_account_that_cannot_pay_refuses_before_anything_is_read(fitted, tmp_path, monkeypatch):
+    fitter, ledger = synthesizer(fitted[2])
+    before = len(ledger.entries("patients"))
+    monkeypatch.setattr(pq, "ParquetFile", None)  # whoever reads rows fails
+    with pytest.raises(BudgetExceeded):
+        fitter.fit(clinic(50), relations=RELATIONS)
+    assert len(ledger.entries("patients")) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"visits": {"parent": {"patient": "patients"}}}, "there is no column 'patient'"),
+        ({"visits": {"parent": {"patient_id": "persons"}}}, "there is no table 'persons'"),
+        ({"visits": {"parent": {"patient_id": "patients"}, "order": "ward"}}, "an order needs a number"),
+        ({"visits": {"parent": {"patient_id": "patients", "ward": "wards"}}}, "belongs to one row of one table"),
+        ({"visits": {"parent": {"patient_id": "patients"}, "max_rows": 0}}, "max_rows"),
+        ({"visits": {"parent": {"patient_id": "patients"}, "colour": 1}}, "colour"),
+    ],
+)
+def test_a_mistake_is_refused_by_its_name_and_nothing_is_charged(tmp_path, changes, words):
+    fitter, ledger = synthesizer(tmp_path)
+    tables = {name: table for name, table in clinic(50).items() if name != "drugs"}
+    with pytest.raises(InvalidInput, match=words):
+        fitter.fit(tables, relations={"patients": {"key": "patient_id"}, **changes})
+    assert all(r.state == "voided" for r in ledger.releases("patients"))
+    assert ledger.entries("patients") == []
+
+
+def test_a_csv_whose_types_nobody_declared_is_refused_with_what_to_write(tmp_path):
+    for name, table in clinic(60).items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    fitter, ledger = synthesizer(tmp_path)
+    names = ("patients", "visits")
+    sources = {name: tmp_path / f"{name}.csv" for name in names}
+    with pytest.raises(InvalidInput, match="Declare what these columns hold"):
+        fitter.fit(sources, relations={name: RELATIONS[name] for name in names})
+    assert ledger.entries("patients") == []
+
+
+def test_a_declared_csv_is_read(tmp_path):
+    tables = clinic(400)
+    for name, table in tables.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    day, category = {"kind": "date", "format": "%Y-%m-%d"}, {"kind": "category"}
+    columns = {
+        "patients": {"sex": category, "born": day},
+        "visits": {"visited": day, "ward": category, "score": {"kind": "decimal"}},
+    }
+    fitter, _ = synthesizer(tmp_path)
+    relations = {name: {**RELATIONS[name], "columns": facts} for name, facts in columns.items()}
+    drawn = fitter.fit({name: tmp_path / f"{name}.csv" for name in columns}, relations=relations).sample(30)
+    assert pd.api.types.is_float_dtype(drawn["visits"]["score"])

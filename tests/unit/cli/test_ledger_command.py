@@ -1,0 +1,195 @@
+"""What `dp-synth ledger` tells a person: the share first, which ledger, and what a raise would give before it is made."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dp_synth_pipeline import cli
+from dp_synth_pipeline.cli import ledger as command
+from dp_synth_pipeline.cli import terminal
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.privacy.events import Gaussian
+from tests.unit.ledger.stores import ask, sealed
+
+Asked = Callable[..., Result]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("DAGSTER_HOME", "DP_SYNTH_LEDGER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.fixture
+def asked(home: Path) -> Asked:
+    """Runs `dp-synth ledger …` on the ledger of a home of its own."""
+    app = cli.application({"ledger"})
+    return lambda *words, code=0: run(app, words, code)
+
+
+def run(app: object, words: tuple[object, ...], code: int) -> Result:
+    result = CliRunner().invoke(app, ["ledger", *map(str, words)])  # type: ignore[arg-type]
+    assert result.exit_code == code or (code == 2 and result.exception is not None), result.output
+    return result
+
+
+@pytest.fixture
+def book(home: Path) -> Ledger:
+    return Ledger.open(str(home / "ledger.db"))
+
+
+def spent_once(book: Ledger, name: str = "once") -> None:
+    """Open an account as `--open-account` does, and spend it."""
+    book.open_account(name, epsilon=2.0, delta=1e-5, rule="plan", why="opened for one release by dp-synth synthesize")
+    release = ask(book, name, "k", epsilon=2.0, delta=1e-5)
+    book.start(release.id, "training", (Gaussian(4.0),))
+    book.settle(release.id)
+
+
+def test_a_fresh_account_is_not_used_and_says_nothing_of_what_is_left(asked: Asked) -> None:
+    said = asked("open", "people", "--epsilon", 6, "--delta", 1e-5).output
+    assert "0 % used; nothing was released yet" in said
+    shown = asked("show", "people").output
+    assert " 0 % " in shown
+    assert "5.5" not in said + shown
+
+
+def test_a_balance_leads_with_the_share_and_ends_with_epsilons_and_why_they_do_not_add_up(
+    asked: Asked, book: Ledger
+) -> None:
+    book.open_account("people", epsilon=6.0, delta=1e-5)
+    ask(book, "people", "k", epsilon=3.0, delta=1e-5, own_delta=5e-9)
+    shown, share = asked("show", "people").output, book.share("people")
+    assert f"{share.percent} used; fits {share.more} more like the last (ε 3)" in shown
+    assert shown.index("% used") < shown.index("As epsilons") < shown.index("do not add up")
+    facts = json.loads(asked("show", "--json").stdout)
+    assert facts["ledger"] == str(book.place)
+    assert facts["accounts"][0]["used"] == share.used
+    assert facts["accounts"][0]["balance"]["epsilon_spent"] > 3
+
+
+@pytest.mark.parametrize("words", [("show",), ("verify",), ("history",), ("show", "nobody")])
+def test_each_command_and_each_error_names_the_ledger_once(asked: Asked, home: Path, words: tuple[str, ...]) -> None:
+    said = asked(*words, code=2 if "nobody" in words else 0)
+    assert said.stderr.replace("\n", "").count(f"Ledger: {home / 'ledger.db'}") == 1
+    assert "default" not in said.stderr
+
+
+def test_a_ledger_that_nobody_named_is_said_to_be_the_default(
+    asked: Asked, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DP_SYNTH_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    assert "neither DAGSTER_HOME nor DP_SYNTH_LEDGER is set" in asked("show").stderr
+    assert "neither" not in asked("show", "--ledger", home / "other.db").stderr
+
+
+def test_tables_fit_eighty_columns_with_every_number_whole(asked: Asked, book: Ledger) -> None:
+    name = "a_protected_data_set_with_a_long_name"
+    book.open_account(name, epsilon=123.456, delta=1.25e-7, unit="the_patient_identifier", max_rows=4)
+    terms = {"unit": "the_patient_identifier", "max_rows": 4, "table": "quarterly_admissions_by_ward"}
+    releases = [ask(book, name, f"k{n}", delta=1e-8, **terms) for n in range(12)]
+    book.start(releases[-1].id, "training", (Gaussian(60.0),))
+    for words in (("show",), ("show", name), ("history",)):
+        drawn = [line for line in asked(*words).stdout.splitlines() if line.startswith(("│", "┃", "┏", "└"))]
+        assert drawn
+        assert max(map(len, drawn)) <= 80
+        assert not any("…" in line for line in drawn)
+    text = asked("show", name).stdout
+    assert "ε 123.456," in text
+    assert "1.2e-07" in text
+    assert len(re.findall(r"│ [0-9a-f]{12} │ \d{4}-\d\d-\d\d │", text)) == 12
+    assert "│ 14 │" in asked("history").stdout
+
+
+def test_a_raise_says_what_fits_before_and_after_and_then_it_does(asked: Asked, book: Ledger) -> None:
+    book.open_account("p", epsilon=2.0, delta=1e-5, rule="plan")
+    ask(book, "p", "k", epsilon=1.0, delta=1e-6)
+    said = asked("raise", "p", "--epsilon", 4, "--why", "more people agreed").output
+    assert re.search(r"Now: .* 50 % used; fits 1 more .* After: .* 25 % used; fits 3 more ", said.replace("\n", " "))
+    for n in range(3):
+        ask(book, "p", f"l{n}", epsilon=1.0, delta=1e-6)
+    assert book.share("p").used == 1
+
+
+def test_a_raise_that_helps_nothing_is_refused_with_the_way_out_and_nothing_is_recorded(
+    asked: Asked, book: Ledger
+) -> None:
+    spent_once(book)
+    before = sealed(book)
+    said = asked("raise", "once", "--epsilon", 4, "--why", "w", code=2)
+    assert "would help nothing, so it was not recorded: its delta is used up" in str(said.exception)
+    assert sealed(book) == before
+    assert "--delta 2e-05" in str(said.exception)
+    asked("raise", "once", "--epsilon", 4, "--delta", 2e-5, "--why", "w")
+    assert "ask of each release at most what is new of it: --delta 1e-05" in str(said.exception)
+    assert ask(book, "once", "l", epsilon=2.0, delta=1e-5).state == "reserved"
+
+
+@pytest.mark.parametrize("answer", ["n\n", "y\n"])
+def test_on_a_terminal_a_raise_is_made_only_once_a_person_says_so(
+    asked: Asked, book: Ledger, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    book.open_account("p", epsilon=2.0, delta=1e-5)
+    monkeypatch.setattr(command, "on_terminal", lambda: True)
+    app = cli.application({"ledger"})
+    CliRunner().invoke(app, ["ledger", "raise", "p", "--epsilon", "4", "--why", "w"], input=answer)
+    assert book.account("p").epsilon == (4 if answer == "y\n" else 2)
+    asked("raise", "p", "--epsilon", 5, "--why", "w", "--yes")
+    assert book.account("p").epsilon == 5
+
+
+def test_whether_a_release_fits_is_asked_as_a_table_asks_it(asked: Asked, book: Ledger) -> None:
+    book.open_account("f", epsilon=3.0, delta=1e-5)
+    ask(book, "f", "k", epsilon=0.1, delta=1e-5, own_delta=5e-7)  # the delta of thresholds is gone
+    refused = asked("can", "f", "--epsilon", 0.5, code=3).output
+    assert "Rényi" not in refused
+    assert "(--verbose says by which rule.)" in refused
+    assert "Rényi" in asked("can", "f", "--epsilon", 0.5, "--verbose", code=3).output
+    facts = json.loads(asked("can", "f", "--epsilon", 0.5, "--json", code=3).stdout)
+    assert (facts["fits"], facts["account"], facts["ledger"]) == (0, "f", str(book.place))
+    assert "Rényi" in facts["details"]
+    book.open_account("g", epsilon=3.0, delta=1e-5)
+    fits = json.loads(asked("can", "g", "--epsilon", 0.5, "--json").stdout)["fits"]
+    for n in range(fits):
+        ask(book, "g", f"k{n}", epsilon=0.5, delta=1e-5, own_delta=5e-9)
+    assert json.loads(asked("can", "g", "--epsilon", 0.5, "--json", code=3).stdout)["fits"] == 0
+
+
+def test_what_leaves_the_ledger_says_first_how_much_is_used(asked: Asked, book: Ledger) -> None:
+    book.open_account("p", epsilon=2.0, delta=1e-5, rule="plan")
+    ask(book, "p", "k", epsilon=1.0, delta=1e-6)
+    for form in ("json", "csv", "html"):
+        assert "p: [#####.....] 50 % used; fits 1 more like the last (ε 1)" in asked("export", "--format", form).stderr
+    balance = json.loads(asked("export").stdout)["accounts"][0]["balance"]
+    assert (balance["used"], balance["fits_more"], balance["last_epsilon"]) == (0.5, 1, 1.0)
+    assert "epsilon_left" in balance
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("the ledger is gone.", "The ledger is gone."),
+        ("max_rows must be 1.", "max_rows must be 1."),
+        ("--out o.txt: no.", "--out o.txt: no."),
+        ("", ""),
+    ],
+)
+def test_an_error_begins_as_a_sentence_does(text: str, told: str) -> None:
+    assert terminal.sentence(text) == told
+
+
+def test_the_password_of_a_server_is_not_named() -> None:
+    from dp_synth_pipeline.ledger.place import parse
+
+    shown = str(parse("postgresql+psycopg://ada:CANARY@server/ledger?sslpassword=CANARY"))
+    assert shown == "postgresql+psycopg://ada:***@server/ledger"

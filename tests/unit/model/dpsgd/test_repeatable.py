@@ -1,0 +1,92 @@
+"""Sizes of parts in which a unit's numbers depend on the unit alone are found, and others are not used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd import repeatable
+from dp_synth_pipeline.model.dpsgd.batches import TOGETHER, part_sizes, unit_sizes
+from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.repeatable import repeatable_sizes
+
+CARDS = (40, 7, 30, 12, 2, 25)
+SPEC = GeneratorSpec(hidden=16, embedding=8)
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def network(made: type[AutoregressiveNetwork] = AutoregressiveNetwork) -> tuple[AutoregressiveNetwork, OnePassClipping]:
+    net = made(CARDS, SPEC)
+    with torch.no_grad():
+        for p in net.parameters():
+            p.normal_(std=0.3)
+    return net, OnePassClipping(net, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeatable, "FOUND", {})
+
+
+@pytest.mark.parametrize("rows", [None, 1, 2, 3, 6, 12, 24])
+def test_whole_tiles_keep_units_apart(rows: int | None) -> None:
+    shape = 300.0, rows or 1, sum(CARDS), len(CARDS)
+    sizes = part_sizes(*shape) if rows is None else unit_sizes(*shape)
+    assert all(s * (rows or 1) % TOGETHER == 0 for s in sizes)
+    assert repeatable_sizes(*network(), {rows: sizes}) == {rows: sizes}
+
+
+class Meeting(AutoregressiveNetwork):
+    """The mistake: what a row adds depends, in the last bits, on where it lies."""
+
+    def losses(self, codes: torch.Tensor) -> torch.Tensor:
+        return super().losses(codes) * (1 + 2.0**-20 * torch.arange(len(codes)) / len(codes))
+
+
+def test_places_that_change_a_unit_are_refused_whatever_the_size() -> None:
+    with pytest.raises(TrainingError, match="depends on its place in a batch"):
+        repeatable_sizes(*network(Meeting), {None: (64, 128)})
+
+
+class Apart(AutoregressiveNetwork):
+    """Rows that know how many they are together, and nothing of their places."""
+
+    def losses(self, codes: torch.Tensor) -> torch.Tensor:
+        return super().losses(codes) * (1 + 2.0**-20 * len(codes))
+
+
+def test_where_sizes_differ_only_one_is_used() -> None:
+    assert repeatable_sizes(*network(Apart), {None: (64, 128)}) == {None: (128,)}
+
+
+def test_units_of_other_classes_keep_their_sizes() -> None:
+    class ApartAlone(AutoregressiveNetwork):
+        def losses(self, codes: torch.Tensor) -> torch.Tensor:
+            return super().losses(codes) * (1 + 2.0**-20 * len(codes) * (codes.dim() == 2))
+
+    assert repeatable_sizes(*network(ApartAlone), {None: (64, 128), 2: (32, 64)}) == {None: (128,), 2: (32, 64)}
+
+
+def test_what_was_found_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, clipping = network()
+    first = repeatable_sizes(net, clipping, {None: (64, 128)})
+
+    def never(*_: Any) -> None:
+        raise AssertionError("searched again")
+
+    monkeypatch.setattr(repeatable, "_search", never)
+    assert repeatable_sizes(net, clipping, {None: (64, 128)}) == first
+    with pytest.raises(AssertionError, match="searched again"):
+        repeatable_sizes(net, clipping, {None: (64, 192)})
+
+
+def test_the_search_leaves_no_trace_in_what_was_clipped() -> None:
+    net, clipping = network()
+    repeatable_sizes(net, clipping, {None: (64,)})
+    assert not clipping.take().any()
+    assert all(p.grad is None for p in net.parameters())

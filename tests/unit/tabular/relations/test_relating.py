@@ -1,0 +1,152 @@
+"""Rows find their persons by keys alone, bounded; parents carry the shape of their children; one person moves one row."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.relations import relating
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.sources.ingestion import UNIT
+
+RELATIONS = Relations(
+    [
+        Related("patients", key="patient"),
+        Related("visits", "visit", "patients", "patient", "seen", max_rows=3),
+        Related("drugs", None, "visits", "visit", max_rows=2),
+    ]
+)
+
+
+def tables() -> dict[str, pd.DataFrame]:
+    visits = [
+        (10, 1, "2024-01-01", 0.5),
+        (11, 1, "2024-03-01", 0.1),
+        (12, 2, "2023-05-05", 0.2),
+        *[(20 + i, 3, f"2024-02-{10 + i}", 0.3) for i in range(6)],
+        (30, None, "2024-01-01", 0.9),
+        (31, 77, "2024-01-01", 0.9),
+    ]
+    return {
+        "patients": pd.DataFrame({"patient": [1, 2, 3, 4, 4, None], "sex": ["F", "M", "F", "M", "F", "M"]}),
+        "visits": pd.DataFrame(visits, columns=["visit", "patient", "seen", "score"]).assign(
+            seen=lambda d: pd.to_datetime(d["seen"]).dt.date
+        ),
+        "drugs": pd.DataFrame({"visit": [10, 10, 10, 11, 31], "drug": list("abcab")}),
+    }
+
+
+def related(folder: Path, frames: dict[str, pd.DataFrame], relations: Relations = RELATIONS):
+    files, schemas = {}, {}
+    for table in relations:
+        path = folder / f"{table.name}.input.parquet"
+        frames[table.name].to_parquet(path, index=False)
+        declared = {key: {"kind": "identifier"} for key in table.keys}
+        taken = ingestion.snapshot(
+            source.parse(str(path)), folder / f"{table.name}.taken", declared=declared, keys=table.keys
+        )
+        files[table.name], schemas[table.name] = taken.path, taken.schema
+    (folder / "out").mkdir()
+    return relating.relate(relations, files, schemas, folder / "out")
+
+
+def read(rows: relating.RelatedRows) -> pd.DataFrame:
+    return pq.read_table(rows.path).to_pandas()
+
+
+def test_rows_without_an_owner_are_left_out_and_a_repeated_key_is_one_person(tmp_path):
+    found = related(tmp_path, tables())
+    patients, visits, drugs = (read(found[name]) for name in ("patients", "visits", "drugs"))
+    assert len(patients) == 4  # 1, 2, 3 and one of the two rows of 4; the row without a key has no owner
+    assert sorted(patients["visits: rows"]) == [0, 1, 2, 3]
+    assert len(visits) == 6
+    assert (visits.groupby(UNIT).size() <= 3).all()
+    assert len(drugs) == 3  # two of the three of visit 10, and the one of visit 11
+    assert {found[name].units for name in ("visits", "drugs")} == {3, 1}
+
+
+def test_a_parent_carries_how_many_rows_follow_it_and_when_they_begin(tmp_path):
+    patients = read(related(tmp_path, tables())["patients"])
+    two = patients[patients["visits: rows"] == 2].iloc[0]
+    assert str(two["visits: first seen"]) == "2024-01-01"
+    assert patients[patients["visits: rows"] == 0]["visits: first seen"].isna().all()
+
+
+def test_rows_are_ordered_within_their_parent_and_say_how_far_the_next_one_is(tmp_path):
+    visits = read(related(tmp_path, tables())["visits"])
+    first, second = (visits[visits["score"] == score].iloc[0] for score in (0.5, 0.1))
+    assert (first[relating.PLACE], first[relating.LEFT], first["seen: to the next"]) == (0, 1, 60)
+    assert (second[relating.PLACE], second[relating.LEFT]) == (1, 0)
+    assert math.isnan(second["seen: to the next"])
+    assert visits[relating.ROW].tolist() == list(range(len(visits)))
+    assert visits[UNIT].is_monotonic_increasing
+    assert visits.groupby(relating.PARENT)[relating.TIME].apply(lambda s: s.is_monotonic_increasing).all()
+
+
+def test_the_first_rows_in_the_order_stay_if_that_is_asked(tmp_path):
+    visits = Related("visits", "visit", "patients", "patient", "seen", max_rows=3, keep_first=True)
+    kept = read(related(tmp_path, tables(), Relations([RELATIONS["patients"], visits, RELATIONS["drugs"]]))["visits"])
+    assert [str(d) for d in kept[kept["score"] == 0.3][relating.TIME]] == ["2024-02-10", "2024-02-11", "2024-02-12"]
+
+
+def test_one_person_more_adds_one_row_to_what_is_profiled_and_changes_nobody_elses_rows(tmp_path):
+    """The new person has the most rows, repeats everybody's visit keys, and still moves each histogram by one."""
+    small = Relations([RELATIONS["patients"], Related("visits", "visit", "patients", "patient", "seen", max_rows=9)])
+    frames = {name: tables()[name] for name in ("patients", "visits")}
+    more = {
+        "patients": pd.concat([frames["patients"], pd.DataFrame({"patient": [50], "sex": ["X"]})]),
+        "visits": pd.concat([frames["visits"], frames["visits"].assign(patient=50, score=7.0)]),
+    }
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    before, after = related(tmp_path / "a", frames, small), related(tmp_path / "b", more, small)
+    for name in ("patients", "visits"):
+        sizes = [
+            pq.ParquetFile(relating.one_row_each(found[name], tmp_path / f"{label}{name}.one")).metadata.num_rows
+            for label, found in (("a", before), ("b", after))
+        ]
+        assert sizes[1] == sizes[0] + 1
+    assert (read(after["visits"])["score"] == 7.0).sum() == 9
+    others = read(after["visits"])
+    assert sorted(others[others["score"] != 7.0]["score"]) == sorted(read(before["visits"])["score"])
+
+
+def test_a_grandchild_of_a_visit_key_that_two_persons_share_belongs_to_each_of_them(tmp_path):
+    """Whose row it is may not depend on who else is there: so each has it, whether or not the other is in the table."""
+    frames = {
+        "patients": pd.DataFrame({"patient": [1, 2], "sex": ["F", "M"]}),
+        "visits": pd.DataFrame({"visit": [10, 10], "patient": [1, 2], "seen": [1, 2], "score": [0.1, 0.2]}),
+        "drugs": pd.DataFrame({"visit": [10], "drug": ["a"]}),
+    }
+    assert sorted(read(related(tmp_path, frames)["drugs"])[UNIT]) == [0, 1]
+
+
+def test_nobody_but_the_owner_can_open_the_rows(tmp_path):
+    for rows in related(tmp_path, tables()).values():
+        assert rows.path.stat().st_mode & 0o077 == 0
+
+
+def test_an_order_of_text_is_refused_with_what_to_declare(tmp_path):
+    frames = tables()
+    frames["visits"]["seen"] = "soon"
+    with pytest.raises(InvalidInput, match="an order needs a number, a date or a datetime"):
+        related(tmp_path, frames)
+
+
+@pytest.mark.parametrize(
+    ("times", "gap"),
+    [
+        (pd.to_datetime(["2024-01-01 10:00", "2024-01-01 12:30"]), pd.Timedelta(hours=2.5)),
+        ([1.25, 2.0], 0.75),
+        ([3, 10], 7),
+    ],
+)
+def test_gaps_are_lengths_of_time_or_numbers(tmp_path, times, gap):
+    relations = Relations([Related("a", "k"), Related("b", None, "a", "k", "t", max_rows=5)])
+    frames = {"a": pd.DataFrame({"k": [1], "x": [1.0]}), "b": pd.DataFrame({"k": [1, 1], "t": times, "y": [0, 1]})}
+    value = read(related(tmp_path, frames, relations)["b"])["t: to the next"].iloc[0]
+    assert value == (gap.value // 1000 if isinstance(gap, pd.Timedelta) else gap)

@@ -25,6 +25,7 @@ _LAZY = {
     "Ledger": "dp_synth_pipeline.ledger",
     "Synthesizer": "dp_synth_pipeline.synthesizer",
     "SyntheticModel": "dp_synth_pipeline.synthesizer",
+    "SyntheticDatabase": "dp_synth_pipeline.synthetic_database",
     "load": "dp_synth_pipeline.synthesizer",
     "SyntheticTable": "dp_synth_pipeline.orchestration.component",
     "build_synthetic_table": "dp_synth_pipeline.orchestration.build",

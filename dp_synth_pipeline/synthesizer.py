@@ -24,7 +24,7 @@ import uuid
 import warnings
 import weakref
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -41,8 +41,10 @@ from dp_synth_pipeline.progress_bars import ProgressBars
 from dp_synth_pipeline.reporting import release_card
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
 from dp_synth_pipeline.synthesis import retention, stages
+from dp_synth_pipeline.synthesis.database import stages as database
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
+from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.partial_rows import completed, log_likelihoods
 from dp_synth_pipeline.synthesis.protection import OPEN
 from dp_synth_pipeline.synthesis.rebalancing import Share
@@ -51,7 +53,7 @@ from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
-from dp_synth_pipeline.synthetic_database import SyntheticDatabase, packed
+from dp_synth_pipeline.synthetic_database import SyntheticDatabase, is_database, load_database, packed
 from dp_synth_pipeline.tabular.condition import Where
 from dp_synth_pipeline.tabular.constraints.parse import parse
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
@@ -69,6 +71,9 @@ GENERATOR, CARD, RULES = "generator", "release_card.json", "rules.json"
 
 SMALL = 0.5
 """Part of the rows that the effective sample size may fall to before a warning."""
+
+DRAWING = ("synthetic", "published")
+"""Stages that `fit` leaves to whoever draws."""
 
 STATE = "state.json"
 """In a release's restricted folder: how far it is, for `resume`."""
@@ -138,20 +143,19 @@ class Synthesizer:
         with _source(data) as uri, self._alone(), ProgressBars(show=self._show) as bars:
             settings, run_id = self._checked(uri), uuid.uuid4().hex
             if resume:
-                state = _left(self._store, settings.name, resume)
+                state = RunState.from_dict(_left(self._store, settings.name, resume))
                 how: dict[str, Any] = {"attempt": run_id, "progress": bars}
                 release = Release.open(settings, state, self.ledger, self._store, **how)
             else:
                 release = Release.reserve(settings, self.ledger, self._store, key=run_id, run_id=run_id, progress=bars)
-            return self._learnt(release)
+            self._learn(release, stages.of_release(release))
+            kept = _packed(release)
+            release.drop()
+            return kept
 
     def _fit_database(
         self, data: Mapping[str, Any], relations: Mapping[str, Mapping[str, Any]], resume: str
     ) -> SyntheticDatabase:
-        if resume:
-            raise InvalidInput(
-                "resume: a database's release is not resumed yet; settle it, and fit again: a new charge."
-            )
         if not isinstance(data, Mapping) or set(data) != set(relations):
             raise InvalidInput(
                 "relations: tables and relations name the same tables: fit({'patients': ..., 'visits': ...}, relations="
@@ -161,39 +165,34 @@ class Synthesizer:
             stack.enter_context(self._alone())
             bars = stack.enter_context(ProgressBars(show=self._show))
             sources = {name: stack.enter_context(_source(table)) for name, table in data.items()}
-            terms = {k: v for k, v in self._terms.items() if k not in ("unit", "table")} | {
-                "database": self._terms["table"]
-            }
-            terms["tables"] = {name: {**relations[name], "source": uri} for name, uri in sources.items()}
-            settings, run_id = _named(lambda: DatabaseSettings(**terms)), uuid.uuid4().hex
-            release = DatabaseRelease.reserve(
-                settings, self.ledger, self._store, key=run_id, run_id=run_id, progress=bars
-            )
-            try:
-                with _withheld("database"):
-                    release.run()
-            except BaseException as error:
-                if (state := release.record.state) in OPEN:
-                    end = "void" if state == "reserved" else "settle"
-                    error.add_note(
-                        f"Release {release.id} is still open: what started in it stays charged, the rest reserved. End it: "
-                        f"dp-synth ledger {end} {release.id} --why REASON."
-                    )
-                raise
+            terms = {k: v for k, v in self._terms.items() if k not in ("unit", "table")}
+            tables = {name: {**relations[name], "source": uri} for name, uri in sources.items()}
+            named_terms: dict[str, Any] = {**terms, "database": self._terms["table"], "tables": tables}
+            settings = _named(lambda: DatabaseSettings(**named_terms))
+            run_id = uuid.uuid4().hex
+            if resume:
+                state = DatabaseState.from_dict(_left(self._store, settings.name, resume))
+                how: dict[str, Any] = {"attempt": run_id, "progress": bars}
+                release = DatabaseRelease.open(settings, state, self.ledger, self._store, **how)
+            else:
+                release = DatabaseRelease.reserve(
+                    settings, self.ledger, self._store, key=run_id, run_id=run_id, progress=bars
+                )
+            self._learn(release, database.of_database(release.settings))
             kept = packed(release)
             release.drop()
             return kept
 
-    def _learnt(self, release: Release) -> SyntheticModel:
-        folder = release.restricted
+    def _learn(self, release: Release | DatabaseRelease, all_stages: Sequence[Any]) -> None:
+        """Take a release to its settlement, and keep how far it is after each stage, for `resume`."""
         try:
-            for stage in stages.of_release(release):
-                if stage.name == "synthetic" or stage.done(release):
+            for stage in all_stages:
+                if stage.name in DRAWING or stage.done(release):
                     continue
                 with _withheld(stage.name):
                     release.run(stage)
                 with retention.private():
-                    (folder / STATE).write_text(json.dumps(release.state.to_dict()), encoding="utf-8")
+                    (release.restricted / STATE).write_text(json.dumps(release.state.to_dict()), encoding="utf-8")
         except BaseException as error:
             if (state := release.record.state) in OPEN:
                 end = "void" if state == "reserved" else "settle"
@@ -202,9 +201,6 @@ class Synthesizer:
                     f"fit(..., resume={release.id!r}); or end it: dp-synth ledger {end} {release.id} --why REASON."
                 )
             raise
-        kept = _packed(release)
-        retention.drop(release.store, release.settings.name, release.id)
-        return kept
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -403,12 +399,14 @@ class _Rows(NamedTuple):
     effective: int | None
 
 
-def load(path: str | Path) -> SyntheticModel:
-    """Read a model that `SyntheticModel.save` wrote, or that a pipeline released: `store/releasable/TABLE`.
+def load(path: str | Path) -> SyntheticModel | SyntheticDatabase:
+    """Read what `save` of a model wrote, or what a pipeline released: `store/releasable/NAME` of a table or a database.
 
     Raises:
         InvalidInput: if there is neither.
     """
+    if is_database(path):
+        return load_database(path)
     folder = Path(mkdtemp(prefix="dps-"))
     try:
         if Path(path).is_dir():
@@ -440,9 +438,10 @@ def _unit(account: Account) -> Any:
     return "row" if account.unit == "row" else {"column": account.unit, "max_rows": account.max_rows}
 
 
-def _left(store: Store, table: str, release: str) -> RunState:
+def _left(store: Store, table: str, release: str) -> dict[str, Any]:
+    """Return the state that an earlier `fit` left of a release."""
     try:
-        return RunState.from_dict(json.loads((store.restricted(table, release) / STATE).read_text(encoding="utf-8")))
+        return json.loads((store.restricted(table, release) / STATE).read_text(encoding="utf-8"))
     except OSError:
         raise InvalidInput(
             f"release {release} of {table!r} left nothing to go on with: it had not finished reading, or it is another "

@@ -16,23 +16,26 @@ import json
 import shutil
 import weakref
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.reporting import database_card
+from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
-from dp_synth_pipeline.synthesis.run_state import dump_schema, load_schema
+from dp_synth_pipeline.synthesis.database.stages import DESCRIBED
+from dp_synth_pipeline.synthesis.run_state import load_schema
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-DESCRIBED = "database.json"
-"""In a saved database: how its tables hang together, and what it cost."""
+CARD, GENERATOR = "release_card.json", "generator"
+"""The card of a database, and the folder of each table's generator, in what a release let out."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +65,33 @@ class SyntheticDatabase:
         drawer = self._drawer()
         return drawer.draw(drawer.persons if persons is None else persons, seed)
 
+    def card(self) -> ReleaseCard:
+        """Return the release card: what was released, at what cost, under which assumptions.
+
+        Raises:
+            InvalidInput: if a version before this one saved the database, which wrote none.
+        """
+        try:
+            return from_json((self.folder / CARD).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InvalidInput("this database was saved without a card; fit it again, or ask the ledger.") from None
+
     def _drawer(self) -> DatabaseDrawer:
-        facts = self._facts()
-        relations = Relations([Related(**table) for table in facts["tables"]])
-        sources = {name: load_schema(text) for name, text in facts["sources"].items()}
-        return DatabaseDrawer(relations, sources, {table.name: self.folder / table.name for table in relations})
+        sources = {name: load_schema(text) for name, text in self._facts()["sources"].items()}
+        return DatabaseDrawer(self.relations, sources, {t.name: self.folder / t.name for t in self.relations})
 
     def _facts(self) -> dict[str, Any]:
         return json.loads((self.folder / DESCRIBED).read_text(encoding="utf-8"))
+
+    @property
+    def relations(self) -> Relations:
+        """How the tables hang together."""
+        return Relations([Related(**table) for table in self._facts()["tables"]])
+
+    @property
+    def release(self) -> str:
+        """The ledger's id of the release that paid for the tables."""
+        return self._facts()["release"]
 
     @property
     def epsilon(self) -> float:
@@ -92,34 +114,53 @@ class SyntheticDatabase:
 
 
 def load_database(path: str | Path) -> SyntheticDatabase:
-    """Read what `SyntheticDatabase.save` wrote.
+    """Read what `SyntheticDatabase.save` wrote, or what a pipeline released: `store/releasable/DATABASE`.
 
     Raises:
-        InvalidInput: if it is no such file.
+        InvalidInput: if there is neither.
     """
     folder = Path(mkdtemp(prefix="dps-"))
     try:
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(folder)
+        if Path(path).is_dir():
+            _copy(Path(path), folder)
+        else:
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(folder)
         if not (folder / DESCRIBED).exists():
             raise KeyError
     except (OSError, KeyError, zipfile.BadZipFile):
         shutil.rmtree(folder, ignore_errors=True)
-        raise InvalidInput(f"{path} is no saved database; name a file that SyntheticDatabase.save wrote.") from None
+        raise InvalidInput(
+            f"{path} is no saved database; name a file that `save` wrote, or the folder of a database under "
+            f"store/releasable."
+        ) from None
     return SyntheticDatabase(folder)
+
+
+def is_database(path: str | Path) -> bool:
+    """Say whether a file or a folder holds related tables, and not a single one."""
+    if Path(path).is_dir():
+        return (Path(path) / DESCRIBED).exists()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return DESCRIBED in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def packed(release: DatabaseRelease) -> SyntheticDatabase:
-    """Copy what a release let out into a folder of its own."""
-    folder, record = Path(mkdtemp(prefix="dps-")), release.record
-    for name, table in release.tables.items():
-        shutil.copytree(table.folder / "generator", folder / name)
-    facts = {
-        "release": release.id,
-        "epsilon": record.final_epsilon,
-        "delta": record.final_delta,
-        "tables": [asdict(table) for table in release.relations],
-        "sources": {name: dump_schema(schema) for name, schema in release.sources.items()},
-    }
-    (folder / DESCRIBED).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    """Copy what a release let out into a folder of its own: the store's copy is replaced by the next release."""
+    folder = Path(mkdtemp(prefix="dps-"))
+    _copy(release.folder, folder)
+    (folder / CARD).write_text(to_json(database_card.build(release)), encoding="utf-8")
     return SyntheticDatabase(folder)
+
+
+def _copy(released: Path, folder: Path) -> None:
+    """Copy the released generators of all tables, and what says how they hang together."""
+    described = (released / DESCRIBED).read_text(encoding="utf-8")
+    for table in json.loads(described)["tables"]:
+        shutil.copytree(released / table["name"] / GENERATOR, folder / table["name"])
+    (folder / DESCRIBED).write_text(described, encoding="utf-8")
+    if (released / CARD).exists():
+        shutil.copy(released / CARD, folder)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from dp_synth_pipeline.progress_bars import ProgressBars
     from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Drawn
+    from dp_synth_pipeline.synthetic_database import SyntheticDatabase
 
 STAGE = "drawing"
 
@@ -51,7 +52,7 @@ def sample(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE|FILE", help="A table that was released; or a saved model: a .dps file, a folder."
+            metavar="TABLE|FILE", help="A table or database that was released; or a saved model: a .dps file, a folder."
         ),
     ],
     rows: Annotated[int, typer.Option(min=1, help="Rows to draw.")],
@@ -71,9 +72,14 @@ def sample(
 ) -> None:
     """Draw rows from a released generator. It reads no source and no ledger, and charges nothing, however often.
 
+    Of related tables, --rows says how many rows the root has, and --out names a folder.
+
     Example: dp-synth sample visits --rows 1000 --where "smoker = 'yes' AND age >= 60" --out smokers.csv
     """
     asked = options.asked()
+    if (tables := _database(model)) is not None:
+        _draw_database(tables, rows, out, asked, release, as_json)
+        return
     drawer, of = _drawer(model, release)
     _check_place(out)
     drawn, place = _written(drawer.draw(rows, asked), drawer.schema, out, show=not as_json)
@@ -135,10 +141,53 @@ def _drawer(model: str, release: str) -> tuple[Drawer, str]:
         if release:
             raise InvalidInput("--release chooses among a table's releases; a file is of one release, so leave it out.")
         saved = synthesizer.load(model)
-        drawer = saved.drawer()
-        return drawer, saved.card().facts.release
+        assert isinstance(saved, synthesizer.SyntheticModel)
+        return saved.drawer(), saved.card().facts.release
     found = released.generator_of(default_store(), model, release)
     return Drawer(found.folder, found.folder / "profile.json"), found.release
+
+
+def _database(model: str) -> SyntheticDatabase | None:
+    """Return the related tables that a file, a folder or a released name holds; None if it is a single table's."""
+    from dp_synth_pipeline.synthesis.store import default_store
+    from dp_synth_pipeline.synthetic_database import is_database, load_database
+
+    places = (Path(model), default_store().root / "releasable" / model)
+    return next((load_database(place) for place in places if is_database(place)), None)
+
+
+def _draw_database(
+    tables: SyntheticDatabase, persons: int, out: str, asked: Asked, release: str, as_json: bool
+) -> None:
+    """Draw related tables and write them together.
+
+    Raises:
+        InvalidInput: if a condition, shares or an earlier release are asked for, which only a single table has.
+    """
+    import pyarrow.parquet as pq
+
+    from dp_synth_pipeline.tabular.targets import together
+
+    if asked.where is not None or asked.share is not None or release:
+        raise InvalidInput("--where, --share and --release are for single tables; related tables are drawn as a whole.")
+    relations = tables.relations
+    names = [table.name for table in relations]
+    together.check(names, out, {})
+    drawn = tables.sample_arrow(persons, seed=asked.seed)
+    with TemporaryDirectory(prefix="dps-") as folder:
+        files = {name: Path(folder) / f"{name}.parquet" for name in drawn}
+        for name, rows in drawn.items():
+            pq.write_table(rows, files[name])
+        places = together.publish(relations, files, out)
+    counts = {name: rows.num_rows for name, rows in drawn.items()}
+    if as_json:
+        facts = {"rows": counts, "out": places, "release": tables.release, "epsilon_charged": 0, "seed": asked.seed}
+        typer.echo(json.dumps(facts))
+        return
+    shown = console(stderr=True)
+    for name, place in places.items():
+        shown.print(f"Wrote {counts[name]:,} rows to {place}.")
+    shown.print(f"Nothing was charged: they come from release {tables.release[:12]}, already paid for.")
 
 
 def _watched(drawn: Drawn, bars: ProgressBars) -> Iterator[pa.RecordBatch]:

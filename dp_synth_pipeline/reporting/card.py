@@ -158,6 +158,8 @@ class CardFacts:
         intended_use, out_of_scope: what the table is for, and what it is not for, a sentence each; empty on earlier cards.
         one_run_audit: what the last one-run audit of this table proved, as in its one_run_audit.json: `release` (the one
             whose plan it attacked), `passed`, `claimed`, `epsilon`, `ratio`, `delta`, `confidence`; empty if there was none.
+        tables: of a database, one dict a table: `name`, `rows`, `columns`, `belongs` (what its rows belong to, and which of
+            them were kept, in words) and `sha256`; empty for a single table.
     """
 
     table: str
@@ -204,6 +206,7 @@ class CardFacts:
     contact: str = ""
     intended_use: list[str] = field(default_factory=list)
     out_of_scope: list[str] = field(default_factory=list)
+    tables: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -224,6 +227,7 @@ class ReleaseCard:
             ("mechanism", f.mechanisms + f.reused, {"stage", "entry", "event"}),
             ("public column", f.public, {"name", "storage", "kind", "declared"}),
             ("check", f.checks, {"name", "passed", "blocking", "description"}),
+            ("table", f.tables, {"name", "rows", "columns", "belongs", "sha256"}),
             ("finding", f.audit, {"name", "passed", "claimed", "measured", "low", "high", "told"}),
             ("one-run audit", [f.one_run_audit] if f.one_run_audit else [], set(generator_files.PROVED)),
         ):
@@ -243,7 +247,8 @@ class ReleaseCard:
         f = self.facts
         if f.epsilon is None or f.delta is None:
             return no_guarantee(f.public_by, f.public_why)
-        return wording.meaning(f.epsilon, f.delta, f.unit, f.unit_max_rows)
+        what = "these tables" if f.tables else "this table"
+        return wording.meaning(f.epsilon, f.delta, f.unit, f.unit_max_rows, what)
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -308,7 +313,10 @@ class ReleaseCard:
             "checks_failed": sum(not c["passed"] for c in self.facts.checks),
         }
         format = FIRST_FORMAT if self.is_first_format else FORMAT
-        return {"format": format, "releasable": True, **asdict(self.facts), "derived": derived}
+        facts = asdict(self.facts)
+        if not self.facts.tables:  # as the cards of single tables always were
+            del facts["tables"]
+        return {"format": format, "releasable": True, **facts, "derived": derived}
 
 
 def _check_cost(f: CardFacts) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import ReleaseStateError
-from dp_synth_pipeline.ledger import Entry, Lineage
+from dp_synth_pipeline.ledger import Entry, Ledger, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.reporting.card import (
@@ -32,6 +32,7 @@ from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.targets import sink
 
 KEPT = "cards"
@@ -57,31 +58,43 @@ def build(release: Release, declared_by: str = "") -> ReleaseCard:
         CardFacts(
             table=settings.name,
             release=release.id,
-            software=f"dp-synth-pipeline {__version__}",
             table_sha256=sha256(rows) if rows else "",
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
             rows=state.facts.synthetic_rows or 0,
             columns=len(schema.published),
-            public=[
-                {
-                    "name": c.name,
-                    "storage": c.storage,
-                    "kind": str(c.kind),
-                    "declared": _declared_facts(settings, c.name),
-                }
-                for c in schema.published
-            ],
+            public=public_columns(schema, settings),
             declared_by=declared_by,
-            checks=_checks(release.folder),
+            checks=checks_in(release.folder),
             description=settings.description or "",
             accuracy=state.facts.accuracy or {},
             audit=generator_files.findings(release.folder / FOLDER, release.id),
             one_run_audit=generator_files.last_attack(release.folder),
             **purpose_of(settings, declared_by),
+            **made(),
             **promise,
         )
     )
     return card.sealed(release.protection.seal)
+
+
+def made() -> dict[str, str]:
+    """Return which software makes a card, and when."""
+    return {
+        "software": f"dp-synth-pipeline {__version__}",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def public_columns(schema: TableSchema, settings: ReleaseSettings, table: str = "") -> list[dict[str, Any]]:
+    """Return the published columns as a card lists them, under their table's name if there are several tables."""
+    return [
+        {
+            "name": f"{table}.{c.name}" if table else c.name,
+            "storage": c.storage,
+            "kind": str(c.kind),
+            "declared": declared_facts(settings, c.name),
+        }
+        for c in schema.published
+    ]
 
 
 def purpose_of(settings: ReleaseSettings, owners: str) -> dict[str, Any]:
@@ -100,16 +113,20 @@ def purpose_of(settings: ReleaseSettings, owners: str) -> dict[str, Any]:
 
 def write(release: Release, declared_by: str = "") -> ReleaseCard:
     """Write the card of a release as JSON, Markdown and a page, beside its table; return it."""
-    card, folder = build(release, declared_by), release.folder
-    for path in (folder / "release_card.json", folder / KEPT / f"{release.id}.json"):
-        sink.write_text(to_json(card), path)
-    sink.write_text(render_markdown(card), folder / "release_card.md")
-    page = sink.write_text(render_card(card), folder / "release_card.html")
-    release.state = release.state.with_(card=page)
+    card = build(release, declared_by)
+    release.state = release.state.with_(card=keep(card, release.folder))
     return card
 
 
-def _checks(folder: Path) -> list[dict[str, Any]]:
+def keep(card: ReleaseCard, folder: Path) -> Path:
+    """Write a card into a releasable folder, in place of the last release's, which stays under `cards`; return its page."""
+    for path in (folder / "release_card.json", folder / KEPT / f"{card.facts.release}.json"):
+        sink.write_text(to_json(card), path)
+    sink.write_text(render_markdown(card), folder / "release_card.md")
+    return sink.write_text(render_card(card), folder / "release_card.html")
+
+
+def checks_in(folder: Path) -> list[dict[str, Any]]:
     """Return the results of the checks of the drawn table; none if nobody ran them."""
     try:
         results = json.loads((folder / "checks.json").read_text(encoding="utf-8"))
@@ -120,17 +137,29 @@ def _checks(folder: Path) -> list[dict[str, Any]]:
 
 def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
     """Return what a card says about a release that an account paid for."""
-    ledger, settings, store = release.protection.ledger, release.settings, release.store
-    account, balance = ledger.account(record.account), ledger.balance(record.account)
+    settings, ledger = release.settings, release.protection.ledger
     origin = release.state.facts.profile_release or record.id
-    lineage = ledger.lineage(record.id, release.upon)
+    return {
+        **paid_facts(ledger, record, ledger.lineage(record.id, release.upon)),
+        "population": _population(release),
+        "reused_from": origin if origin != record.id else "",
+        "limits": _limits(settings, release.state.partitions)
+        + exact.limits_of(release.schema)
+        + _regenerated(release)
+        + left_out(release)
+        + _undone(record.table, release.store),
+    }
+
+
+def paid_facts(ledger: Ledger, record: LedgerRelease, lineage: Lineage) -> dict[str, Any]:
+    """Return what the ledger says about a release: what it promises and cost, its account, and the entries that prove it."""
+    account, balance = ledger.account(record.account), ledger.balance(record.account)
     return {
         "epsilon": lineage.epsilon,
         "delta": lineage.delta,
         "added_epsilon": record.final_epsilon or 0.0,
         "added_delta": record.final_delta or 0.0,
         "trade_off": lineage.trade_off,
-        "population": _population(release),
         "unit": account.unit,
         "unit_max_rows": account.max_rows,
         "account": account.name,
@@ -142,15 +171,9 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         "account_rule": RULES[account.rule],
         "mechanisms": mechanisms_of(lineage.own),
         "reused": reused_of(lineage),
-        "reused_from": origin if origin != record.id else "",
         "code_version": record.code_version,
         "run_id": record.run_id,
         "ledger_head": ledger.head(),
-        "limits": _limits(settings, release.state.partitions)
-        + exact.limits_of(release.schema)
-        + _regenerated(release)
-        + _left_out(release)
-        + _undone(record.table, store),
     }
 
 
@@ -175,7 +198,7 @@ def _regenerated(release: Release) -> list[str]:
     return [sentence] if sentence else []
 
 
-def _left_out(release: Release) -> list[str]:
+def left_out(release: Release) -> list[str]:
     """Say, from released figures alone, which cells and lines of the source the table is not made of."""
     profile, learned = release.profile, [c.name for c in release.schema.learned]
     sentences = [
@@ -237,7 +260,7 @@ def _planned(ran: Event, planned: Event) -> dict[str, Any]:
     return {} if ran == planned else {"planned": planned.to_dict()}
 
 
-def _declared_facts(settings: ReleaseSettings, column: str) -> dict[str, Any]:
+def declared_facts(settings: ReleaseSettings, column: str) -> dict[str, Any]:
     facts = settings.columns.get(column) or {}
     return {k: str(v) if not isinstance(v, (int, float, list)) else v for k, v in facts.items() if k != "kind"}
 

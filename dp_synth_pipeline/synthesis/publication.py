@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.synthesis.blocks import Part
 from dp_synth_pipeline.synthesis.progress import Progress
+from dp_synth_pipeline.synthesis.protection import Record
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.sampling import sealed
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, table_name
@@ -31,8 +33,10 @@ class Publication(Stage):
         Raises:
             ReleaseStateError: if nobody paid for them, or the file is not the one that was drawn under this release.
         """
-        require_settled(release)
-        require_drawn(release)
+        require_settled(release.record)
+        outputs = [(Path(t["path"]), t["seal"]) for t in (release.state.facts.outputs or {}).values()]
+        drawn = [(release.state.path("synthetic"), release.state.facts.seal), *outputs]
+        require_drawn(drawn, release.id, release.protection.seal)
         check_targets(release.settings, release.part, release.progress)
         on_wait = partial(release.progress.wait, f"{release.settings.name}: publishing")
         rows = release.state.path("synthetic")
@@ -71,30 +75,32 @@ def _outputs(release: Release) -> dict[str, Path]:
     return {name: Path(table["path"]) for name, table in drawn.items() if name in release.part.outputs}
 
 
-def require_drawn(release: Release) -> None:
+def require_drawn(drawn: Iterable[tuple[Path, str | None]], release: str, seal: Callable[[str], str]) -> None:
     """Refuse to publish any file but the one that was drawn from this very release, whatever its state says.
 
+    Args:
+        drawn: the files, each with the seal that was made of it when it was drawn.
+        release: the release's id.
+        seal: the ledger's keyed hash.
+
     Raises:
-        ReleaseStateError: if it is another one, or was changed since.
+        ReleaseStateError: if one is another file, or was changed since.
     """
-    drawn = [(release.state.path("synthetic"), release.state.facts.seal)]
-    drawn += [(Path(table["path"]), table["seal"]) for table in (release.state.facts.outputs or {}).values()]
-    if any(not rows.is_file() or seal != release.protection.seal(sealed(release.id, rows)) for rows, seal in drawn):
+    if any(not rows.is_file() or kept != seal(sealed(release, rows)) for rows, kept in drawn):
         raise ReleaseStateError(
             "the file to publish is gone, was changed, or is not the one that was drawn under this release; what was "
             "published before is intact. Materialize `synthetic` again, which is free."
         )
 
 
-def require_settled(release: Release) -> None:
+def require_settled(record: Record) -> None:
     """Refuse to publish what no settled release paid for, or no record of an unprotected one accounts for.
 
     Raises:
         ReleaseStateError: if the release is in another state.
     """
-    state = release.record.state
-    if state != "settled":
+    if record.state != "settled":
         raise ReleaseStateError(
-            f"the release behind this table is {state}, not settled, so nobody paid for it; nothing was published. "
+            f"the release behind this table is {record.state}, not settled, so nobody paid for it; nothing was published. "
             f"Materialize the table again from `ingested`."
         )

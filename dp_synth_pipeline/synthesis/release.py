@@ -223,6 +223,10 @@ class Release:
         units = np.load(units_file, mmap_mode="r") if units_file.exists() else None
         return np.load(codes_file, mmap_mode="r"), units
 
+    def drop(self) -> None:
+        """Delete the real rows of the release, and what was made of them on the way."""
+        retention.drop(self.store, self.settings.name, self.id)
+
     def reporter(self, stage_name: str) -> Callable[..., None]:
         """Return a callback `(done, total, note="")` for one long stage."""
 

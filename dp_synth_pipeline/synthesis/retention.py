@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
@@ -30,6 +31,9 @@ PAGES = ("*.html", "*.headline")
 
 LEARNT = "learnt"
 """In a release's restricted folder: what it learnt and did not release yet. It is private, and it is paid for."""
+
+EXACT = {"units": 0, "digest": ""}
+"""What a state holds of the exact rows, and what stands there once it is forgotten."""
 
 CLOSED = ("settled", "voided")
 """Releases whose snapshot nothing but the quality report still needs."""
@@ -194,11 +198,18 @@ def _expired(folder: Path) -> bool:
 
 
 def _forget_counts(home: Path, releases: set[str] | None) -> None:
-    """Blank the exact count and the content digest in the states of some releases, or of all."""
+    """Blank the exact counts and the content digests in the states of some releases, or of all."""
     for path in (*home.glob("*.json"), *(home / HANDLES_FOLDER).rglob("*.json")):
         state = json.loads(path.read_text(encoding="utf-8"))
-        if (releases is None or state["release"] in releases) and (state["units"] or state["digest"]):
+        if (releases is None or state["release"] in releases) and (blank := _without_counts(state)) != state:
             partial = path.with_suffix(".partial")
             with private():
-                partial.write_text(json.dumps(state | {"units": 0, "digest": ""}, indent=1), encoding="utf-8")
+                partial.write_text(json.dumps(blank, indent=1), encoding="utf-8")
             os.replace(partial, path)
+
+
+def _without_counts(state: Any) -> Any:
+    """Return a state without exact counts and digests, its own and those of its tables."""
+    if not isinstance(state, dict):
+        return state
+    return {name: EXACT[name] if name in EXACT else _without_counts(value) for name, value in state.items()}

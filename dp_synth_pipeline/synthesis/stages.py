@@ -66,7 +66,7 @@ class Ingestion(Stage):
                 _check_public(release, table)
             except Exception:  # no row was read
                 release.protection.void(release.id, "the source could not be ingested")
-                retention.drop(store, settings.name, release.id)
+                release.drop()
                 raise
             try:
                 snapshot = table.copy(release.restricted / "snapshot.parquet")
@@ -120,7 +120,7 @@ def _failed(release: Release, error: Exception) -> Exception:
     """
     if not release.protection.guaranteed:
         release.protection.void(release.id, "the source could not be ingested")
-        retention.drop(release.store, release.settings.name, release.id)
+        release.drop()
         return error
     details = release.restricted / "reading-failed.txt"
     details.write_text(f"{type(error).__name__}: {error}\n", encoding="utf-8")
@@ -348,7 +348,7 @@ def _ended(release: Release, findings: list[str]) -> Unlearnable:
         protection.ledger.settle(release.id, why="what was released shows that the table cannot be synthesized")
     else:
         protection.void(release.id, "the table cannot be synthesized")
-    retention.drop(release.store, release.settings.name, release.id)
+    release.drop()
     return Unlearnable(" ".join(findings))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.ledger import Release as LedgerRelease
+from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.protection import OPEN, Record
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, terms_version
@@ -27,22 +28,39 @@ def of_release(settings: ReleaseSettings, state: RunState, release: Record) -> R
         ReleaseStateError: if more of it may be learnt and the settings' terms are others now, or if the state's terms
             are not those that it was reserved under.
     """
-    current_terms, release_terms = settings.terms(), state.terms
-    if release_terms is None:  # a state of an older version: all that is known of its terms is their hash
-        if release.state in OPEN and terms_version(current_terms) != release.code_version:
+    if state.terms is None:  # a state of an older version: all that is known of its terms is their hash
+        if release.state in OPEN and settings.code_version() != release.code_version:
             raise _change_refusal(["a setting"], release)
         return settings
+    changed_terms = _changed(settings.name, settings.terms(), state.terms, release)
+    return _with_terms(settings, changed_terms)
+
+
+def of_database(settings: DatabaseSettings, release_terms: dict[str, Any] | None, release: Record) -> DatabaseSettings:
+    """Return a database's settings with the terms of a release in place of their own; refuse others while it is open.
+
+    Raises:
+        ReleaseStateError: as `of_release` does.
+    """
+    changed_terms = _changed(settings.name, settings.terms(), release_terms or {}, release)
+    return settings.with_terms(changed_terms) if changed_terms else settings
+
+
+def _changed(
+    name: str, current_terms: dict[str, Any], release_terms: dict[str, Any], release: Record
+) -> dict[str, Any]:
+    """Return the terms of a release that the settings have otherwise now."""
     if terms_version(release_terms) != release.code_version:
         raise ReleaseStateError(
             f"the terms beside these rows are not those that release {release.id} was reserved under, so its files were "
-            f"changed by hand. Materialize {settings.name} again from `ingested`: a new release is a new charge."
+            f"changed by hand. Materialize {name} again from `ingested`: a new release is a new charge."
         )
     changed_names = [
-        name for name in release_terms if name not in UNBOUND and release_terms[name] != current_terms.get(name)
+        term for term in release_terms if term not in UNBOUND and release_terms[term] != current_terms.get(term)
     ]
     if changed_names and release.state in OPEN:
         raise _change_refusal(list(_names(release_terms, current_terms, changed_names)), release)
-    return _with_terms(settings, {name: release_terms[name] for name in changed_names})
+    return {term: release_terms[term] for term in changed_names}
 
 
 def _with_terms(settings: ReleaseSettings, terms: dict[str, Any]) -> ReleaseSettings:

@@ -1,6 +1,7 @@
-"""One release of a database: one reservation, and a flat release of each table that is learnt under it.
+"""A `DatabaseRelease` holds the terms and the state of one release of related tables, and who pays for it.
 
-    reserved ──► read and related ──► each table: profile, nulls handled, marginals, learnt ──► settled ──► drawn
+    reserved ──► ingested ──► each table: profile, completed, marginals, generator ──► settled ──► synthetic ──► published
+                 related      charged     nulls      charged    charged                            free          together
 
 A table is learnt from codes of its rows, and given with each of them what it hangs on: the codes of the rows above, its
 place, how many rows follow, when it was, and the row before it. The count of a row's children, and when they begin, are
@@ -10,36 +11,33 @@ columns of that row. So a person's history is drawn row by row from released wei
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.ledger import Ledger, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
-from dp_synth_pipeline.synthesis import generator_files, idempotency, retention
+from dp_synth_pipeline.synthesis import idempotency, retention, terms
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
-from dp_synth_pipeline.synthesis.database.sharing import DatabaseProtection, Part, TableProtection, named
+from dp_synth_pipeline.synthesis.database.sharing import DatabaseProtection, Part, TableProtection
+from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
-from dp_synth_pipeline.synthesis.generator import FOLDER, GeneratorStage
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
-from dp_synth_pipeline.synthesis.reading import reading
-from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
-from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling
+from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.relations import relating
-from dp_synth_pipeline.tabular.relations.relating import RelatedRows
-from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.relations.structure import Relations
 
 
 class DatabaseRelease:
-    """One release of a database.
+    """One release of a database, under the terms that it was reserved for and no others.
 
     Attributes:
-        settings: the database's settings.
-        record: the release as it was reserved.
-        tables: the release of each table, the root first.
+        settings: the database's settings, with the release's own terms in place of changed ones.
+        protection: the account that pays for all tables together.
+        state: what the stages so far left; JSON-ready, so that another process can go on.
+        attempt: names this execution of a stage, so that a second delivery of it is told apart from a retry.
+        workers: processes that train together.
     """
 
     def __init__(
@@ -47,15 +45,14 @@ class DatabaseRelease:
         settings: DatabaseSettings,
         ledger: Ledger,
         store: Store,
-        record: LedgerRelease,
-        progress: Progress | None = None,
+        state: DatabaseState,
+        *,
         attempt: str = "",
+        progress: Progress | None = None,
     ) -> None:
-        self.settings, self.relations, self.store = settings, settings.relations, store
-        self.protection, self._progress = DatabaseProtection(settings, ledger), progress or Silent()
-        self.id, self._attempt = record.id, attempt
-        self.tables: dict[str, TableRelease] = {}
-        self.sources: dict[str, TableSchema] = {}
+        self.settings, self.store, self.state = settings, store, state
+        self.protection, self.progress = DatabaseProtection(settings, ledger), progress or Silent()
+        self.attempt, self.workers = attempt, 1
 
     @classmethod
     def reserve(
@@ -72,11 +69,48 @@ class DatabaseRelease:
 
         Raises:
             BudgetExceeded: if the account cannot pay; nothing was read or changed.
+            InvalidInput: if the account protects another privacy unit than one row of the root.
+            ReleaseStateError: if this very request began before; the first one goes on.
         """
         record = DatabaseProtection(settings, ledger).reserve_database(key, run_id)
-        folder = idempotency.claim(store, settings.database, record)
+        folder = idempotency.claim(store, settings.name, record)
         retention.keep_for(folder, settings.retention_days)
-        return cls(settings, ledger, store, record, progress, key)
+        state = DatabaseState(record.id, settings.terms())
+        return cls(settings, ledger, store, state, attempt=key, progress=progress)
+
+    @classmethod
+    def open(
+        cls,
+        settings: DatabaseSettings,
+        state: DatabaseState,
+        ledger: Ledger,
+        store: Store,
+        *,
+        attempt: str = "",
+        progress: Progress | None = None,
+    ) -> DatabaseRelease:
+        """Go on with a release from the state that an earlier stage left.
+
+        Raises:
+            ReleaseStateError: if more of it may be learnt and the settings' terms are others now.
+        """
+        record = DatabaseProtection(settings, ledger).record(state.release)
+        own_settings = terms.of_database(settings, state.terms, record)
+        return cls(own_settings, ledger, store, state, attempt=attempt, progress=progress)
+
+    def run(self, stage: Any) -> dict[str, Any]:
+        """Take the release through one of `database.stages`, and return public facts of how it went."""
+        return stage.run(self)
+
+    @property
+    def id(self) -> str:
+        """The release's id in the ledger."""
+        return self.state.release
+
+    @property
+    def relations(self) -> Relations:
+        """How the tables hang together."""
+        return self.settings.relations
 
     @property
     def record(self) -> LedgerRelease:
@@ -84,122 +118,64 @@ class DatabaseRelease:
         return self.protection.record(self.id)
 
     @property
+    def lineage(self) -> Lineage:
+        """All that the tables are a function of, with what that promises together."""
+        return self.protection.ledger.lineage(self.id)
+
+    @property
     def folder(self) -> Path:
-        """The folder for real rows of all tables."""
-        return self.store.restricted(self.settings.database, self.id)
+        """The folder for what may leave; each table has one in it."""
+        return self.store.releasable(self.settings.name)
 
-    def run(self) -> None:
-        """Read, relate and learn every table, settle the release, and only then release what was learnt.
+    @property
+    def restricted(self) -> Path:
+        """The folder for real rows; each table has one in it."""
+        return self.store.restricted(self.settings.name, self.id)
 
-        Raises:
-            InvalidInput: if a source cannot be used, by public facts alone; the reservation is given back then.
-            AuditFailed: if a training was not seen to keep what it promises; nothing is released then.
-        """
-        related = self._related()
-        population = None
-        for table in self.relations:
-            release = self._table(table.name, related[table.name], population)
-            self.tables[table.name] = release
-            Profiling().run(release)
-            Completion().run(release)
-            if table.parent is None:
-                population = release.profile.population
-                release.protection.part = Part.of(self.settings, table.name, population)  # type: ignore[attr-defined]
-                Measuring().run(release)
-                GeneratorStage().learn(release)
-            else:
-                histories.learn(release, self.relations, self.tables)
-        self._settle()
+    @property
+    def delta(self) -> float:
+        """The delta that the release ends with."""
+        return self.table(self.relations.root.name).delta
 
-    def _related(self) -> Mapping[str, RelatedRows]:
-        """Read each source once, and find the person of each row.
+    def table(self, name: str) -> TableRelease:
+        """Return the release of one table as it stands; `keep` puts on record what a stage changed of it.
 
         Raises:
-            InvalidInput: if a source cannot be opened, or its columns are not those that are named.
+            ReleaseStateError: if its rows were not read yet, or its parent has no profile.
         """
-        files, digests = {}, []
-        with retention.private():
-            try:
-                self.sources = {table.name: self._schema(table.name) for table in self.relations}
-                for table in self.relations:
-                    relating.modelled(self.relations, table.name, self.sources)
-            except Exception:  # no row was read
-                self.protection.void(self.id, "the sources could not be opened")
-                retention.drop(self.store, self.settings.database, self.id)
-                raise
-            for number, table in enumerate(self.relations):
-                self._progress.report(f"{self.settings.database}: reading", number, len(self.relations.tables))
-                with self._opened(table.name) as opened:
-                    snapshot = opened.copy(self.folder / f"{table.name}.source.parquet")
-                files[table.name], _ = snapshot.path, digests.append(snapshot.digest)
-            self.protection.note_source(self.id, "".join(digests))
-            related = relating.relate(self.relations, files, self.sources, self.folder)
-        self._progress.report(f"{self.settings.database}: reading", 1, 1)
-        return related
-
-    def _opened(self, name: str) -> AbstractContextManager[ingestion.Opened]:
-        member = self.settings.member(name)
-        keys = self.relations[name].keys
-        how: ingestion.Reading = {**reading(member, list(member.columns)), "keys": keys}
-        return ingestion.opened(source.parse(member.source, where=member.filter), self.folder, **how)
-
-    def _schema(self, name: str) -> TableSchema:
-        table = self.relations[name]
-        names = ingestion.column_types(source.parse(self.settings.member(name).source))
-        for column in (*table.keys, *([] if table.order is None else [table.order])):
-            if column not in names:
-                raise InvalidInput(f"tables.{name}: there is no column {column!r}; it has: {', '.join(names)}.")
-        with self._opened(name) as opened:
-            schema, untyped = opened.schema, opened.untyped
-        if open_columns := [c for c in untyped if c != table.order]:
-            raise InvalidInput(
-                f"tables.{name}: a CSV says no types, and those of a database's tables are not measured yet. Declare what "
-                f"these columns hold, and the format of dates, as in columns: {{{open_columns[0]}: {{kind: category}}}}: "
-                f"{', '.join(open_columns)}. Or use Parquet, a warehouse or a data frame, whose types are public."
-            )
-        return schema
-
-    def _table(self, name: str, rows: RelatedRows, population: int | None) -> TableRelease:
-        """Return the release of one table, past its ingestion."""
-        root = name == self.relations.root.name
-        persons = None if root else histories.persons(self.relations, name, self.tables)
-        part = Part.of(self.settings, name, population, persons)
-        protection = TableProtection(self.settings, self.protection.ledger, part)
+        state = self.state.table(name)
+        protection = TableProtection(self.settings, self.protection.ledger, self._part(name, state))
         release = TableRelease(
-            protection.settings,
-            protection,
-            self.store,
-            RunState(self.id),
-            attempt=self._attempt,
-            progress=self._progress,
+            protection.settings, protection, self.store, state, attempt=self.attempt, progress=self.progress
         )
-        release.name, release.rows = name, rows
-        folder = self.store.restricted(release.settings.name, self.id)
-        with retention.private():
-            snapshot = relating.one_row_each(rows, folder / "snapshot.parquet")
-        release.state = release.state.reading(dump_schema(rows.schema), "", rows.units).with_(snapshot=snapshot)
+        release.database, release.name, release.rows = self.settings.name, name, self.state.rows[name]
+        release.workers = self.workers
         return release
 
-    def _settle(self) -> None:
-        """Settle the release for what ran in all tables, and release their weights."""
-        from dp_synth_pipeline.model import artifact
+    def _part(self, name: str, state: RunState) -> Part:
+        """Return what a table takes of the release, as far as is released by now how many persons there are."""
+        root = self.relations.root.name
+        if name == root:
+            population = None if state.files.profile is None else _profile(state.files.profile).population
+            return Part.of(self.settings, name, population)
+        above = {t: self.table(t) for t in dict.fromkeys([str(self.relations[name].parent), root])}
+        persons = histories.persons(self.relations, name, above)
+        return Part.of(self.settings, name, above[root].profile.population, persons)
 
-        ran = []
-        for name, release in self.tables.items():
-            learnt = release.restricted / retention.LEARNT
-            if not generator_files.found(learnt, self.id):
-                raise ReleaseStateError(
-                    f"table {name} of this release is not learnt yet, so nothing of it is released."
-                )
-            _, facts = artifact.load(learnt)
-            ran += [(named(event.mechanism, name), event.event) for event in load_ran(facts["ran"])]
-        root = self.tables[self.relations.root.name]
-        self.protection.settle(self.id, delta=root.delta, ran=ran)
-        for release in self.tables.values():
-            generator_files.release_to(release.restricted / retention.LEARNT, release.folder / FOLDER)
+    def keep(self, release: TableRelease) -> None:
+        """Put on record how far a table is."""
+        self.state = self.state.with_table(release.name, release.state)
+
+    @property
+    def known_tables(self) -> Mapping[str, TableRelease]:
+        """The releases of the tables that are profiled, in their order: a table needs those above it."""
+        tables = self.state.tables
+        return {t.name: self.table(t.name) for t in self.relations if t.name in tables and tables[t.name].files.profile}
 
     def drop(self) -> None:
-        """Delete every restricted file of the release."""
-        for release in self.tables.values():
-            retention.drop(self.store, release.settings.name, self.id)
-        retention.drop(self.store, self.settings.database, self.id)
+        """Delete all real rows of the release, and what was made of them on the way."""
+        retention.drop(self.store, self.settings.name, self.id)
+
+
+def _profile(path: Path) -> TableProfile:
+    return TableProfile.from_json(path.read_text(encoding="utf-8"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -12,15 +12,15 @@ from pydantic import Field, field_validator, model_validator
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import check_delta, check_release
-from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section, TrainingSettings
+from dp_synth_pipeline.synthesis.settings import Charge, ReleaseSettings, Section, TrainingSettings, terms_version
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 MOST_ROWS = 10
 """Rows of one parent row that are kept, unless a person says how many."""
 
-BETWEEN = "__"
-"""Between the names of a database and of a table, where a store keeps the table's files."""
+MOST_PERSONS = 10**8
+"""Synthetic rows of the root, at most."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -58,23 +58,37 @@ class DatabaseTable(Section):
         return value
 
 
+FREE = frozenset({"description", "contact", "intended_use", "retention_days", "locale", "rows", "target"})
+"""Fields that change nothing of what a release does to private data."""
+
+
 class DatabaseSettings(Section):
     """What one release of a database asks for."""
 
-    database: str = Field(default="database", description="Name of the synthetic database.")
+    database: str | None = Field(
+        default=None, description="Name of the synthetic database; by default the folder's name."
+    )
     account: str = Field(description="The privacy account to charge; open it first: dp-synth ledger open.")
     epsilon: float = Field(description="The most that one refresh of all tables together may cost.")
     delta: float | Literal["auto"] = Field(default="auto", description="auto = 1 / N^1.2, capped at the account's.")
     unit: str | None = Field(
         default=None, description="The root table: all that belongs to one row of it is protected together."
     )
-    tables: dict[str, DatabaseTable] = Field(description="The tables by name.")
+    tables: dict[str, DatabaseTable] = Field(description="The tables by name, each with its source and its parent.")
     shares: dict[str, float] | None = Field(
         default=None, description="Part of the signal that each table's learning takes; by default they share alike."
     )
     population: int | None = Field(default=None, ge=2, description="Public number of root rows; else it is counted.")
     locale: str | None = Field(default=None, description="Language and country of made-up names, such as de_DE.")
     training: TrainingSettings = Field(default_factory=TrainingSettings)
+    rows: int | None = Field(
+        default=None, ge=1, le=MOST_PERSONS, description="Root rows to draw; by default their noisy number."
+    )
+    target: str | None = Field(
+        default=None,
+        repr=False,
+        description="A folder, or an address with {table} in it, such as duckdb:///f.duckdb?table=clinic.{table}.",
+    )
     retention_days: int | None = Field(default=None, ge=0, description="Days to keep snapshots.")
     description: str | None = Field(default=None, description="What the database is, for its card.")
     contact: str | None = Field(default=None, description="Whom the card names for questions.")
@@ -95,10 +109,10 @@ class DatabaseSettings(Section):
 
     @model_validator(mode="after")
     def _sound(self) -> DatabaseSettings:
-        for name in (self.database, *self.tables):
-            if not _NAME.fullmatch(name) or BETWEEN in name:
+        for name in (*filter(None, [self.database]), *self.tables):
+            if not _NAME.fullmatch(name):
                 raise InvalidInput(
-                    f"tables: a name has letters, digits and single _ alone, and begins with a letter: {name!r}."
+                    f"tables: a name has letters, digits and _ alone, and begins with a letter: {name!r}."
                 )
         relations = self.relations
         if self.unit is not None and self.unit != relations.root.name:
@@ -132,7 +146,7 @@ class DatabaseSettings(Section):
         table, relations = self.tables[name], self.relations
         keys = {key: {"kind": "identifier"} for key in relations[name].keys}
         return ReleaseSettings(
-            table=f"{self.database}{BETWEEN}{name}",
+            table=name,
             source=table.source,
             filter=table.filter,
             account=self.account,
@@ -150,18 +164,45 @@ class DatabaseSettings(Section):
             intended_use=self.intended_use,
         )
 
+    @property
+    def whole(self) -> ReleaseSettings:
+        """What the ledger is asked for: the settings of a table that costs as much as all tables together."""
+        return self.member(self.relations.root.name)
+
+    @property
+    def name(self) -> str:
+        """The database's name, in the ledger and in the store."""
+        if self.database is None:
+            raise InvalidInput("the database has no name; write `database: NAME`.")
+        return self.database
+
+    @property
+    def charge(self) -> Charge:
+        """Who pays, and how much at most."""
+        return Charge(self.account, self.epsilon)
+
+    @property
+    def read(self) -> dict[str, str]:
+        """What a refresh reads, by its role: no target may be any of it."""
+        return {f"source of {name}": table.source for name, table in self.tables.items()}
+
     def terms(self) -> dict[str, Any]:
         """Return all that changes what a refresh does to private data, JSON-ready."""
-        facts = {"version": __version__, **self.model_dump(mode="json")}
-        for free in ("description", "contact", "intended_use", "retention_days", "locale"):
-            del facts[free]
-        for table in facts["tables"].values():
-            table["source"] = shown(table["source"])
+        charged_fields = DatabaseSettings.model_fields.keys() - FREE
+        facts = {"version": __version__, **self.model_dump(include=charged_fields, mode="json")}
+        facts["source"] = {name: shown(table.pop("source")) for name, table in facts["tables"].items()}
         return json.loads(json.dumps(facts, default=str))
+
+    def with_terms(self, terms: Mapping[str, Any]) -> DatabaseSettings:
+        """Return the settings with some terms in place of their own; sources stay, since they are read already."""
+        fields = self.model_dump(include=set(DatabaseSettings.model_fields)) | dict(terms)
+        for name, table in fields["tables"].items():
+            table["source"] = self.tables[name].source if name in self.tables else ""
+        return DatabaseSettings(**fields)
 
     def code_version(self) -> str:
         """Hash of everything that changes what a refresh does to private data."""
-        return hashlib.sha256(json.dumps(self.terms(), sort_keys=True).encode()).hexdigest()[:12]
+        return terms_version(self.terms())
 
 
 def _related(name: str, table: DatabaseTable) -> Related:

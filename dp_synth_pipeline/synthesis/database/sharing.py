@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
+from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.privacy.events import Event, Gaussian, Threshold
@@ -96,7 +97,7 @@ class DatabaseProtection(LedgerProtection):
     """An account pays for all tables together, or refuses them together."""
 
     def __init__(self, settings: DatabaseSettings, ledger: Ledger) -> None:
-        super().__init__(settings.member(settings.relations.root.name), ledger)
+        super().__init__(settings.whole, ledger)
         self.database = settings
 
     def reserve_database(self, key: str, run_id: str) -> LedgerRelease:
@@ -104,8 +105,10 @@ class DatabaseProtection(LedgerProtection):
 
         Raises:
             BudgetExceeded: if it does not fit what is left of the account; nothing was read or changed.
+            InvalidInput: if the account protects another privacy unit than one row of the root.
         """
         account = self.ledger.account(self.database.account)
+        self._check_unit(account.unit)
         request = BudgetRequest.of(self.settings, account.delta)
         return self.ledger.reserve(
             account.name,
@@ -113,10 +116,19 @@ class DatabaseProtection(LedgerProtection):
             **request.costs(),
             unit=account.unit,
             max_rows=account.max_rows,
-            table=self.database.database,
+            table=self.database.name,
             run_id=run_id,
             code_version=self.database.code_version(),
         )
+
+    def _check_unit(self, unit: str) -> None:
+        root = self.database.relations.root
+        if unit not in ("row", root.name, root.key):
+            raise InvalidInput(
+                f"account {self.database.account} protects all rows of one {unit}, and this database protects one row of "
+                f"{root.name}, which {root.key} names. Charge an account of that unit: dp-synth ledger open NAME --unit "
+                f"{root.key} --epsilon E --delta D."
+            )
 
 
 class TableProtection(LedgerProtection):

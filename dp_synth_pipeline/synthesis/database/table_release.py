@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
@@ -28,14 +30,31 @@ class TableRelease(Release):
     """One table on its way through the stages.
 
     Attributes:
+        database: the database's name, in whose folders the table has its own.
         name: the table's name in its database.
         rows: all rows of the table, with their persons.
         given: what its rows are learnt from; None for the root, which is learnt as a table by itself.
     """
 
+    database: str
     name: str
     rows: RelatedRows
     given: Given | None = None
+
+    @property
+    def folder(self) -> Path:
+        folder = self.store.releasable(self.database) / self.name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    @property
+    def restricted(self) -> Path:
+        folder = self.store.restricted(self.database, self.id) / self.name
+        folder.mkdir(exist_ok=True, mode=0o700)
+        return folder
+
+    def drop(self) -> None:
+        retention.drop(self.store, self.database, self.id)
 
     def codes(self, codec: TableCodec) -> tuple[np.ndarray, np.ndarray | None]:
         """Return what is learnt from: of the root its own codes, of others what is given with each row as well."""

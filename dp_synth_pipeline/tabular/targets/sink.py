@@ -71,7 +71,7 @@ def check_writable(target: str, needed: int = 0, told: Told = lambda why: None) 
             f"{shown(target)} cannot be written: the disk is full. Free some space; what was there is intact."
         )
     if target.startswith("duckdb://") and path.exists():
-        with _opened(path, told):
+        with opened_duckdb(path, told):
             pass
 
 
@@ -167,7 +167,7 @@ def publish(parquet: Path, target: str, told: Told = lambda why: None) -> str:
     if path.suffix.lower() == ".csv":
         with replacing(path) as partial, _duckdb_errors(path), duckdb.connect() as con:
             con.execute("SET TimeZone = 'UTC'")
-            columns = _columns(parquet, formats.written)
+            columns = columns_of(parquet, formats.written)
             con.sql(f"SELECT {columns} FROM read_parquet({one_file(parquet)})").write_csv(str(partial), header=True)
         return str(path)
     check_kind(target)
@@ -176,7 +176,12 @@ def publish(parquet: Path, target: str, told: Told = lambda why: None) -> str:
     return str(path)
 
 
-def _columns(parquet: Path, listed: Callable[[pa.Schema], str]) -> str:
+def columns_of(parquet: Path, listed: Callable[[pa.Schema], str] = readable) -> str:
+    """List the columns of a synthetic file for a SELECT.
+
+    Raises:
+        InvalidInput: if the file is gone.
+    """
     try:
         return listed(pq.read_schema(parquet))
     except (OSError, pa.ArrowException):
@@ -191,10 +196,10 @@ def _publish_duckdb(parquet: Path, uri: str, told: Told) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     *where, last = name
     table, staging = ".".join(map(quoted, name)), ".".join(map(quoted, (*where, f"__next_{last}")))
-    with _opened(path, told) as con:
+    with opened_duckdb(path, told) as con:
         if where:
             con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(where[-1])}")
-        columns = _columns(parquet, readable)
+        columns = columns_of(parquet)
         con.execute("SET TimeZone = 'UTC'")
         con.execute("BEGIN")
         con.execute(f"CREATE OR REPLACE TABLE {staging} AS SELECT {columns} FROM read_parquet({one_file(parquet)})")
@@ -205,7 +210,7 @@ def _publish_duckdb(parquet: Path, uri: str, told: Told) -> str:
 
 
 @contextmanager
-def _opened(path: Path, told: Told) -> Iterator[duckdb.DuckDBPyConnection]:
+def opened_duckdb(path: Path, told: Told) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a DuckDB file for writing, which one process at a time can; wait for the one that has it open."""
     deadline, announced = time.monotonic() + WAIT_SECONDS, False
     with _duckdb_errors(path):

@@ -107,6 +107,10 @@ def stored(arrow_type: pa.DataType) -> str:
     return _STORED[arrow_type]
 
 
+Grants = list[tuple[str, str, bool]]
+"""Of a table: each privilege, to whom it is granted, and whether they may pass it on."""
+
+
 class Postgres:
     """One table of a PostgreSQL database."""
 
@@ -166,14 +170,21 @@ class Postgres:
 
     def publish(self, parquet: Path) -> None:
         """Replace the table by these rows in one transaction; its grants stay; a crash leaves the old table."""
-        rows = types.batches(parquet, types.portable)
+        with self.transaction() as cursor:
+            self.fill(cursor, parquet)
+            self.rename(cursor, self.drop(cursor))
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Yield a cursor in a transaction that is committed at the end, if nothing failed."""
         with self._connected(adbc.WRITING) as cursor:
             cursor.execute(f"SET LOCAL lock_timeout = {literal(LOCK_TIMEOUT)}")
-            self._fill(cursor, rows)
-            self._swap(cursor)
+            yield cursor
             cursor.connection.commit()
 
-    def _fill(self, cursor: Any, rows: pa.RecordBatchReader) -> None:
+    def fill(self, cursor: Any, parquet: Path) -> None:
+        """Write rows into a table beside this one."""
+        rows = types.batches(parquet, types.portable)
         if not _one(cursor, f"SELECT to_regnamespace({literal(quoted(self.schema))}) IS NOT NULL"):
             cursor.execute(f"CREATE SCHEMA {quoted(self.schema)}")
         staging = f"{quoted(self.schema)}.{quoted(self.staging)}"
@@ -182,15 +193,20 @@ class Postgres:
         cursor.execute(f"CREATE TABLE {staging} ({columns})")
         cursor.adbc_ingest(self.staging, rows, mode="append", db_schema_name=self.schema)
 
-    def _swap(self, cursor: Any) -> None:
+    def drop(self, cursor: Any) -> Grants:
+        """Drop this table, if there is one, and return who else might do what with it."""
         granted = self._grants(cursor)
         cursor.execute(f"DROP TABLE IF EXISTS {self.table}")
+        return granted
+
+    def rename(self, cursor: Any, granted: Grants) -> None:
+        """Give the table that was filled this one's name and grants."""
         cursor.execute(f"ALTER TABLE {quoted(self.schema)}.{quoted(self.staging)} RENAME TO {quoted(self.last)}")
         for privilege, grantee, passed_on in granted:
             option = " WITH GRANT OPTION" if passed_on else ""
             cursor.execute(f"GRANT {privilege} ON {self.table} TO {grantee}{option}")
 
-    def _grants(self, cursor: Any) -> list[tuple[str, str, bool]]:
+    def _grants(self, cursor: Any) -> Grants:
         """Return who else may do what with the old table; the information schema would leave out PUBLIC."""
         who = "CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END"
         cursor.execute(

@@ -1,0 +1,120 @@
+"""Collects what the card of a released database says: one promise for a person and all that is theirs, table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from dp_synth_pipeline.reporting.card import INTENDED, OUT_OF_SCOPE, CardFacts, ReleaseCard
+from dp_synth_pipeline.reporting.release_card import (
+    checks_in,
+    keep,
+    left_out,
+    made,
+    paid_facts,
+    public_columns,
+)
+from dp_synth_pipeline.synthesis import generator_files
+from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+from dp_synth_pipeline.synthesis.database.table_release import TableRelease
+from dp_synth_pipeline.synthesis.generator import FOLDER
+from dp_synth_pipeline.synthesis.reading import regenerated_sentence
+from dp_synth_pipeline.synthesis.sampling import sha256
+from dp_synth_pipeline.tabular.encoding import exact
+from dp_synth_pipeline.tabular.relations.structure import Related
+
+TOGETHER = (
+    "Which rows belong to one {root} follows from that one's own keys. Rows whose keys lead to none were left out, and so "
+    "were rows beyond those that the list of tables says were kept."
+)
+
+
+def build(release: DatabaseRelease, declared_by: str = "") -> ReleaseCard:
+    """Return the card of a settled release of a database, sealed by its ledger's key.
+
+    Args:
+        declared_by: who answers for the declared facts; empty if nobody is named.
+    """
+    settings, ledger = release.settings, release.protection.ledger
+    tables = {table.name: release.table(table.name) for table in release.relations}
+    told = [_told(release, table) for table in release.relations]
+    card = ReleaseCard(
+        CardFacts(
+            table=settings.name,
+            release=release.id,
+            rows=sum(t["rows"] for t in told),
+            columns=sum(t["columns"] for t in told),
+            tables=told,
+            public=[
+                column
+                for name, table in tables.items()
+                for column in public_columns(release.state.sources[name], table.settings, name)
+            ],
+            declared_by=declared_by,
+            checks=[{**c, "name": f"{n}: {c['name']}"} for n, t in tables.items() for c in checks_in(t.folder)],
+            description=settings.description or "",
+            audit=list(_findings(tables)),
+            contact=settings.contact or declared_by,
+            intended_use=[settings.intended_use] if settings.intended_use else list(INTENDED),
+            out_of_scope=list(OUT_OF_SCOPE),
+            population=tables[release.relations.root.name].profile.population,
+            limits=list(_limits(release, tables)),
+            **made(),
+            **paid_facts(ledger, release.record, release.lineage),
+        )
+    )
+    return card.sealed(release.protection.seal)
+
+
+def write(release: DatabaseRelease, declared_by: str = "") -> ReleaseCard:
+    """Write the card of a release as JSON, Markdown and a page, beside its tables; return it."""
+    card = build(release, declared_by)
+    release.state = replace(release.state, card=keep(card, release.folder))
+    return card
+
+
+def _told(release: DatabaseRelease, table: Related) -> dict[str, Any]:
+    state, schema = release.state.table(table.name), release.state.sources[table.name]
+    rows = state.files.synthetic
+    return {
+        "name": table.name,
+        "rows": state.facts.synthetic_rows or 0,
+        "columns": len(schema.published),
+        "belongs": _belongs(table),
+        "sha256": sha256(rows) if rows else "",
+    }
+
+
+def _belongs(table: Related) -> str:
+    """Say what the rows of a table belong to, and which of them were kept.
+
+    Example:
+        >>> _belongs(Related("visits", parent="patients", reference="pid", order="day", max_rows=30, keep_first=True))
+        'patients, by pid; of each, the first 30 rows in the order of day at most'
+    """
+    if table.parent is None:
+        return f"itself: each row is a privacy unit, named by {table.key}"
+    order = "" if table.order is None else f" in the order of {table.order}"
+    which = f"the first {table.max_rows} rows{order}" if table.keep_first else f"{table.max_rows} rows{order}"
+    chance = "" if table.keep_first else ", chosen by chance"
+    return f"{table.parent}, by {table.reference}; of each, {which} at most{chance}"
+
+
+def _findings(tables: dict[str, TableRelease]) -> Iterator[dict[str, Any]]:
+    for name, table in tables.items():
+        for finding in generator_files.findings(table.folder / FOLDER, table.id):
+            yield {**finding, "told": f"{name}: {finding['told']}"}
+
+
+def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterator[str]:
+    root = release.relations.root
+    yield TOGETHER.format(root=root.name)
+    if release.settings.population is not None:
+        yield f"The number of rows of {root.name}, {release.settings.population:,}, was declared public."
+    for name, table in tables.items():
+        if (predicate := release.settings.tables[name].filter) is not None:
+            yield f"{name}: only rows that satisfy a public predicate were read: {predicate}"
+        sentence = regenerated_sentence(table.settings, table.schema)
+        for told in (*exact.limits_of(table.schema), *left_out(table), *([sentence] if sentence else [])):
+            yield f"{name}: {told}"

@@ -1,0 +1,336 @@
+"""Defines the stages of a database's release in their order, each by what it changes.
+
+Every table goes through the stages of a flat release, the root first and each table after its parent. What belongs to all
+tables together, such as reading, settling, drawing and publishing, is a stage of the database.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
+from dp_synth_pipeline.home import home
+from dp_synth_pipeline.model.autoregressive.spec import Method
+from dp_synth_pipeline.privacy.audit import Audit
+from dp_synth_pipeline.synthesis import generator_files, publication, retention
+from dp_synth_pipeline.synthesis.database import histories
+from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
+from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
+from dp_synth_pipeline.synthesis.database.sharing import named
+from dp_synth_pipeline.synthesis.database.table_release import TableRelease
+from dp_synth_pipeline.synthesis.generator import FOLDER, GeneratorStage
+from dp_synth_pipeline.synthesis.progress import Progress
+from dp_synth_pipeline.synthesis.reading import reading
+from dp_synth_pipeline.synthesis.release import Stage
+from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
+from dp_synth_pipeline.synthesis.sampling import FILE, sealed
+from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling
+from dp_synth_pipeline.tabular.relations import relating
+from dp_synth_pipeline.tabular.relations.relating import RelatedRows
+from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.targets import sink, together
+
+DESCRIBED = "database.json"
+"""In a database's releasable folder: how its tables hang together, and what they cost."""
+
+
+class DatabaseStage(ABC):
+    """One stage of a database's release: it reads the state that earlier stages left, and leaves more."""
+
+    name: str
+    """What it is called in the asset graph, in logs and in refusals."""
+
+    @abstractmethod
+    def done(self, release: DatabaseRelease) -> bool:
+        """Say whether the release is past this stage."""
+
+    @abstractmethod
+    def run(self, release: DatabaseRelease) -> dict[str, Any]:
+        """Do it, change the release's state, and return public facts of how it went."""
+
+
+class Ingestion(DatabaseStage):
+    """Copies each source into a restricted snapshot, once, and finds the person of each row. All was reserved before.
+
+    What is public is looked at first, and what is refused then gives the reservation back. Once rows were read, it stays.
+    """
+
+    name = "ingested"
+
+    def done(self, release: DatabaseRelease) -> bool:
+        """Say whether the rows of every table are related."""
+        return set(release.state.rows) == set(release.settings.tables)
+
+    def run(self, release: DatabaseRelease) -> dict[str, Any]:
+        """Read the sources.
+
+        Raises:
+            InvalidInput: if a source cannot be used, by public facts alone; the reservation is given back then.
+        """
+        settings, progress = release.settings, release.progress
+        retention.forget(release.store, release.protection.ledger, settings.name)
+        files, digests = {}, []
+        with retention.private():
+            sources = self._sources(release)
+            for number, table in enumerate(release.relations):
+                progress.report(f"{settings.name}: reading", number, len(release.relations.tables))
+                with _opened(release, table.name) as opened:
+                    snapshot = opened.copy(release.restricted / f"{table.name}.source.parquet")
+                files[table.name], _ = snapshot.path, digests.append(snapshot.digest)
+            release.protection.note_source(release.id, "".join(digests))
+            related = relating.relate(release.relations, files, sources, release.restricted)
+            tables = {name: self._one_row_each(release, name, rows) for name, rows in related.items()}
+        progress.report(f"{settings.name}: reading", 1, 1)
+        release.state = replace(release.state, sources=sources, rows=related, tables=tables)
+        return {}
+
+    def _sources(self, release: DatabaseRelease) -> dict[str, TableSchema]:
+        """Return the columns of each source; no row is read."""
+        try:
+            sources = {table.name: _schema(release, table.name) for table in release.relations}
+            for table in release.relations:
+                relating.modelled(release.relations, table.name, sources)
+        except Exception:
+            release.protection.void(release.id, "the sources could not be opened")
+            release.drop()
+            raise
+        return sources
+
+    def _one_row_each(self, release: DatabaseRelease, name: str, rows: RelatedRows) -> RunState:
+        folder = release.restricted / name
+        folder.mkdir(exist_ok=True)
+        snapshot = relating.one_row_each(rows, folder / "snapshot.parquet")
+        return RunState(release.id).reading(dump_schema(rows.schema), "", rows.units).with_(snapshot=snapshot)
+
+
+def _opened(release: DatabaseRelease, name: str) -> AbstractContextManager[ingestion.Opened]:
+    member = release.settings.member(name)
+    how: ingestion.Reading = {**reading(member, list(member.columns)), "keys": release.relations[name].keys}
+    return ingestion.opened(source.parse(member.source, where=member.filter), release.restricted, **how)
+
+
+def _schema(release: DatabaseRelease, name: str) -> TableSchema:
+    table = release.relations[name]
+    names = ingestion.column_types(source.parse(release.settings.member(name).source))
+    for column in (*table.keys, *([] if table.order is None else [table.order])):
+        if column not in names:
+            raise InvalidInput(f"tables.{name}: there is no column {column!r}; it has: {', '.join(names)}.")
+    with _opened(release, name) as opened:
+        schema, untyped = opened.schema, opened.untyped
+    if open_columns := [c for c in untyped if c != table.order]:
+        raise InvalidInput(
+            f"tables.{name}: a CSV says no types, and those of a database's tables are not measured yet. Declare what "
+            f"these columns hold, and the format of dates, as in columns: {{{open_columns[0]}: {{kind: category}}}}: "
+            f"{', '.join(open_columns)}. Or use Parquet, a warehouse or a data frame, whose types are public."
+        )
+    return schema
+
+
+class OfTable(DatabaseStage):
+    """Takes one table through a stage of a flat release.
+
+    Attributes:
+        table: the table's name.
+        stage: the stage.
+    """
+
+    def __init__(self, table: str, stage: Stage) -> None:
+        self.table, self.stage = table, stage
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The stage's own name; whoever needs the table's asks for it as well."""
+        return self.stage.name
+
+    def done(self, release: DatabaseRelease) -> bool:
+        """Say whether the table is past the stage."""
+        return getattr(release.state.table(self.table).files, self.stage.makes) is not None
+
+    def run(self, release: DatabaseRelease) -> dict[str, Any]:
+        """Do it, and put on record what it changed of the table."""
+        table = release.table(self.table)
+        facts = self.stage.run(table)
+        release.keep(table)
+        return facts
+
+
+class Learning(OfTable):
+    """Learns one table, each row given what it hangs on; nothing is released before all tables are learnt and paid for.
+
+    Attributes:
+        audit: what training was seen to do; None if it took no noisy step.
+    """
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table, GeneratorStage())
+        self.audit: Audit | None = None
+
+    def done(self, release: DatabaseRelease) -> bool:
+        """Say whether what was learnt of the table is kept durably, or released."""
+        return _learnt(release.table(self.table)) is not None
+
+    def run(self, release: DatabaseRelease) -> dict[str, Any]:
+        """Return public facts of how training went.
+
+        Raises:
+            AuditFailed: if training was not seen to keep what it promises; nothing of the database is released then.
+        """
+        table = release.table(self.table)
+        if _learnt(table) is None:
+            if release.relations[self.table].parent is None:
+                GeneratorStage().learn(table)
+            else:
+                histories.learn(table, release.relations, release.known_tables)
+        release.keep(table)
+        folder = _learnt(table)
+        self.audit = None if folder is None else generator_files.audit(folder)
+        return {}
+
+
+def _learnt(table: TableRelease) -> Path | None:
+    """Return where what was learnt of a table lies: not released yet, or released already."""
+    places = (table.restricted / retention.LEARNT, table.folder / FOLDER)
+    return next((place for place in places if generator_files.found(place, table.id)), None)
+
+
+class Settlement(DatabaseStage):
+    """Settles the release for what ran in all tables, and only then releases their weights."""
+
+    name = "settled"
+
+    def done(self, release: DatabaseRelease) -> bool:
+        """Say whether the weights of every table are released."""
+        return all(table.files.generator is not None for table in release.state.tables.values())
+
+    def run(self, release: DatabaseRelease) -> dict[str, Any]:
+        """Return how many numbers were learnt.
+
+        Raises:
+            ReleaseStateError: if a table is not learnt yet.
+        """
+        from dp_synth_pipeline.model import artifact
+
+        tables = {table.name: release.table(table.name) for table in release.relations}
+        ran, weights = [], 0
+        for name, table in tables.items():
+            found = _learnt(table)
+            if found is None:
+                raise ReleaseStateError(
+                    f"table {name} of this release is not learnt yet, so nothing of it is released; materialize its "
+                    f"generator first."
+                )
+            model, facts = artifact.load(found)
+            ran += [(named(event.mechanism, name), event.event) for event in load_ran(facts["ran"])]
+            weights += model.weights
+        release.protection.settle(release.id, delta=release.delta, ran=ran)
+        for table in tables.values():
+            learnt_folder, folder = table.restricted / retention.LEARNT, table.folder / FOLDER
+            if generator_files.found(learnt_folder, release.id):  # else a run before this one had got so far
+                generator_files.release_to(learnt_folder, folder)
+            rows = table.profile.rows
+            table.state = table.state.with_(generator=folder, profile=folder / "profile.json", rows=rows)
+            release.keep(table)
+        sink.write_text(json.dumps(described(release), indent=1), release.folder / DESCRIBED)
+        return {"weights": weights}
+
+
+def described(release: DatabaseRelease) -> dict[str, Any]:
+    """Return how released tables hang together and what they cost, JSON-ready: what drawing from them needs besides."""
+    record = release.record
+    return {
+        "release": release.id,
+        "epsilon": record.final_epsilon,
+        "delta": record.final_delta,
+        "tables": [asdict(table) for table in release.relations],
+        "sources": {name: dump_schema(schema) for name, schema in release.state.sources.items()},
+    }
+
+
+class Sampling(DatabaseStage):
+    """Draws the synthetic tables from what a release learnt. As post-processing, this is free."""
+
+    name = "synthetic"
+
+    def done(self, release: DatabaseRelease) -> bool:
+        """Say whether every table was drawn."""
+        return all(table.files.synthetic is not None for table in release.state.tables.values())
+
+    def run(self, release: DatabaseRelease) -> dict[str, Any]:
+        """Return how many rows of each table were drawn."""
+        progress, label = release.progress, f"{release.settings.name}: generation"
+        progress.report(label, 0, 1)
+        folders = {name: state.path("generator") for name, state in release.state.tables.items()}
+        drawer = DatabaseDrawer(release.relations, release.state.sources, folders)
+        drawn = drawer.draw(release.settings.rows or drawer.persons)
+        for name, rows in drawn.items():
+            table = release.table(name)
+            path = table.folder / FILE
+            sink.write_parquet(rows.to_batches(), rows.schema, path)
+            seal = release.protection.seal(sealed(release.id, path))
+            counts = {"synthetic_rows": rows.num_rows, "asked_rows": rows.num_rows}
+            table.state = table.state.with_(synthetic=path, seal=seal, **counts)
+            release.keep(table)
+        progress.report(label, 1, 1)
+        return {name: rows.num_rows for name, rows in drawn.items()}
+
+
+class Publication(DatabaseStage):
+    """Writes all drawn tables where analysts read them, together: no reader sees a row without its parent."""
+
+    name = "published"
+
+    def done(self, release: DatabaseRelease) -> bool:
+        """Say whether the tables were published."""
+        return release.state.published is not None
+
+    def run(self, release: DatabaseRelease) -> dict[str, Any]:
+        """Return where the tables were written.
+
+        Raises:
+            ReleaseStateError: if nobody paid for them, or a file is not the one that was drawn under this release.
+        """
+        publication.require_settled(release.record)
+        for table in release.state.tables.values():
+            seal = release.protection.seal
+            publication.require_drawn([(table.path("synthetic"), table.facts.seal)], release.id, seal)
+        check_target(release.settings, release.progress)
+        files = {name: table.path("synthetic") for name, table in release.state.tables.items()}
+        on_wait = partial(release.progress.wait, f"{release.settings.name}: publishing")
+        places = together.publish(release.relations, files, target_of(release.settings), on_wait)
+        release.state = replace(release.state, published=tuple(places.values()))
+        return {"places": places}
+
+
+def target_of(settings: DatabaseSettings) -> str:
+    """Return where a database is written: where a person said, else a schema of the warehouse at home."""
+    return settings.target or f"duckdb:///{home() / 'warehouse.duckdb'}?table={settings.name}.{together.TABLE}"
+
+
+def check_target(settings: DatabaseSettings, progress: Progress) -> None:
+    """Refuse a target that cannot be written, or that the release reads from, before anything is spent on it.
+
+    Raises:
+        InvalidInput: naming the target.
+    """
+    on_wait = partial(progress.wait, f"{settings.name}: publishing")
+    together.check(list(settings.tables), target_of(settings), settings.read, on_wait)
+
+
+def of_database(settings: DatabaseSettings) -> list[DatabaseStage]:
+    """Return the stages that take a release from its reservation to its published tables, in their order."""
+    stages: list[DatabaseStage] = [Ingestion()]
+    measures = Method(settings.training.spec().method).measures
+    for table in settings.relations:
+        stages += [OfTable(table.name, Profiling()), OfTable(table.name, Completion())]
+        if measures and table.parent is None:
+            stages.append(OfTable(table.name, Measuring()))
+        stages.append(Learning(table.name))
+    return [*stages, Settlement(), Sampling(), Publication()]

@@ -1,0 +1,81 @@
+"""How far the release of a database is: what one stage hands to the next, as a frozen value with a JSON-ready form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_schema
+from dp_synth_pipeline.tabular.relations.relating import RelatedRows
+from dp_synth_pipeline.tabular.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class DatabaseState:
+    """One release of a database on its way through the stages.
+
+    Attributes:
+        release: id of the reservation that pays for it.
+        terms: the settings that it was reserved under.
+        sources: the columns of each source, keys included.
+        rows: the rows of each table with their persons; restricted.
+        tables: how far each table is.
+        published: where the tables were written.
+        card: the release card's page.
+    """
+
+    release: str
+    terms: dict[str, Any] | None = None
+    sources: Mapping[str, TableSchema] = field(default_factory=dict)
+    rows: Mapping[str, RelatedRows] = field(default_factory=dict)
+    tables: Mapping[str, RunState] = field(default_factory=dict)
+    published: tuple[str, ...] | None = None
+    card: Path | None = None
+
+    def table(self, name: str) -> RunState:
+        """Return how far a table is.
+
+        Raises:
+            ReleaseStateError: if its rows were not read yet.
+        """
+        if name not in self.tables:
+            raise ReleaseStateError(f"table {name} of this release was not read yet; run the stage `ingested` first.")
+        return self.tables[name]
+
+    def with_table(self, name: str, state: RunState) -> DatabaseState:
+        """Return the state after a stage changed one table's."""
+        return replace(self, tables={**self.tables, name: state})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready form that `from_dict` reads back unchanged."""
+        return {
+            "release": self.release,
+            "terms": self.terms,
+            "sources": {name: dump_schema(schema) for name, schema in self.sources.items()},
+            "rows": {
+                name: {"path": str(rows.path), "schema": dump_schema(rows.schema), "units": rows.units}
+                for name, rows in self.rows.items()
+            },
+            "tables": {name: state.to_dict() for name, state in self.tables.items()},
+            "published": None if self.published is None else list(self.published),
+            "card": None if self.card is None else str(self.card),
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Read back what `to_dict` wrote."""
+        return cls(
+            state["release"],
+            state["terms"],
+            {name: load_schema(text) for name, text in state["sources"].items()},
+            {
+                name: RelatedRows(Path(rows["path"]), load_schema(rows["schema"]), rows["units"])
+                for name, rows in state["rows"].items()
+            },
+            {name: RunState.from_dict(table) for name, table in state["tables"].items()},
+            None if state["published"] is None else tuple(state["published"]),
+            None if state["card"] is None else Path(state["card"]),
+        )

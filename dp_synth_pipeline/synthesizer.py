@@ -53,7 +53,7 @@ from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
-from dp_synth_pipeline.synthetic_database import SyntheticDatabase, is_database, load_database, packed
+from dp_synth_pipeline.synthetic_tables import SyntheticTables, holds_tables, load_tables, packed
 from dp_synth_pipeline.tabular.condition import Where
 from dp_synth_pipeline.tabular.constraints.parse import parse
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
@@ -120,11 +120,11 @@ class Synthesizer:
     @overload
     def fit(
         self, data: Mapping[str, Any], *, relations: Mapping[str, Mapping[str, Any]], resume: str = ""
-    ) -> SyntheticDatabase: ...
+    ) -> SyntheticTables: ...
 
     def fit(
         self, data: Any, *, relations: Mapping[str, Mapping[str, Any]] | None = None, resume: str = ""
-    ) -> SyntheticModel | SyntheticDatabase:
+    ) -> SyntheticModel | SyntheticTables:
         """Learn a table and settle the release; return the model that rows are drawn from.
 
         Args:
@@ -155,7 +155,7 @@ class Synthesizer:
 
     def _fit_database(
         self, data: Mapping[str, Any], relations: Mapping[str, Mapping[str, Any]], resume: str
-    ) -> SyntheticDatabase:
+    ) -> SyntheticTables:
         if not isinstance(data, Mapping) or set(data) != set(relations):
             raise InvalidInput(
                 "relations: tables and relations name the same tables: fit({'patients': ..., 'visits': ...}, relations="
@@ -399,14 +399,14 @@ class _Rows(NamedTuple):
     effective: int | None
 
 
-def load(path: str | Path) -> SyntheticModel | SyntheticDatabase:
+def load(path: str | Path) -> SyntheticModel | SyntheticTables:
     """Read what `save` of a model wrote, or what a pipeline released: `store/releasable/NAME` of a table or a database.
 
     Raises:
         InvalidInput: if there is neither.
     """
-    if is_database(path):
-        return load_database(path)
+    if holds_tables(path):
+        return load_tables(path)
     folder = Path(mkdtemp(prefix="dps-"))
     try:
         if Path(path).is_dir():

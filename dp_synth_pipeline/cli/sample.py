@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dp_synth_pipeline.progress_bars import ProgressBars
     from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Drawn
-    from dp_synth_pipeline.synthetic_database import SyntheticDatabase
+    from dp_synth_pipeline.synthetic_tables import SyntheticTables
 
 STAGE = "drawing"
 
@@ -147,18 +147,16 @@ def _drawer(model: str, release: str) -> tuple[Drawer, str]:
     return Drawer(found.folder, found.folder / "profile.json"), found.release
 
 
-def _database(model: str) -> SyntheticDatabase | None:
+def _database(model: str) -> SyntheticTables | None:
     """Return the related tables that a file, a folder or a released name holds; None if it is a single table's."""
     from dp_synth_pipeline.synthesis.store import default_store
-    from dp_synth_pipeline.synthetic_database import is_database, load_database
+    from dp_synth_pipeline.synthetic_tables import holds_tables, load_tables
 
     places = (Path(model), default_store().root / "releasable" / model)
-    return next((load_database(place) for place in places if is_database(place)), None)
+    return next((load_tables(place) for place in places if holds_tables(place)), None)
 
 
-def _draw_database(
-    tables: SyntheticDatabase, persons: int, out: str, asked: Asked, release: str, as_json: bool
-) -> None:
+def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked, release: str, as_json: bool) -> None:
     """Draw related tables and write them together.
 
     Raises:

@@ -22,10 +22,11 @@ from dp_synth_pipeline.errors import BudgetExceeded, DpSynthError
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.orchestration import metadata
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings
 from dp_synth_pipeline.reporting import statements
 from dp_synth_pipeline.reporting.templates import markdown
 from dp_synth_pipeline.reporting.wording import at_most, at_most_percent, scientific
+from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.release import Release
 
 GROUP = "privacy_accounts"
@@ -76,7 +77,7 @@ class AccountSpec(dg.AssetSpec):
         return self
 
 
-def assets(settings: TableSettings) -> list[dg.AssetSpec]:
+def assets(settings: AnySettings) -> list[dg.AssetSpec]:
     """Return the asset of the account that pays for a table, the same one for all its tables; none where no account pays."""
     if settings.privacy == "none":
         return []
@@ -93,7 +94,7 @@ def assets(settings: TableSettings) -> list[dg.AssetSpec]:
     ]
 
 
-def show(instance: dg.DagsterInstance, release: Release, event: str) -> None:
+def show(instance: dg.DagsterInstance, release: Release | DatabaseRelease, event: str) -> None:
     """Report the account that pays for a release, now that something happened to it; nothing where no account pays.
 
     Args:
@@ -106,7 +107,7 @@ def show(instance: dg.DagsterInstance, release: Release, event: str) -> None:
 
 
 def show_refusal(
-    instance: dg.DagsterInstance, ledger: Ledger, settings: TableSettings, refusal: BudgetExceeded, run_id: str = ""
+    instance: dg.DagsterInstance, ledger: Ledger, settings: AnySettings, refusal: BudgetExceeded, run_id: str = ""
 ) -> None:
     """Report the account that refused a table, with the reason.
 

@@ -4,31 +4,34 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.assets.stage import key
+from dp_synth_pipeline.orchestration.settings import AnySettings
 from dp_synth_pipeline.privacy.audit import NAMES, TITLES, Audit
 
 NOT_APPLICABLE = "Not applicable: no noisy step was taken, since method: marginals trains no network on rows."
 
 
-def specs(settings: TableSettings) -> list[dg.AssetCheckSpec]:
+def specs(settings: AnySettings, generator: str = "generator") -> list[dg.AssetCheckSpec]:
     """Return the checks of one table's generator, known before anything runs; none without a privacy guarantee.
 
     They are part of the generator's step, not steps of their own, so that no selection of assets leaves them out.
     """
     if settings.privacy == "none":
         return []
-    asset = _generator(settings)
+    asset = key(settings, generator)
     return [
         dg.AssetCheckSpec(n, asset=asset, blocking=True, description=f"Checks {TITLES[n]}.", metadata={"alpha": 1e-6})
         for n in NAMES
     ]
 
 
-def evaluations(settings: TableSettings, audit: Audit | None) -> Iterator[dg.AssetCheckResult]:
+def evaluations(
+    settings: AnySettings, audit: Audit | None, generator: str = "generator"
+) -> Iterator[dg.AssetCheckResult]:
     """Yield a result for each of `specs`; every number in them was measured on coordinates that hold no data."""
     if settings.privacy == "none":
         return
-    asset = _generator(settings)
+    asset = key(settings, generator)
     if audit is None:
         for name in NAMES:
             yield dg.AssetCheckResult(asset_key=asset, check_name=name, passed=True, description=NOT_APPLICABLE)
@@ -48,7 +51,3 @@ def evaluations(settings: TableSettings, audit: Audit | None) -> Iterator[dg.Ass
                 "steps": audit.steps,
             },
         )
-
-
-def _generator(settings: TableSettings) -> dg.AssetKey:
-    return dg.AssetKey([settings.name, "generator"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -23,11 +24,12 @@ from dp_synth_pipeline.orchestration.assets.marginals import marginals
 from dp_synth_pipeline.orchestration.assets.one_run_audit import one_run_audits
 from dp_synth_pipeline.orchestration.assets.profile import profile
 from dp_synth_pipeline.orchestration.assets.published import published
+from dp_synth_pipeline.orchestration.assets.related import related_assets
 from dp_synth_pipeline.orchestration.assets.report import quality_report
 from dp_synth_pipeline.orchestration.assets.stage import STATES, key
 from dp_synth_pipeline.orchestration.assets.synthetic import synthetic
 from dp_synth_pipeline.orchestration.automation import refuse_eager_spending
-from dp_synth_pipeline.orchestration.checks import checks
+from dp_synth_pipeline.orchestration.checks import checks, related_checks
 from dp_synth_pipeline.orchestration.dagster_internals import LazyDefs, discover_config_file
 from dp_synth_pipeline.orchestration.executors.placing import executor_for, executor_of
 from dp_synth_pipeline.orchestration.io_managers import StateIOManager
@@ -35,7 +37,7 @@ from dp_synth_pipeline.orchestration.new_data import sensors
 from dp_synth_pipeline.orchestration.preflight import asking
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, schedules
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
 from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
@@ -86,8 +88,43 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
     return dg.Definitions.merge(table, one_run_audits(settings))
 
 
+def build_synthetic_database(settings: RelatedTablesSettings) -> dg.Definitions:
+    """Return the assets, checks, refresh job and alerts of related tables, which lack nothing, for `Definitions.merge`.
+
+    Example:
+        `build_synthetic_database(RelatedTablesSettings(database="clinic", account="patients", epsilon=3, tables={...}))`
+    """
+    sources = [
+        dg.AssetSpec(
+            key(settings, f"{name}/source"),
+            description=f"The source itself: {shown(table.source)}. Person-level data; never copied into the event log.",
+            group_name=settings.group or settings.name,
+            kinds={"source"},
+            tags={metadata.VISIBILITY: metadata.RESTRICTED},
+            metadata={lineage.SOURCE: shown(table.source), lineage.ACCOUNT: settings.account},
+        )
+        for name, table in settings.tables.items()
+    ]
+    assets = related_assets(settings)
+    job = dg.define_asset_job(
+        f"{settings.name}_refresh",
+        dg.AssetSelection.assets(*assets),
+        description=f"One refresh of {settings.name}: {_price(settings)}.",
+        executor_def=executor_of(settings.compute),
+        tags={metadata.GUARANTEE: settings.privacy, ACCOUNT: settings.account},
+    )
+    return dg.Definitions(
+        assets=[*sources, *assets, *accounts.assets(settings)],
+        asset_checks=[related_checks(settings, table) for table in settings.relations],
+        jobs=[job],
+        schedules=schedules(settings, job),
+        sensors=alerts(),
+        resources={STATES: STATE_IO_MANAGER},
+    )
+
+
 def build_defs(
-    tables: list[TableSettings],
+    tables: Sequence[AnySettings],
     ledger: str = "",
     store: str = "",
     *,
@@ -107,7 +144,10 @@ def build_defs(
         "store": StoreResource(root=store),
         "dp_synth_alerts": calling(notify, alert_below),
     }
-    parts = [build_synthetic_table(table) for table in tables]
+    parts = [
+        build_synthetic_database(t) if isinstance(t, RelatedTablesSettings) else build_synthetic_table(t)
+        for t in tables
+    ]
     return completed_definitions(dg.Definitions.merge(*parts, dg.Definitions(resources=own)))
 
 
@@ -166,7 +206,7 @@ def load_project(module: str) -> dg.Definitions:
     return found[0] if isinstance(found[0], dg.Definitions) else found[0]()
 
 
-def _price(settings: TableSettings) -> str:
+def _price(settings: AnySettings) -> str:
     if settings.privacy == "none":
         return "no privacy guarantee, nothing is charged"
     return f"charges account {settings.charge.account} at most {settings.charge.epsilon:g}"

@@ -1,23 +1,29 @@
 """Runs a Great Expectations suite on the synthetic table. Each expectation is an asset check, blocking or warning."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from dp_synth_pipeline.orchestration.assets.stage import key
 from dp_synth_pipeline.orchestration.executors.compute import op_tags, pool_of
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.mistakes import about
 from dp_synth_pipeline.orchestration.progress import DagsterProgress
 from dp_synth_pipeline.orchestration.resources import StoreResource, of_project
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
 from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.blocks import part
+from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.check_plan import CheckPlan
-from dp_synth_pipeline.validation.checks import CheckResult, grouped
+from dp_synth_pipeline.validation.checks import CheckName, CheckResult, grouped
 from dp_synth_pipeline.validation.user_suite import read_suite
 
 
@@ -27,33 +33,60 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
     Their names follow from its declared column names (or are grouped without them), its declared rules and the user's own
     suite.
     """
-    key = dg.AssetKey([settings.name, "synthetic"])
     check_plan = checked_by(settings)
-    names = check_plan.names()
+
+    def run(state: dict, store: Store, run_id: str) -> tuple[list[CheckResult], Path]:
+        from dp_synth_pipeline.reporting import table_checks
+
+        own = RunState.from_dict(state)
+        folder = store.releasable(part(settings, own.partitions).folder)
+        results = table_checks.write(own, check_plan, folder, run_id)
+        return results if check_plan.columns is not None else grouped(results), folder
+
+    return _of_asset(settings, key(settings, "synthetic"), check_plan.names(), run)
+
+
+def related_checks(settings: RelatedTablesSettings, table: Related) -> dg.AssetChecksDefinition:
+    """Build the checks of one of some related tables: its own, and those that its relations ask for."""
+
+    def run(state: dict, store: Store, run_id: str) -> tuple[list[CheckResult], Path]:
+        from dp_synth_pipeline.reporting import table_checks
+
+        folder = store.releasable(settings.name) / table.name
+        own = DatabaseState.from_dict(state)
+        return grouped(table_checks.write_related(own, table, settings.relations, folder, run_id)), folder
+
+    names = [*CheckPlan().names(), *related.related_names(table)]
+    return _of_asset(settings, key(settings, f"{table.name}/synthetic"), names, run)
+
+
+Run = Callable[[dict, Store, str], tuple[list[CheckResult], Path]]
+"""Runs the checks of an asset with a state, and returns the results and the folder with their page."""
+
+
+def _of_asset(
+    settings: AnySettings, asset: dg.AssetKey, names: Sequence[CheckName], run: Run
+) -> dg.AssetChecksDefinition:
+    """Return a step that runs all checks of one asset of synthetic rows."""
 
     @dg.multi_asset_check(
-        name=f"{settings.name}__checks",
+        name=f"{'__'.join(asset.path[:-1])}__checks",
         specs=[
-            dg.AssetCheckSpec(n.name, asset=key, blocking=n.blocking, description=f"Checks {n.title}.") for n in names
+            dg.AssetCheckSpec(n.name, asset=asset, blocking=n.blocking, description=f"Checks {n.title}.") for n in names
         ],
-        ins={"synthetic": dg.AssetIn(key=key)},
+        ins={"synthetic": dg.AssetIn(key=asset)},
         op_tags=op_tags(settings.compute, "checks"),
         pool=pool_of(settings.compute, "checks"),
         can_subset=True,
     )
     def _checks(context: dg.AssetCheckExecutionContext, synthetic: dict):
-        from dp_synth_pipeline.reporting import table_checks
-
         with reported("checks"):
-            state = RunState.from_dict(synthetic)
-            DagsterProgress(context).report(f"{settings.name}: checks", 0, 1)
+            DagsterProgress(context).report(f"{'.'.join(asset.path[:-1])}: checks", 0, 1)
             store = of_project(StoreResource, context.job_def.resource_defs).get()
-            folder = store.releasable(part(settings, state.partitions).folder)
-            results = table_checks.write(state, check_plan, folder, context.run.run_id)
-        page = folder / data_docs.PAGE
-        for result in results if check_plan.columns is not None else grouped(results):
-            if dg.AssetCheckKey(key, result.name) in context.selected_asset_check_keys:
-                yield _evaluation(key, result, page)
+            results, folder = run(synthetic, store, context.run.run_id)
+        for result in results:
+            if dg.AssetCheckKey(asset, result.name) in context.selected_asset_check_keys:
+                yield _evaluation(asset, result, folder / data_docs.PAGE)
 
     return _checks
 

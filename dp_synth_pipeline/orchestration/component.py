@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import dagster as dg
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.orchestration.build import build_synthetic_table
+from dp_synth_pipeline.orchestration.build import build_synthetic_database, build_synthetic_table
 from dp_synth_pipeline.orchestration.checks import checked_by
+from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.orchestration.executors.placing import check_reachable, executor_of
 from dp_synth_pipeline.orchestration.mistakes import about, explain
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
 from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.tabular.targets import sink, together
+
+Settings = TypeVar("Settings", bound=BaseModel)
 
 TEMPLATE = """# dp-synth docs lists the pages that are named here; dg check defs finds mistakes.
 type: dp_synth_pipeline.SyntheticTable
@@ -48,13 +51,54 @@ attributes:
 """
 
 
-class SyntheticTableScaffolder(dg.Scaffolder):
+DATABASE_TEMPLATE = """# dp-synth docs lists the pages that are named here; dg check defs finds mistakes.
+type: dp_synth_pipeline.SyntheticDatabase
+attributes:
+  # A person opens the account once: dp-synth ledger open {name} --unit patient_id --epsilon 6 --delta 1e-5
+  account: {name}
+  epsilon: 3.0                     # the most that one refresh of all tables together may cost
+  tables:                          # dp-synth docs databases
+    patients:                      # the root has no parent: all that belongs to one row of it is protected together
+      source: data/patients.parquet
+      key: patient_id
+    visits:
+      source: data/visits.parquet
+      key: visit_id
+      parent: {{patient_id: patients}}
+      order: visited               # a date, a time or a number
+      max_rows: 30                 # rows kept of each patient
+
+  # shares: {{patients: 1, visits: 2}}            # by default the tables share alike
+  # training: {{purpose: analytics}}             # testing | analytics | machine_learning
+  # compute: {{training: {{gpus: 1}}}}             # dp-synth docs executors
+  # target: duckdb:///warehouse.duckdb?table={name}.{table}
+  # schedule: 0 3 * * 1            # Mondays at three, in UTC; off until a person starts it
+  # owners: [team:data]
+"""
+
+
+class _Scaffolder(dg.Scaffolder):
     """Writes a commented `defs.yaml` that works once its source exists and its account is open."""
+
+    template: str
 
     def scaffold(self, request: dg.ScaffoldRequest) -> None:
         """Create the component's folder and file."""
         request.target_path.mkdir(parents=True, exist_ok=True)
-        (request.target_path / "defs.yaml").write_text(TEMPLATE.format(name=request.target_path.name))
+        text = self.template.format(name=request.target_path.name, table="{table}")
+        (request.target_path / "defs.yaml").write_text(text)
+
+
+class SyntheticTableScaffolder(_Scaffolder):
+    """Writes the `defs.yaml` of one table."""
+
+    template = TEMPLATE
+
+
+class SyntheticDatabaseScaffolder(_Scaffolder):
+    """Writes the `defs.yaml` of related tables."""
+
+    template = DATABASE_TEMPLATE
 
 
 _TWINS: dict[type[BaseModel], type[BaseModel]] = {}
@@ -77,7 +121,7 @@ def _resolvable(annotation: Any) -> Any:
 
 
 class _AsWritten(BaseModel):
-    """A table's attributes as its YAML has them, whatever they are."""
+    """A component's attributes as its YAML has them, whatever they are."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -89,37 +133,53 @@ def _check(table: TableSettings) -> None:
         InvalidInput: with the field that it is about first.
     """
     checked_by(table)
-    with about("source"):
-        warehouse = engines.engine(table.source)
-    if table.filter is not None and engines.runs_duckdb(warehouse):
-        predicate.check_parsed(table.filter)
+    _check_source(table.source, table.filter)
     for target in table.targets:
         with about("target"):
             sink.check_kind(target)
-    executor_of(table.compute)
-    if table.compute is not None:
-        check_reachable(table.compute.targets, ledger_url())
+    _check_compute(table.compute)
 
 
-_Fields: Any = create_model(
-    "_Fields",
-    __base__=TableSettings,
-    **{name: (_resolvable(f.annotation), f) for name, f in TableSettings.model_fields.items()},  # type: ignore[call-overload]
-)
+def _check_database(database: RelatedTablesSettings) -> None:
+    """Refuse of related tables what `_check` refuses of one."""
+    for name, table in database.tables.items():
+        with about(f"tables.{name}"):
+            _check_source(table.source, table.filter)
+    if database.target is not None:
+        together.addresses(list(database.tables), database.target)
+    _check_compute(database.compute)
 
 
-@dg.scaffold_with(SyntheticTableScaffolder)
-class SyntheticTable(dg.Component, _Fields, dg.Resolvable):
-    """A differentially private synthetic copy of one table, refreshed under a privacy account that refuses to be overspent.
+def _check_source(source: str, row_filter: str | None) -> None:
+    with about("source"):
+        warehouse = engines.engine(source)
+    if row_filter is not None and engines.runs_duckdb(warehouse):
+        predicate.check_parsed(row_filter)
 
-    Materializing the table's assets reads its source, spends at most `epsilon` of `account`, checks what it drew and
-    replaces the published table. The account is opened by a person, never by the pipeline.
-    """
+
+def _check_compute(compute: ComputeSettings | None) -> None:
+    executor_of(compute)
+    if compute is not None:
+        check_reachable(compute.targets, ledger_url())
+
+
+def _fields(settings: type[BaseModel]) -> Any:
+    """Return settings as a model of whose fields Dagster makes a schema."""
+    fields: dict[str, Any] = {name: (_resolvable(f.annotation), f) for name, f in settings.model_fields.items()}
+    return create_model("_Fields", __base__=settings, **fields)
+
+
+_TableFields: Any = _fields(TableSettings)
+_DatabaseFields: Any = _fields(RelatedTablesSettings)
+
+
+class _OfProject(dg.Component):
+    """What the components have in common: their settings judge what the YAML says, and mistakes are told by line."""
 
     @classmethod
     def model(cls) -> type[BaseModel]:
         """Return what Dagster reads the YAML with: its schema is for editors, and the settings themselves judge."""
-        strict = super().model()
+        strict = super().model()  # type: ignore[misc]
 
         class Attributes(_AsWritten):
             @classmethod
@@ -136,17 +196,58 @@ class SyntheticTable(dg.Component, _Fields, dg.Resolvable):
             InvalidInput: with each mistake, by line of the YAML.
         """
         try:
-            table = cls(**context.resolve_value(model.model_extra or {}))
-            _check(table)
+            component = cls(**context.resolve_value(model.model_extra or {}))
+            component.check()
         except (ValidationError, InvalidInput) as error:
             raise InvalidInput(explain(error, context.source_position_tree)) from None
-        return table
+        return component
+
+    def check(self) -> None:
+        """Refuse what takes more than the file to know.
+
+        Raises:
+            InvalidInput: with the field that it is about first.
+        """
+        raise NotImplementedError
+
+
+def _settled(settings: type[Settings], fields: dict[str, Any]) -> Settings:
+    """Return settings; what may be wrong by now is the folder's name, which no line of the file holds."""
+    try:
+        return settings(**fields)
+    except ValidationError as error:
+        raise InvalidInput(explain(error, None)) from None
+
+
+@dg.scaffold_with(SyntheticTableScaffolder)
+class SyntheticTable(_OfProject, _TableFields, dg.Resolvable):
+    """A differentially private synthetic copy of one table, refreshed under a privacy account that refuses to be overspent.
+
+    Materializing the table's assets reads its source, spends at most `epsilon` of `account`, checks what it drew and
+    replaces the published table. The account is opened by a person, never by the pipeline.
+    """
+
+    def check(self) -> None:
+        _check(self)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return all that the table needs, to lie beside whatever else the project has."""
-        name = self.table or context.path.name
-        try:
-            settings = TableSettings(**{**self.model_dump(), "table": name})
-        except ValidationError as error:  # the folder's name, which no line of the file holds
-            raise InvalidInput(explain(error, None)) from None
-        return build_synthetic_table(settings)
+        fields = {**self.model_dump(), "table": self.table or context.path.name}
+        return build_synthetic_table(_settled(TableSettings, fields))
+
+
+@dg.scaffold_with(SyntheticDatabaseScaffolder)
+class SyntheticDatabase(_OfProject, _DatabaseFields, dg.Resolvable):
+    """Differentially private synthetic copies of related tables: all that belongs to one person is protected together.
+
+    Materializing the assets reads every source, spends at most `epsilon` of `account` on all tables together, checks what
+    it drew, and replaces all published tables at once.
+    """
+
+    def check(self) -> None:
+        _check_database(self)
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Return all that the tables need, to lie beside whatever else the project has."""
+        fields = {**self.model_dump(), "database": self.database or context.path.name}
+        return build_synthetic_database(_settled(RelatedTablesSettings, fields))

@@ -14,14 +14,16 @@ import dagster as dg
 from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.assets.stage import key
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings
 
 HEAD = "ledger_head"
 CHARGING = ("ingested", "generator")
 """The stages whose materializations carry the chain head."""
 
 
-def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: TableSettings) -> None:
+def check_continuity(
+    instance: dg.DagsterInstance, ledger: Ledger, settings: AnySettings, charging: Sequence[str] = CHARGING
+) -> None:
     """Stop if the ledger is not the one, grown, that this table was charged to before.
 
     Raises:
@@ -29,7 +31,7 @@ def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: Tab
     """
     heads = [
         time_and_head
-        for stage in CHARGING
+        for stage in charging
         if (time_and_head := _recorded_head(instance, key(settings, stage))) is not None
     ]
     if not heads:
@@ -40,8 +42,8 @@ def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: Tab
     except LedgerCorrupted as error:
         raise LedgerCorrupted(
             f"{error} This table was charged to a ledger whose chain head was {head[:12]}…; restore that ledger from "
-            f"its backup. If a person replaced it on purpose, wipe the materializations of {settings.name}/ingested and "
-            f"{settings.name}/generator in Dagster. Nothing was read."
+            f"its backup. If a person replaced it on purpose, wipe the materializations of "
+            f"{' and '.join(f'{settings.name}/{stage}' for stage in charging)} in Dagster. Nothing was read."
         ) from None
 
 

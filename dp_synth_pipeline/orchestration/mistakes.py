@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.dagster_internals import SourcePositionTree
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
 
 SECRET = {"source", "target", "public", "broker", "backend"}
 """Fields whose values may hold a password, and are never quoted."""
@@ -40,9 +40,11 @@ def explain(error: ValidationError | InvalidInput, tree: SourcePositionTree | No
         tree: where each part of the file lies; without it, mistakes are named without lines.
     """
     found = error.errors(include_url=False) if isinstance(error, ValidationError) else [{"msg": str(error), "loc": ()}]
-    lines = [_line(mistake, _attributes(tree)) for mistake in _one_each(found)]
+    attributes = _attributes(tree)
+    what = "database" if attributes is not None and "tables" in attributes.children else "table"
+    lines = [_line(mistake, attributes) for mistake in _one_each(found)]
     count = "one mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
-    return "\n".join([f"{count} in this table's YAML:", *lines])
+    return "\n".join([f"{count} in this {what}'s YAML:", *lines])
 
 
 def _one_each(found: Sequence[Any]) -> Iterator[dict[str, Any]]:
@@ -64,7 +66,7 @@ def _one_each(found: Sequence[Any]) -> Iterator[dict[str, Any]]:
 
 def _alternatives(field: Any) -> bool:
     """Whether a field may be of one type or another; pydantic then says what is wrong with it as each."""
-    info = TableSettings.model_fields.get(str(field))
+    info = {**RelatedTablesSettings.model_fields, **TableSettings.model_fields}.get(str(field))
     types = get_args(info.annotation) if info and get_origin(info.annotation) in (Union, UnionType) else ()
     return len([t for t in types if t is not type(None)]) > 1
 

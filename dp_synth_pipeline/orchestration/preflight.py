@@ -12,7 +12,7 @@ from dp_synth_pipeline.errors import BudgetExceeded, DpSynthError, InvalidInput
 from dp_synth_pipeline.ledger import Ledger, refusal
 from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.dagster_internals import BACKFILL_ID_TAG
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings, TableSettings
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import BudgetRequest
 
@@ -77,7 +77,7 @@ def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> P
     return Preflight(tuple(keys), tuple(fits if len(fits) == len(keys) else fits * len(keys)))
 
 
-def refused_at_tick(settings: TableSettings, ledger: Ledger, keys: Sequence[str] = ()) -> dict[str, BudgetExceeded]:
+def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] = ()) -> dict[str, BudgetExceeded]:
     """Return why the ledger would refuse each refresh that a tick asks for, by partition; change nothing, open no source.
 
     Only what would be refused for want of budget is left to no run. Any other mistake, such as an account that nobody
@@ -102,11 +102,11 @@ def refused_at_tick(settings: TableSettings, ledger: Ledger, keys: Sequence[str]
     return {k: BudgetExceeded(why) for k, fits in zip(answer.keys, answer.fits, strict=True) if not fits}
 
 
-def _preview(settings: TableSettings, ledger: Ledger) -> None:
+def _preview(settings: AnySettings, ledger: Ledger) -> None:
     """Raise what reserving one refresh of a whole table would raise for want of budget."""
     account = ledger.account(settings.charge.account)
     if settings.plan is None:
-        ledger.preview(account.name, **BudgetRequest.of(settings, account.delta).costs())
+        ledger.preview(account.name, **BudgetRequest.of(settings.asked, account.delta).costs())
         return
     plan = next((p for p in ledger.plans(account.name) if p.name == settings.plan), None)
     if plan is not None and plan.used >= plan.times:

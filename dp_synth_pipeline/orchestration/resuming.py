@@ -8,7 +8,7 @@ import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Entry, Ledger, Release
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings
 from dp_synth_pipeline.synthesis.store import Store
 
 OPEN = ("reserved", "started")
@@ -17,7 +17,7 @@ MADE = {"row count": "profile", "types": "profile", "profile": "profile", "margi
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""
 
 
-def begun(ledger: Ledger, settings: TableSettings) -> Release:
+def begun(ledger: Ledger, settings: AnySettings) -> Release:
     """Return the newest release of a table if it is still open, or is paid for.
 
     Raises:
@@ -46,8 +46,9 @@ def unfinished(definitions: dg.Definitions, store: Store, release: Release) -> l
             f"--resume: the interrupted run had not finished reading, and nothing was learnt. Give its reservation back: "
             f"dp-synth ledger void {release.id[:12]} --why REASON. Then run again without --resume."
         )
-    rows, published = (dg.AssetKey([release.table, name]) for name in ("synthetic", "published"))
-    return [*remaining_keys, rows] if published in remaining_keys and rows not in remaining_keys else remaining_keys
+    rows = [key for key in keys if key.path[-1] == "synthetic" and key not in remaining_keys]
+    publishes = any(key.path[-1] == "published" for key in remaining_keys)
+    return [*remaining_keys, *rows] if publishes else remaining_keys
 
 
 def _nothing_left(account: str, table: str) -> InvalidInput:
@@ -111,12 +112,14 @@ def _balance_after(ledger: Ledger, release: Release, at_mark: list[Entry]) -> st
 
 
 def _is_lost(store: Store, release: Release, mechanism: str) -> bool:
-    """Whether a mechanism was started whose outcome was never kept."""
-    asset = MADE.get(mechanism)
-    return asset is not None and _made_by(store, dg.AssetKey([release.table, asset])) != release.id
+    """Whether a mechanism, of a table or of one of a database's, was started whose outcome was never kept."""
+    what, of, table = mechanism.partition(" of ")
+    asset = MADE.get(what)
+    key = dg.AssetKey([release.table, *([table] if of else []), str(asset)])
+    return asset is not None and _made_by(store, key) != release.id
 
 
 def _made_by(store: Store, key: dg.AssetKey) -> str:
     """Return the release that made an asset's latest state."""
-    path = store.restricted(key.path[0]) / f"{key.path[-1]}.json"
+    path = store.restricted(key.path[0]) / f"{'.'.join(key.path[1:])}.json"
     return json.loads(path.read_text(encoding="utf-8")).get("release", "") if path.exists() else ""

@@ -14,13 +14,13 @@ from dp_synth_pipeline.orchestration.dagster_internals import (
 )
 from dp_synth_pipeline.orchestration.partitions import definition
 from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings
 
 ACCOUNT, EPSILON = "dp_synth/account", "dp_synth/epsilon"
 """Tags by which a forecast knows what one tick of a schedule asks for."""
 
 
-def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> list[dg.ScheduleDefinition]:
+def schedules(settings: AnySettings, job: UnresolvedAssetJobDefinition) -> list[dg.ScheduleDefinition]:
     """Return the table's refresh schedule, off until a person starts it; none without a cron.
 
     A schedule spends epsilon at every tick, so nothing starts one by itself. At a tick it asks the ledger first. What would
@@ -51,7 +51,7 @@ def schedules(settings: TableSettings, job: UnresolvedAssetJobDefinition) -> lis
 
 
 def _requests(
-    settings: TableSettings, tags: dict[str, str], context: dg.ScheduleEvaluationContext, ledger: Ledger
+    settings: AnySettings, tags: dict[str, str], context: dg.ScheduleEvaluationContext, ledger: Ledger
 ) -> list[dg.RunRequest] | dg.SkipReason:
     """Return a run for each refresh that is due and that the ledger would admit, or why there is none."""
     at, cut = context.scheduled_execution_time, settings.partitions

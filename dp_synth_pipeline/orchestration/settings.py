@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import dagster as dg
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -15,6 +15,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import automation as triggers
 from dp_synth_pipeline.orchestration.dagster_internals import CheckError, is_valid_cron_string
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
+from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings, DatabaseTable
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section
 from dp_synth_pipeline.tabular import declarable
 
@@ -26,6 +27,7 @@ def _job_name(table: str) -> None:
 
 DAGSTERS: dict[str, Callable[[Any], Any]] = {
     "table": _job_name,
+    "database": _job_name,
     "group": lambda name: dg.AssetSpec("any", group_name=name),
     "owners": lambda names: dg.AssetSpec("any", owners=names),
     "tags": lambda tags: dg.AssetSpec("any", tags=tags),
@@ -50,8 +52,8 @@ class NewDataSettings(Section):
         return value
 
 
-class TableSettings(ReleaseSettings):
-    """One table of a project: what its releases ask for, and when, where and for whom it is refreshed."""
+class ProjectSettings(Section):
+    """When, where and for whom something of a project is refreshed."""
 
     compute: ComputeSettings | None = Field(
         default=None, description="Per stage, where it runs: {target: local | ray | k8s, gpus, cpus, memory_gib}."
@@ -59,28 +61,12 @@ class TableSettings(ReleaseSettings):
     schedule: str | None = Field(
         default=None, description="Cron of the refresh in UTC, such as 0 3 * * 1; off until started."
     )
-    on_new_data: NewDataSettings | None = Field(
-        default=None,
-        description="Sensor that asks for a refresh when a file is new: {minutes, at_most_every, watermark}.",
-    )
-    automation: dict[str, str] = Field(
-        default_factory=dict,
-        description="For synthetic, published, quality_report, release_card: eager, on_missing or a cron.",
-    )
     fresh_for: str | None = Field(default=None, description="How long a published table counts as fresh: 36h, 8d, 5w.")
     group: str | None = Field(default=None, description="Dagster's asset group; by default the table's name.")
     owners: list[str] = Field(default_factory=list, description="Who answers for the assets: a mail, or team:NAME.")
     tags: dict[str, str] = Field(default_factory=dict, description="Dagster tags of the assets.")
 
-    @field_validator("columns")
-    @classmethod
-    def _columns(cls, value: dict[str, Any]) -> dict[str, Any]:
-        found = declarable.mistakes(value)
-        if found:
-            raise InvalidInput("\n".join(f"columns.{name}: {mistake}" for name, mistake in found.items()))
-        return value
-
-    @field_validator("table", "group", "owners", "tags")
+    @field_validator("table", "database", "group", "owners", "tags", check_fields=False)
     @classmethod
     def _as_dagster_takes_it(cls, value: Any, info: ValidationInfo) -> Any:
         if value is not None and info.field_name is not None:
@@ -97,17 +83,41 @@ class TableSettings(ReleaseSettings):
             raise InvalidInput(f"schedule: expected a cron such as '0 3 * * 1' (Mondays at three), got {value!r}.")
         return value
 
-    @field_validator("automation")
-    @classmethod
-    def _automation(cls, value: dict[str, str]) -> dict[str, str]:
-        return triggers.check(value)
-
     @field_validator("fresh_for")
     @classmethod
     def _fresh_for(cls, value: str | None) -> str | None:
         if value is not None:
             duration(value, "fresh_for")
         return value
+
+
+class TableSettings(ProjectSettings, ReleaseSettings):
+    """One table of a project: what its releases ask for, and when, where and for whom it is refreshed."""
+
+    on_new_data: NewDataSettings | None = Field(
+        default=None,
+        description="Sensor that asks for a refresh when a file is new: {minutes, at_most_every, watermark}.",
+    )
+    automation: dict[str, str] = Field(
+        default_factory=dict,
+        description="For synthetic, published, quality_report, release_card: eager, on_missing or a cron.",
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _columns(cls, value: dict[str, Any]) -> dict[str, Any]:
+        _check_columns(value, "columns")
+        return value
+
+    @field_validator("automation")
+    @classmethod
+    def _automation(cls, value: dict[str, str]) -> dict[str, str]:
+        return triggers.check(value)
+
+    @property
+    def asked(self) -> ReleaseSettings:
+        """What the ledger is asked for."""
+        return self
 
     @model_validator(mode="after")
     def _known_columns(self) -> TableSettings:
@@ -141,6 +151,41 @@ class TableSettings(ReleaseSettings):
                 "nobody paid for. Name a file that whoever loads it writes last: watermark: /lake/visits/_SUCCESS."
             )
         return self
+
+
+class RelatedTablesSettings(ProjectSettings, DatabaseSettings):
+    """Related tables of a project: what their releases ask for, and when, where and for whom they are refreshed."""
+
+    @field_validator("tables")
+    @classmethod
+    def _tables(cls, value: dict[str, DatabaseTable]) -> dict[str, DatabaseTable]:
+        for name, table in value.items():
+            if not table.source:
+                raise InvalidInput(f"tables.{name}: source: say where its rows are, such as data/{name}.parquet.")
+            _check_columns(table.columns, f"tables.{name}.columns")
+        return value
+
+    @property
+    def asked(self) -> ReleaseSettings:
+        """What the ledger is asked for: all tables cost as much as one that is charged for them."""
+        return self.whole
+
+    privacy: ClassVar[str] = "dp"
+    public: ClassVar[None] = None
+    plan: ClassVar[None] = None
+    partitions: ClassVar[None] = None
+    automation: ClassVar[dict[str, str]] = {}
+    """What a single table may ask for, and related ones cannot yet."""
+
+
+AnySettings = TableSettings | RelatedTablesSettings
+"""What a project refreshes: one table, or related ones together."""
+
+
+def _check_columns(columns: dict[str, Any], field_name: str) -> None:
+    found = declarable.mistakes(columns)
+    if found:
+        raise InvalidInput("\n".join(f"{field_name}.{name}: {mistake}" for name, mistake in found.items()))
 
 
 def duration(text: str, field_name: str) -> timedelta:

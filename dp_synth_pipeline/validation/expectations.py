@@ -44,10 +44,10 @@ def suite_for(schema: TableSchema, profile: TableProfile, rows: int) -> list[Che
     names = [c.name for c in schema.published]
     stems = stems_of(names)
     measured = {c.name: c for c in profile.columns if schema[c.name].kind.learned}
-    checks = [_columns(names), _row_count(rows), regenerated.check_for(schema, profile)]
+    checks = [columns_check(names), _row_count(rows), regenerated.check_for(schema, profile)]
     for column in schema.published:
         stem, facts = stems[column.name], measured.get(column.name)
-        checks.append(_type(column, f"{stem}__{TYPE}"))
+        checks.append(type_check(column, f"{stem}__{TYPE}"))
         checks.append(_domain(column, facts, f"{stem}__{DOMAIN}"))
         checks.append(_nulls(column, facts, rows, f"{stem}__{NULLS}"))
     return checks
@@ -69,7 +69,8 @@ def suite_json(checks: Sequence[Check], name: str = "synthetic") -> str:
     return json.dumps({"name": name, "expectations": expectations}, indent=2, ensure_ascii=False)
 
 
-def _columns(names: list[str]) -> Check:
+def columns_check(names: list[str]) -> Check:
+    """Expect these columns, in this order."""
     text = f"The table has these {len(names)} columns, in this order: {', '.join(names)}."
     recipe = ("expect_table_columns_to_match_ordered_list", {"column_list": names})
     return Check("columns", None, "columns", True, text, *recipe)
@@ -80,7 +81,8 @@ def _row_count(rows: int) -> Check:
     return Check("row_count", None, "row_count", True, f"The table has {rows:,} rows, as asked for.", *recipe)
 
 
-def _type(column: Column, name: str) -> Check:
+def type_check(column: Column, name: str) -> Check:
+    """Expect a column's storage type."""
     text = f"{column.name} is stored as {column.storage}."
     recipe = (STORAGE_EXPECTATION, {"column": column.name, "storage": str(column.arrow_type)})
     return Check(name, column.name, "types", True, text, *recipe)

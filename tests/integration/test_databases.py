@@ -9,7 +9,7 @@ from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.synthetic_database import load_database
+from dp_synth_pipeline.synthetic_tables import load_tables
 from tests.integration.clinic import clinic
 
 RELATIONS = {
@@ -108,7 +108,7 @@ def test_the_same_seed_draws_the_same_tables(fitted):
 
 def test_a_saved_database_draws_without_the_source_or_the_ledger(fitted, tmp_path):
     path = fitted[0].save(tmp_path / "clinic.dps")
-    loaded = load_database(path)
+    loaded = load_tables(path)
     assert loaded.epsilon == fitted[0].epsilon
     assert set(loaded.sample(20)) == set(RELATIONS)
 

@@ -12,7 +12,7 @@ from dp_synth_pipeline.orchestration.executors.placing import check_placed, chec
 from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.progress import DagsterProgress
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource, of_project
-from dp_synth_pipeline.orchestration.settings import TableSettings, duration
+from dp_synth_pipeline.orchestration.settings import AnySettings, TableSettings, duration
 from dp_synth_pipeline.synthesis.profile_cache import RENEW
 from dp_synth_pipeline.synthesis.protection import no_guarantee
 from dp_synth_pipeline.synthesis.release import Release
@@ -24,35 +24,38 @@ STATES = "dp_synth_states"
 """Key of the IO manager, so that it can live beside a project's own."""
 
 
-def key(settings: TableSettings, name: str) -> dg.AssetKey:
-    """Name one stage of one table."""
-    return dg.AssetKey([settings.name, name])
+def key(settings: AnySettings, name: str) -> dg.AssetKey:
+    """Name one stage of one table; of a database's tables, as in `visits/profile`."""
+    return dg.AssetKey([settings.name, *name.split("/")])
 
 
 def stage(
-    settings: TableSettings,
+    settings: AnySettings,
     name: str,
     *,
     visibility: str,
     description: str,
     kinds: set[str],
-    after: tuple[str, ...] = (),
+    after: Sequence[str] = (),
     checks: Sequence[dg.AssetCheckSpec] | None = None,
+    deps: Sequence[dg.AssetKey] | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Return a decorator that makes an asset of one stage, and hands it the ledger and the store of its project.
 
     Args:
         visibility: `metadata.RESTRICTED` or `metadata.RELEASABLE`.
-        after: the stages whose states it takes; the first stage follows the source and takes none.
+        after: the stages whose states it takes, as `visits__profile` of `visits/profile`; none if it takes none.
+        deps: what it follows without taking a state; by default the source, of a stage that takes none.
         checks: asset checks that the stage itself evaluates, so that nobody can run it without them.
     """
-    cut, spends = settings.partitions, automation.spending_tag(name) if settings.privacy == "dp" else {}
+    cut, kind = settings.partitions, name.rpartition("/")[2]
+    spends = automation.spending_tag(kind) if settings.privacy == "dp" else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # backfill policies: each stage of each table would say it
         asset = dg.asset(
             key=key(settings, name),
-            ins={other: dg.AssetIn(key=key(settings, other)) for other in after},
-            deps=[] if after else [key(settings, "source")],
+            ins=states_of(settings, after),
+            deps=[] if after else deps or [key(settings, "source")],
             check_specs=checks,
             description=description if settings.public is None else f"{_without(settings.public)} {description}",
             kinds=kinds,
@@ -61,17 +64,22 @@ def stage(
             owners=settings.owners or None,
             code_version=settings.code_version(),
             io_manager_key=STATES,
-            op_tags=op_tags(settings.compute, name),
-            pool=pool_of(settings.compute, name),
+            op_tags=op_tags(settings.compute, kind),
+            pool=pool_of(settings.compute, kind),
             partitions_def=None if cut is None else partitions.definition(cut),
             **_backfill(cut),
             automation_condition=automation.condition(settings.automation, name),
-            freshness_policy=_freshness(settings) if name == "published" else None,
+            freshness_policy=freshness(settings) if name == "published" else None,
         )
-    return lambda body: asset(_in_its_project(settings, name, body))
+    return lambda body: asset(in_its_project(settings, kind, body))
 
 
-def _in_its_project(settings: TableSettings, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
+def states_of(settings: AnySettings, stages: Sequence[str]) -> dict[str, dg.AssetIn]:
+    """Return the inputs of a step that takes these stages' states."""
+    return {name.replace("/", "__"): dg.AssetIn(key=key(settings, name)) for name in stages}
+
+
+def in_its_project(settings: AnySettings, name: str, body: Callable[..., Any]) -> Callable[..., Any]:
     """Return a stage's body as Dagster calls it, placed as the table says and with the resources of its project."""
 
     def step(context: dg.AssetExecutionContext, **states: dict):
@@ -92,7 +100,7 @@ def _backfill(cut: PartitionSettings | None) -> dict[str, Any]:
     return {"backfill_policy": dg.BackfillPolicy.single_run()} if single else {}
 
 
-def _freshness(settings: TableSettings) -> dg.FreshnessPolicy | None:
+def freshness(settings: AnySettings) -> dg.FreshnessPolicy | None:
     if settings.fresh_for is None:
         return None
     return dg.FreshnessPolicy.time_window(fail_window=duration(settings.fresh_for, "fresh_for"))

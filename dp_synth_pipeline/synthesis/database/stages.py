@@ -231,15 +231,24 @@ class Settlement(DatabaseStage):
             ran += [(named(event.mechanism, name), event.event) for event in load_ran(facts["ran"])]
             weights += model.weights
         release.protection.settle(release.id, delta=release.delta, ran=ran)
-        for table in tables.values():
+        sources: dict[str, TableSchema] = {}
+        for name, table in tables.items():
             learnt_folder, folder = table.restricted / retention.LEARNT, table.folder / FOLDER
             if generator_files.found(learnt_folder, release.id):  # else a run before this one had got so far
                 generator_files.release_to(learnt_folder, folder)
             rows = table.profile.rows
             table.state = table.state.with_(generator=folder, profile=folder / "profile.json", rows=rows)
             release.keep(table)
+            sources[name] = _as_modelled(release.state.sources[name], table.schema)
+        release.state = replace(release.state, sources=sources)
         sink.write_text(json.dumps(described(release), indent=1), release.folder / DESCRIBED)
         return {"weights": weights}
+
+
+def _as_modelled(source_schema: TableSchema, modelled: TableSchema) -> TableSchema:
+    """Return a source's columns, those of them made anew that the profile told to identify somebody."""
+    kinds = {c.name: c for c in modelled.columns}
+    return TableSchema(tuple(kinds.get(c.name, c) for c in source_schema.columns))
 
 
 def described(release: DatabaseRelease) -> dict[str, Any]:

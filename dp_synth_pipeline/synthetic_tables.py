@@ -39,7 +39,7 @@ CARD, GENERATOR = "release_card.json", "generator"
 
 
 @dataclass(frozen=True)
-class SyntheticDatabase:
+class SyntheticTables:
     """Released generators of related tables: drawing from them costs nothing more, however often.
 
     Attributes:
@@ -104,7 +104,7 @@ class SyntheticDatabase:
         return self._facts()["delta"]
 
     def save(self, path: str | Path) -> Path:
-        """Write the generators to one file that `load_database` reads: weights, profiles and structure; nothing private."""
+        """Write the generators to one file that `load_tables` reads: weights, profiles and structure; nothing private."""
         path = Path(path)
         partial = path.with_name(f".{path.name}.partial")
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -113,8 +113,8 @@ class SyntheticDatabase:
         return partial.replace(path)
 
 
-def load_database(path: str | Path) -> SyntheticDatabase:
-    """Read what `SyntheticDatabase.save` wrote, or what a pipeline released: `store/releasable/DATABASE`.
+def load_tables(path: str | Path) -> SyntheticTables:
+    """Read what `SyntheticTables.save` wrote, or what a pipeline released: `store/releasable/DATABASE`.
 
     Raises:
         InvalidInput: if there is neither.
@@ -134,10 +134,10 @@ def load_database(path: str | Path) -> SyntheticDatabase:
             f"{path} is no saved database; name a file that `save` wrote, or the folder of a database under "
             f"store/releasable."
         ) from None
-    return SyntheticDatabase(folder)
+    return SyntheticTables(folder)
 
 
-def is_database(path: str | Path) -> bool:
+def holds_tables(path: str | Path) -> bool:
     """Say whether a file or a folder holds related tables, and not a single one."""
     if Path(path).is_dir():
         return (Path(path) / DESCRIBED).exists()
@@ -148,12 +148,12 @@ def is_database(path: str | Path) -> bool:
         return False
 
 
-def packed(release: DatabaseRelease) -> SyntheticDatabase:
+def packed(release: DatabaseRelease) -> SyntheticTables:
     """Copy what a release let out into a folder of its own: the store's copy is replaced by the next release."""
     folder = Path(mkdtemp(prefix="dps-"))
     _copy(release.folder, folder)
     (folder / CARD).write_text(to_json(database_card.build(release)), encoding="utf-8")
-    return SyntheticDatabase(folder)
+    return SyntheticTables(folder)
 
 
 def _copy(released: Path, folder: Path) -> None:

@@ -1,0 +1,113 @@
+"""Checks of related tables: keys are unique, each row has its parent, no parent has too many rows, and rows are in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.validation.checks import TYPE, Check, CheckName, stems_of
+
+KEY, PARENT, ROWS, ORDER = "keys_unique", "rows_have_parents", "rows_per_parent", "rows_in_order"
+"""The checks' names, and the columns of `facts_of` that they look at."""
+
+
+def related_names(table: Related) -> list[CheckName]:
+    """Return the checks of one table that its relations ask for, before anything is read."""
+    return [CheckName(c.name, c.blocking, None, c.description.rstrip(".").lower()) for c in related_checks(table)]
+
+
+def related_checks(table: Related) -> list[Check]:
+    """Return the expectations about the facts that `facts_of` collects."""
+    checks = []
+    if table.key is not None:
+        text = f"Each {table.key} names one row."
+        checks.append(Check(KEY, KEY, "uniqueness", True, text, "expect_column_values_to_be_unique", {"column": KEY}))
+    if table.parent is not None:
+        text = f"Each {table.reference} names a row of {table.parent}."
+        checks.append(_true(PARENT, text))
+        text = f"No row of {table.parent} has more than {table.max_rows:,} rows here."
+        between = {"column": ROWS, "max_value": table.max_rows}
+        checks.append(Check(ROWS, ROWS, "range", True, text, "expect_column_values_to_be_between", between))
+    if table.order is not None:
+        checks.append(
+            _true(ORDER, f"Rows of one row of {table.parent} follow each other in the order of {table.order}.")
+        )
+    return checks
+
+
+def _true(name: str, text: str) -> Check:
+    kwargs = {"column": name, "value_set": [True]}
+    return Check(name, name, "domain", True, text, "expect_column_values_to_be_in_set", kwargs)
+
+
+def facts_of(table: Related, rows: pa.Table, parent_keys: pa.ChunkedArray | None) -> pa.Table:
+    """Return what `related_checks` looks at, one row for each synthetic row.
+
+    Args:
+        rows: the synthetic rows, those of one parent in their order.
+        parent_keys: the keys of the parent's rows; None for the root.
+    """
+    facts: dict[str, pa.Array | pa.ChunkedArray] = {}
+    if table.key is not None:
+        facts[KEY] = rows[table.key]
+    if table.parent is not None:
+        reference = rows[str(table.reference)]
+        known = pa.array([], reference.type) if parent_keys is None else parent_keys.cast(reference.type)
+        facts[PARENT] = pc.is_in(reference, value_set=known)  # type: ignore[attr-defined]
+        facts[ROWS] = _rows_of_parent(reference)
+        if table.order is not None:
+            facts[ORDER] = _in_order(reference, rows[table.order])
+    return pa.table(facts)
+
+
+def _rows_of_parent(reference: pa.ChunkedArray) -> pa.Array:
+    """Return how many rows have each row's parent."""
+    codes = reference.combine_chunks().dictionary_encode()
+    counts = pa.array(codes.indices.to_pandas().value_counts(sort=False).sort_index().to_numpy())
+    return counts.take(codes.indices)
+
+
+def _in_order(reference: pa.ChunkedArray, order: pa.ChunkedArray) -> pa.Array:
+    """Say of each row whether it is not before the one above it, if both have one parent and a place in the order."""
+    if len(reference) == 0:
+        return pa.array([], pa.bool_())
+    same = pc.equal(reference[1:].combine_chunks(), reference[:-1].combine_chunks())  # type: ignore[attr-defined]
+    later = pc.greater_equal(order[1:].combine_chunks(), order[:-1].combine_chunks())  # type: ignore[attr-defined]
+    kept = pc.or_kleene(pc.invert(same), pc.fill_null(later, True))  # type: ignore[attr-defined]
+    return pa.concat_arrays([pa.array([True]), kept])
+
+
+def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
+    """Return what is expected of a table's own columns.
+
+    The column that holds the parent's key and the order are no columns of the model, so that of these the type alone is
+    expected here, and `related_checks` the rest. The profile of a child reads one row of each person, so it tells no null
+    rate of its rows.
+
+    Args:
+        schema: the source's columns.
+        profile: what was released of the columns that are modelled.
+        rows: how many synthetic rows were drawn.
+    """
+    from dp_synth_pipeline.validation.expectations import columns_check, suite_for, type_check
+
+    apart = [c for c in schema.published if c.name in (table.reference, table.order)]
+    own_columns = TableSchema(tuple(c for c in schema.columns if c not in apart))
+    own_names = set(own_columns.names)
+    own_profile = replace(profile, columns=tuple(c for c in profile.columns if c.name in own_names))
+    columns = columns_check([c.name for c in schema.published])
+    checks = [columns if c.name == columns.name else c for c in suite_for(own_columns, own_profile, rows)]
+    stems = stems_of(c.name for c in schema.published)
+    types = [type_check(c, f"{stems[c.name]}__{TYPE}") for c in apart]
+    return [c for c in (*checks, *types) if table.parent is None or c.kind != "null_rate"]
+
+
+def columns_of(table: Related) -> Sequence[str]:
+    """Return the columns that a table's relations speak of."""
+    return [name for name in dict.fromkeys([table.key, table.reference, table.order]) if name is not None]

@@ -1,0 +1,160 @@
+"""Related tables as assets: one release pays for all, checks hold all back, and analysts see all tables change at once."""
+
+import json
+
+import dagster as dg
+import duckdb
+import pytest
+
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import in_process
+from dp_synth_pipeline.orchestration.build import build_defs
+from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings
+from tests.integration.clinic import clinic
+
+TABLES = {
+    "patients": {"key": "patient_id"},
+    "visits": {"key": "visit_id", "parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 6},
+    "drugs": {"parent": {"visit_id": "visits"}, "max_rows": 3},
+}
+OF_A_TABLE = ("profile", "completed", "generator")
+
+
+def settings(folder, **changes) -> RelatedTablesSettings:
+    facts = {
+        "database": "clinic",
+        "account": "patients",
+        "epsilon": 4.0,
+        "tables": {name: {**facts, "source": str(folder / f"{name}.parquet")} for name, facts in TABLES.items()},
+        "training": {"max_epochs": 2, "settings": {"hidden": 8}},
+        "owners": ["team:data"],
+    }
+    return RelatedTablesSettings(**{**facts, **changes})
+
+
+def prepared(folder, monkeypatch) -> Ledger:
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    for name, table in clinic(900).items():
+        table.to_parquet(folder / f"{name}.parquet", index=False)
+    ledger = Ledger.open(f"sqlite:///{folder}/ledger.db")
+    ledger.open_account("patients", epsilon=6, delta=1e-5, unit="patient_id", why="test")
+    return ledger
+
+
+@pytest.fixture(scope="module")
+def refreshed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("related")
+    with pytest.MonkeyPatch.context() as patch:
+        ledger = prepared(folder, patch)
+        definitions = build_defs([settings(folder)])
+        outcome = in_process.refresh(definitions, "clinic")
+        yield folder, ledger, definitions, outcome
+
+
+def test_one_refresh_makes_every_asset_of_every_table_and_one_release_pays(refreshed):
+    _, ledger, definitions, outcome = refreshed
+    assert outcome.exit_code == 0, outcome.message
+    (release,) = ledger.releases("patients")
+    assert (release.table, release.state) == ("clinic", "settled")
+    assert release.final_epsilon <= 4.0
+    keys = definitions.resolve_job_def("clinic_refresh").asset_layer.selected_asset_keys
+    expected = {("clinic", t, s) for t in TABLES for s in (*OF_A_TABLE, "synthetic", "published")}
+    expected |= {("clinic", "patients", "marginals")} | {("clinic", s) for s in ("ingested", "settled", "release_card")}
+    assert {tuple(k.path) for k in keys} == expected
+    ledger.verify()
+
+
+def test_the_warehouse_has_all_tables_with_their_keys_declared_and_no_orphan(refreshed):
+    with duckdb.connect(str(refreshed[0] / "warehouse.duckdb"), read_only=True) as con:
+        orphans = con.sql(
+            "SELECT count(*) FROM clinic.visits WHERE patient_id NOT IN (SELECT patient_id FROM clinic.patients)"
+        )
+        assert orphans.fetchall() == [(0,)]
+        kinds = con.sql("SELECT constraint_type, count(*) FROM duckdb_constraints() GROUP BY 1").fetchall()
+    assert dict(kinds)["FOREIGN KEY"] == 2
+    assert dict(kinds)["PRIMARY KEY"] == 2
+
+
+def test_the_checks_of_relations_run_before_anything_is_published_and_pass(refreshed):
+    results = json.loads((refreshed[0] / "store/releasable/clinic/visits/checks.json").read_text())
+    found = {r["name"]: r for r in results}
+    for name in (
+        "keys_unique",
+        "rows_have_parents",
+        "rows_per_parent",
+        "rows_in_order",
+        "columns",
+        "identifiers_regenerated",
+    ):
+        assert found[name]["passed"], found[name]
+        assert found[name]["blocking"]
+
+
+def test_the_card_states_one_promise_for_a_person_and_lists_the_tables_with_their_caps(refreshed):
+    card = json.loads((refreshed[0] / "store/releasable/clinic/release_card.json").read_text())
+    assert [t["name"] for t in card["tables"]] == list(TABLES)
+    assert "6 rows in the order of visited" in card["tables"][1]["belongs"]
+    assert card["epsilon"] <= 4.0
+    assert card["unit"] == "patient_id"
+    assert {a["told"].partition(":")[0] for a in card["audit"]} == set(TABLES)
+
+
+def test_a_card_of_related_tables_verifies_and_an_edited_one_does_not(refreshed):
+    from dp_synth_pipeline.reporting import card_verification
+
+    folder, ledger, *_ = refreshed
+    text = (folder / "store/releasable/clinic/release_card.json").read_text()
+    assert [f for f in card_verification.verify(text, ledger) if not f.holds] == []
+    edited = text.replace('"name": "drugs"', '"name": "bills"')
+    assert any(not f.holds for f in card_verification.claims(edited, ledger))
+
+
+def test_a_refresh_that_does_not_fit_is_refused_before_anything_is_read(refreshed):
+    _, ledger, definitions, _ = refreshed
+    before = ledger.head()
+    outcome = in_process.refresh(definitions, "clinic")
+    assert outcome.exit_code == 3
+    assert ledger.head() == before
+    assert len(ledger.releases("patients")) == 1
+
+
+def test_new_rows_are_drawn_and_published_from_the_settled_release_at_no_charge(refreshed):
+    _, ledger, definitions, _ = refreshed
+    entries = len(ledger.entries("patients"))
+    names = [("clinic", t, s) for t in TABLES for s in ("synthetic", "published")]
+    outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(list(n)) for n in names])
+    assert outcome.exit_code == 0, outcome.message
+    assert len(ledger.entries("patients")) == entries
+
+
+def test_a_changed_term_is_refused_by_name_while_the_release_is_open(tmp_path, monkeypatch):
+    ledger = prepared(tmp_path, monkeypatch)
+    first = [dg.AssetKey(["clinic", "ingested"])]
+    assert in_process.refresh(build_defs([settings(tmp_path)]), "clinic", only=first).exit_code == 0
+    looser = {name: {**t, "source": str(tmp_path / f"{name}.parquet")} for name, t in TABLES.items()}
+    looser["visits"]["max_rows"] = 1
+    definitions = build_defs([settings(tmp_path, tables=looser)])
+    outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(["clinic", "patients", "profile"])])
+    assert outcome.exit_code == 2
+    assert "tables.visits changed since release" in outcome.message
+    assert ledger.entries("patients") == []
+
+
+def test_an_account_of_another_unit_is_refused_since_one_of_its_units_may_own_many_roots(tmp_path, monkeypatch):
+    ledger = prepared(tmp_path, monkeypatch)
+    ledger.open_account("homes", epsilon=6, delta=1e-5, unit="household_id", why="test")
+    outcome = in_process.refresh(build_defs([settings(tmp_path, account="homes")]), "clinic")
+    assert outcome.exit_code == 2
+    assert "protects all rows of one household_id" in outcome.message
+    assert ledger.releases("homes") == []
+
+
+def test_a_target_that_holds_other_files_is_refused_before_anything_is_reserved(tmp_path, monkeypatch):
+    ledger = prepared(tmp_path, monkeypatch)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("keep")
+    outcome = in_process.refresh(build_defs([settings(tmp_path, target=str(tmp_path / "out"))]), "clinic")
+    assert outcome.exit_code == 2
+    assert "holds other files" in outcome.message
+    assert (tmp_path / "out" / "mine.txt").read_text() == "keep"
+    assert ledger.releases("patients") == []

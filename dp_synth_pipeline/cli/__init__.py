@@ -24,6 +24,10 @@ COMMANDS = {
         "synthesize",
         "Make a differentially private synthetic copy of one table; or, with --no-privacy, one without any guarantee.",
     ),
+    "synthesize-database": (
+        "synthesize_database",
+        "Make differentially private synthetic copies of related tables, under one epsilon per person.",
+    ),
     "sample": ("sample", "Draw rows from a released generator."),
     "demo": ("demo", "Synthesize the demo's two tables; each further run spends more, until the ledger refuses."),
     "purge": (
@@ -64,7 +68,7 @@ def application(imported: Collection[str] = COMMANDS.keys()) -> typer.Typer:
         if name not in imported:
             made.command(name, help=line)(_not_imported)
             continue
-        command = getattr(import_module(f"dp_synth_pipeline.cli.{name}"), attribute)
+        command = getattr(import_module(f"dp_synth_pipeline.cli.{name.replace('-', '_')}"), attribute)
         if attribute == "app":
             made.add_typer(command, name=name)
         else:

@@ -20,7 +20,7 @@ from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
 from dp_synth_pipeline.synthesis.store import ledger_url
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.orchestration.settings import TableSettings
+    from dp_synth_pipeline.orchestration.settings import AnySettings, TableSettings
 
 ONCE = "opened for one release by dp-synth "
 """How the reason of an account begins that a command opened for its own release."""
@@ -148,7 +148,7 @@ def existing_ledger(url: str) -> Ledger:
     return opened(url, create=False)
 
 
-def open_once(book: Ledger, settings: TableSettings, command: str, console: Console) -> None:
+def open_once(book: Ledger, settings: AnySettings, command: str, console: Console) -> None:
     """Open the account for exactly one release of these settings, unless it exists.
 
     One that was opened like this before, and of which nothing was ever charged, is opened anew with the terms asked now:

@@ -28,7 +28,7 @@ from dp_synth_pipeline.orchestration import resuming
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.in_process import Outcome
 from dp_synth_pipeline.orchestration.resources import StoreResource
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings
 from dp_synth_pipeline.synthesis import schema_inference
 from dp_synth_pipeline.synthesis.settings import table_name
 from dp_synth_pipeline.tabular.sources import source as sources
@@ -103,7 +103,7 @@ def synthesize(
     console, book = Console(stderr=True), opened(account.ledger)
     if account.open_account and not run.resume:
         open_once(book, settings, "synthesize", console)
-    outcome = _refresh(settings, book, account.url, run, console)
+    outcome = run_or_resume(settings, book, account.url, run, console)
     summary = summarise(book, StoreResource().get(), settings.name, outcome)
     if run.json_:
         typer.echo(summary.to_json())
@@ -125,8 +125,8 @@ def _check_places(source: str, out: Path) -> None:
         sink.check_writable(place, needed=size)
 
 
-def _refresh(settings: TableSettings, book: Ledger, url: str, run: RunOptions, console: Console) -> Outcome:
-    """Run the table's assets, or those that an interrupted run had left; end the command if they fail."""
+def run_or_resume(settings: AnySettings, book: Ledger, url: str, run: RunOptions, console: Console) -> Outcome:
+    """Run the assets, or those that an interrupted run had left; end the command if they fail."""
     definitions, store = build_defs([settings], ledger=url), StoreResource().get()
     release = resuming.begun(book, settings) if run.resume else None
     remaining_assets = resuming.unfinished(definitions, store, release) if release else None

@@ -15,6 +15,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import automation as triggers
 from dp_synth_pipeline.orchestration.dagster_internals import CheckError, is_valid_cron_string
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings, DatabaseTable
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section
 from dp_synth_pipeline.tabular import declarable
@@ -169,6 +170,11 @@ class RelatedTablesSettings(ProjectSettings, DatabaseSettings):
     def asked(self) -> ReleaseSettings:
         """What the ledger is asked for: all tables cost as much as one that is charged for them."""
         return self.whole
+
+    @property
+    def privacy_unit(self) -> PrivacyUnit:
+        """Whose presence is hidden: whoever one row of the root is about."""
+        return PrivacyUnit(self.relations.root.key, 1)
 
     privacy: ClassVar[str] = "dp"
     public: ClassVar[None] = None

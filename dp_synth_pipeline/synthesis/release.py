@@ -11,7 +11,7 @@ asset graph, the command line or a notebook, calls nothing else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,15 @@ from dp_synth_pipeline.synthesis.allocation import Allocation
 from dp_synth_pipeline.synthesis.no_protection import protection_of
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
 from dp_synth_pipeline.synthesis.protection import Protection, Record
-from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.reading import reading
+from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.sources import ingestion
+from dp_synth_pipeline.tabular.sources.csv.values import CellType
 
 
 class Stage(ABC):
@@ -222,6 +225,18 @@ class Release:
                 marker.touch()
         units = np.load(units_file, mmap_mode="r") if units_file.exists() else None
         return np.load(codes_file, mmap_mode="r"), units
+
+    def typed_schema(self, types: Mapping[str, CellType]) -> TableSchema:
+        """Return the table's columns, those with text of which the types were measured as what they are."""
+        terms: ingestion.Reading = {**reading(self.settings, [c.name for c in self.schema.learned]), "types": types}
+        return ingestion.typed_schema(ingestion.cells_of(self.schema.names, terms), terms)
+
+    def type_rows(self, schema: TableSchema, types: Mapping[str, CellType]) -> None:
+        """Write the snapshot with the types that were measured; what does not fit one becomes a null, row by row."""
+        taken = self.state.path("snapshot")
+        path = taken.with_name("typed.parquet")
+        ingestion.typed(taken, schema, types, path)
+        self.state = self.state.typed(dump_schema(schema), path)
 
     def drop(self) -> None:
         """Delete the real rows of the release, and what was made of them on the way."""

@@ -291,8 +291,7 @@ def _schema(release: Release, types: Mapping[str, CellType], kinds: Mapping[str,
     if not set(types) >= set(state.untyped):
         raise InvalidInput("the cached profile holds the types of other columns")
     if state.untyped:
-        terms: ingestion.Reading = {**reading(settings, [c.name for c in schema.learned]), "types": types}
-        schema = ingestion.typed_schema(ingestion.cells_of(schema.names, terms), terms)
+        schema = release.typed_schema(types)
     return recognition.regenerated(schema, undeclared(settings, kinds), settings.locale)
 
 
@@ -310,11 +309,8 @@ def _type(release: Release, types: Mapping[str, CellType], kinds: Mapping[str, s
         constraints.check(release.settings.validation.parsed_rules, schema)
     except InvalidInput as error:
         raise _ended(release, [str(error)]) from None
-    taken = release.state.path("snapshot")
-    path = taken.with_name("typed.parquet")
     with retention.private():
-        ingestion.typed(taken, schema, types, path)
-    release.state = release.state.typed(dump_schema(schema), path)
+        release.type_rows(schema, types)
 
 
 def _population_findings(release: Release, population: int) -> list[str]:

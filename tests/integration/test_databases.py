@@ -153,15 +153,22 @@ def test_a_mistake_is_refused_by_its_name_and_nothing_is_charged(tmp_path, chang
     assert ledger.entries("patients") == []
 
 
-def test_a_csv_whose_types_nobody_declared_is_refused_with_what_to_write(tmp_path):
-    for name, table in clinic(60).items():
+def test_the_types_of_a_csv_are_measured_and_charged_and_only_an_order_must_be_declared(tmp_path):
+    for name, table in clinic(1200).items():
         table.to_csv(tmp_path / f"{name}.csv", index=False)
     fitter, ledger = synthesizer(tmp_path)
     names = ("patients", "visits")
     sources = {name: tmp_path / f"{name}.csv" for name in names}
-    with pytest.raises(InvalidInput, match="Declare what these columns hold"):
-        fitter.fit(sources, relations={name: RELATIONS[name] for name in names})
+    relations = {name: RELATIONS[name] for name in names}
+    with pytest.raises(InvalidInput, match="For a CSV, declare what it holds"):
+        fitter.fit(sources, relations=relations)
     assert ledger.entries("patients") == []
+    relations["visits"] = {**relations["visits"], "columns": {"visited": {"kind": "date", "format": "%Y-%m-%d"}}}
+    drawn = fitter.fit(sources, relations=relations).sample(200)
+    assert {"types of patients", "types of visits"} <= {e.mechanism for e in ledger.entries("patients")}
+    assert set(drawn["visits"]["ward"].dropna()) <= {"north", "south", "west"}
+    assert pd.api.types.is_float_dtype(drawn["visits"]["score"])
+    assert drawn["patients"]["born"].iloc[0].year > 1900
 
 
 def test_a_declared_csv_is_read(tmp_path):

@@ -11,6 +11,7 @@ columns of that row. So a person's history is drawn row by row from released wei
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,8 @@ class DatabaseRelease:
 
     def keep(self, release: TableRelease) -> None:
         """Put on record how far a table is."""
-        self.state = self.state.with_table(release.name, release.state)
+        rows = {**self.state.rows, release.name: release.rows}
+        self.state = replace(self.state.with_table(release.name, release.state), rows=rows)
 
     @property
     def known_tables(self) -> Mapping[str, TableRelease]:

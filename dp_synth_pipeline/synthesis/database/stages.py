@@ -79,7 +79,7 @@ class Ingestion(DatabaseStage):
         retention.forget(release.store, release.protection.ledger, settings.name)
         files, digests = {}, []
         with retention.private():
-            sources = self._sources(release)
+            sources, untyped = self._sources(release)
             for number, table in enumerate(release.relations):
                 progress.report(f"{settings.name}: reading", number, len(release.relations.tables))
                 with _opened(release, table.name) as opened:
@@ -87,28 +87,32 @@ class Ingestion(DatabaseStage):
                 files[table.name], _ = snapshot.path, digests.append(snapshot.digest)
             release.protection.note_source(release.id, "".join(digests))
             related = relating.relate(release.relations, files, sources, release.restricted)
-            tables = {name: self._one_row_each(release, name, rows) for name, rows in related.items()}
+            tables = {n: self._one_row_each(release, n, rows, untyped[n]) for n, rows in related.items()}
         progress.report(f"{settings.name}: reading", 1, 1)
         release.state = replace(release.state, sources=sources, rows=related, tables=tables)
         return {}
 
-    def _sources(self, release: DatabaseRelease) -> dict[str, TableSchema]:
-        """Return the columns of each source; no row is read."""
+    def _sources(self, release: DatabaseRelease) -> tuple[dict[str, TableSchema], dict[str, tuple[str, ...]]]:
+        """Return the columns of each source, and those of which the types are measured; no row is read."""
         try:
-            sources = {table.name: _schema(release, table.name) for table in release.relations}
+            found = {table.name: _schema(release, table.name) for table in release.relations}
+            sources, untyped = {n: schema for n, (schema, _) in found.items()}, {n: u for n, (_, u) in found.items()}
             for table in release.relations:
                 relating.modelled(release.relations, table.name, sources)
         except Exception:
             release.protection.void(release.id, "the sources could not be opened")
             release.drop()
             raise
-        return sources
+        return sources, untyped
 
-    def _one_row_each(self, release: DatabaseRelease, name: str, rows: RelatedRows) -> RunState:
+    def _one_row_each(
+        self, release: DatabaseRelease, name: str, rows: RelatedRows, untyped: tuple[str, ...]
+    ) -> RunState:
         folder = release.restricted / name
         folder.mkdir(exist_ok=True)
         snapshot = relating.one_row_each(rows, folder / "snapshot.parquet")
-        return RunState(release.id).reading(dump_schema(rows.schema), "", rows.units).with_(snapshot=snapshot)
+        state = RunState(release.id).reading(dump_schema(rows.schema), "", rows.units, untyped=untyped)
+        return state.with_(snapshot=snapshot)
 
 
 def _opened(release: DatabaseRelease, name: str) -> AbstractContextManager[ingestion.Opened]:
@@ -117,21 +121,15 @@ def _opened(release: DatabaseRelease, name: str) -> AbstractContextManager[inges
     return ingestion.opened(source.parse(member.source, where=member.filter), release.restricted, **how)
 
 
-def _schema(release: DatabaseRelease, name: str) -> TableSchema:
+def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str, ...]]:
+    """Return a source's columns, and those of a CSV of which nobody said what they hold."""
     table = release.relations[name]
     names = ingestion.column_types(source.parse(release.settings.member(name).source))
     for column in (*table.keys, *([] if table.order is None else [table.order])):
         if column not in names:
             raise InvalidInput(f"tables.{name}: there is no column {column!r}; it has: {', '.join(names)}.")
     with _opened(release, name) as opened:
-        schema, untyped = opened.schema, opened.untyped
-    if open_columns := [c for c in untyped if c != table.order]:
-        raise InvalidInput(
-            f"tables.{name}: a CSV says no types, and those of a database's tables are not measured yet. Declare what "
-            f"these columns hold, and the format of dates, as in columns: {{{open_columns[0]}: {{kind: category}}}}: "
-            f"{', '.join(open_columns)}. Or use Parquet, a warehouse or a data frame, whose types are public."
-        )
-    return schema
+        return opened.schema, tuple(column for column in opened.untyped if column != table.order)
 
 
 class OfTable(DatabaseStage):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from dp_synth_pipeline.synthesis import retention
+from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
+from dp_synth_pipeline.tabular.sources import ingestion
+from dp_synth_pipeline.tabular.sources.csv.values import CellType
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,23 @@ class TableRelease(Release):
         folder = self.store.restricted(self.database, self.id) / self.name
         folder.mkdir(exist_ok=True, mode=0o700)
         return folder
+
+    def typed_schema(self, types: Mapping[str, CellType]) -> TableSchema:
+        found = {c.name: c for c in self._typed_columns(types)}
+        return TableSchema(tuple(found.get(c.name, c) for c in self.schema.columns))
+
+    def _typed_columns(self, types: Mapping[str, CellType]) -> Sequence[Column]:
+        names = self.state.untyped
+        facts = {name: self.settings.columns.get(name) for name in names}
+        terms: ingestion.Reading = {**reading(self.settings, names), "types": types, "declared": facts}
+        return ingestion.typed_schema(ingestion.cells_of(names, terms), terms).columns
+
+    def type_rows(self, schema: TableSchema, types: Mapping[str, CellType]) -> None:
+        """Write one row of each person, and all rows, with the types that were measured."""
+        super().type_rows(schema, types)
+        path = self.rows.path.with_suffix(".typed.parquet")
+        ingestion.typed(self.rows.path, schema, types, path, relating.NUMBERS)
+        self.rows = replace(self.rows, path=path, schema=schema)
 
     def drop(self) -> None:
         retention.drop(self.store, self.database, self.id)

@@ -27,6 +27,9 @@ ROW, PARENT, PLACE, LEFT, TIME = "__row", "__parent", "__place", "__left", "__ti
 """Columns of related rows: their own number and their parent's, their place in their parent's rows, how many follow, and
 what they are ordered by. Rows are ordered by person, parent and place."""
 
+NUMBERS = (UNIT, ROW, PARENT, PLACE, LEFT, TIME)
+"""All of them, and the number of the person."""
+
 CHANCE = "__chance"
 """A random number of each row, fresh in every run, by which rows are chosen and ties are broken."""
 
@@ -176,7 +179,7 @@ def _written(
     columns = ", ".join(
         f"{derived[c.name]} AS {quoted(c.name)}" if c.name in derived else f"t.{quoted(c.name)}" for c in schema
     )
-    numbers = [UNIT, ROW] if table.parent is None else [UNIT, ROW, PARENT, PLACE, LEFT, TIME]
+    numbers = NUMBERS[:2] if table.parent is None else NUMBERS
     path = folder / f"{table.name}.parquet"
     query = f"SELECT {columns}, {', '.join(f't.{n}' for n in numbers)} FROM {kept} t{joins} ORDER BY t.{ROW}"
     con.execute(f"COPY ({query}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")

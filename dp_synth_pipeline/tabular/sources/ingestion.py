@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,7 +221,9 @@ def column_types(source: Source) -> Mapping[str, pa.DataType | None]:
         return _storage(con, source)
 
 
-def typed(taken: Path, schema: TableSchema, types: Mapping[str, CellType], path: Path) -> None:
+def typed(
+    taken: Path, schema: TableSchema, types: Mapping[str, CellType], path: Path, numbers: Sequence[str] = (UNIT,)
+) -> None:
     """Write a snapshot whose text columns have the types that were measured; what does not fit becomes a null.
 
     Each row is handled by itself, by released types, so this costs nothing.
@@ -230,6 +232,7 @@ def typed(taken: Path, schema: TableSchema, types: Mapping[str, CellType], path:
         taken: the snapshot with text.
         schema: the table's schema with the types.
         types: what the cells of these columns are.
+        numbers: columns that no source has and that are copied if they are there: a row's unit, say.
     """
     partial = path.with_suffix(".partial")
     try:
@@ -238,8 +241,9 @@ def typed(taken: Path, schema: TableSchema, types: Mapping[str, CellType], path:
             con.execute(f"CREATE VIEW {WHOLE} AS SELECT * FROM read_parquet({one_file(taken)})")
             con.execute(f"CREATE VIEW {stored.RAW} AS SELECT *{_typed(types)} FROM {WHOLE}")
             stored.open_rows(con, [], None)
-            numbered = UNIT in pq.ParquetFile(taken).schema_arrow.names
-            query = f"{_columns(schema)}{f', {UNIT}' if numbered else ''} FROM {stored.ROWS}"
+            found = pq.ParquetFile(taken).schema_arrow.names
+            more = "".join(f", {name}" for name in numbers if name in found)
+            query = f"{_columns(schema)}{more} FROM {stored.ROWS}"
             con.execute(f"COPY ({query}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
         partial.chmod(0o400)
         os.replace(partial, path)

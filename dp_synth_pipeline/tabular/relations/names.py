@@ -1,0 +1,68 @@
+"""Guesses from the names of columns alone how tables hang together; a person looks the guess over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dp_synth_pipeline.errors import InvalidInput
+
+ENDINGS = ("_id", "_key", "_no", "id")
+"""How the name of a key ends, the likeliest first."""
+
+
+def guess(columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
+    """Return a `key` and a `parent` for each table, as its settings have them.
+
+    A table's key is the column that is called after it, such as `visit_id` of `visits`. Its parent is the table whose key it
+    has as another column; of several, the one that has most parents itself, since a prescription of a visit is a patient's
+    by way of the visit.
+
+    Args:
+        columns: the names of each table's columns, which are public.
+
+    Raises:
+        InvalidInput: if no table is the root, or several are.
+
+    Example:
+        >>> guess({"visits": ["visit_id", "patient_id", "day"], "patients": ["patient_id", "sex"]})
+        {'visits': {'key': 'visit_id', 'parent': {'patient_id': 'patients'}}, 'patients': {'key': 'patient_id'}}
+    """
+    keys = {table: key for table, names in columns.items() if (key := _key(table, names)) is not None}
+    above = {
+        table: {keys[other]: other for other in keys if other != table and keys[other] in names}
+        for table, names in columns.items()
+    }
+    roots = [table for table in columns if not above[table]]
+    if len(roots) != 1:
+        found = f"{len(roots)} tables have no other's key: {', '.join(roots)}" if roots else "each has another's key"
+        raise InvalidInput(
+            f"the names of the columns do not tell which table's rows are the persons ({found}). Write a YAML file that "
+            f"says of each table its key and its parent: dp-synth docs databases."
+        )
+    guessed: dict[str, dict[str, object]] = {}
+    for table in columns:
+        facts: dict[str, object] = {"key": keys[table]} if table in keys else {}
+        if above[table]:
+            column = max(above[table], key=lambda c: (_depth(above, above[table][c], ()), c))
+            facts["parent"] = {column: above[table][column]}
+        guessed[table] = facts
+    return guessed
+
+
+def _key(table: str, names: Sequence[str]) -> str | None:
+    """Return the column that is called after its table, such as `patient_id`, `patientID` or plain `id`."""
+    stems = {table.lower(), table.lower().removesuffix("s"), table.lower().removesuffix("es")}
+    if table.lower().endswith("ies"):
+        stems.add(f"{table.lower()[:-3]}y")
+    for ending in ENDINGS:
+        wanted = {f"{stem}{ending}" for stem in stems}
+        found = next((name for name in names if name.lower() in wanted), None)
+        if found is not None:
+            return found
+    return next((name for name in names if name.lower() == "id"), None)
+
+
+def _depth(above: Mapping[str, Mapping[str, str]], table: str, seen: tuple[str, ...]) -> int:
+    if table in seen:
+        return 0
+    return max((1 + _depth(above, parent, (*seen, table)) for parent in above[table].values()), default=0)

@@ -146,7 +146,8 @@ def _check_database(database: RelatedTablesSettings) -> None:
         with about(f"tables.{name}"):
             _check_source(table.source, table.filter)
     if database.target is not None:
-        together.addresses(list(database.tables), database.target)
+        for address in together.addresses(list(database.tables), database.target).values():
+            sink.check_spared(address, database.read)
     _check_compute(database.compute)
 
 

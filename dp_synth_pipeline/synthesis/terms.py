@@ -75,13 +75,10 @@ def _with_terms(settings: ReleaseSettings, terms: dict[str, Any]) -> ReleaseSett
 def _names(release_terms: dict[str, Any], current_terms: dict[str, Any], changed_names: list[str]) -> Iterator[str]:
     """Yield what a person would look for in the settings: `unit.max_rows` rather than `unit`."""
     for name in changed_names:
-        old_value, new_value = release_terms[name], current_terms.get(name)
+        old_value, new_value = release_terms.get(name), current_terms.get(name)
         if isinstance(old_value, dict) and isinstance(new_value, dict):
-            yield from (
-                f"{name}.{part}"
-                for part in old_value.keys() | new_value.keys()
-                if old_value.get(part) != new_value.get(part)
-            )
+            changed_parts = [k for k in old_value.keys() | new_value.keys() if old_value.get(k) != new_value.get(k)]
+            yield from (f"{name}.{part}" for part in _names(old_value, new_value, changed_parts))
         else:
             yield name
 

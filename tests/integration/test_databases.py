@@ -5,9 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReleaseStateError, UnexpectedFailure
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.synthesis import generator_files
+from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
 from tests.integration.clinic import clinic
@@ -122,6 +124,69 @@ def test_no_real_row_stays_behind_once_it_is_settled(fitted):
 def test_what_was_saved_holds_no_key_of_a_real_row(fitted, tmp_path):
     keys = {f"visit-{n:06d}" for n in range(0, 3000, 7)}
     assert not keys & set(fitted[0].sample(300)["visits"]["visit_id"])
+
+
+def test_a_fit_that_stopped_half_way_is_gone_on_with_and_learns_nothing_twice(tmp_path, monkeypatch):
+    fitter, ledger = synthesizer(tmp_path)
+    tables = {name: table for name, table in clinic(500).items() if name != "drugs"}
+    relations = {name: RELATIONS[name] for name in tables}
+    with monkeypatch.context() as patch:
+        patch.setattr(histories, "learn", lambda *given: 1 / 0)
+        with pytest.raises(UnexpectedFailure) as stopped:
+            fitter.fit(tables, relations=relations)
+    (release,) = ledger.releases("patients")
+    assert f"resume={release.id!r}" in stopped.value.__notes__[0]
+    before = {e.mechanism: e.id for e in ledger.entries("patients")}
+    fewer = {**relations, "visits": {**relations["visits"], "max_rows": 1}}
+    with pytest.raises(ReleaseStateError, match=r"tables\.visits\.max_rows changed"):
+        fitter.fit(tables, relations=fewer, resume=release.id)
+    model = fitter.fit(tables, relations=relations, resume=release.id)
+    after = {e.mechanism: e.id for e in ledger.entries("patients")}
+    assert before.items() <= after.items()
+    assert model.release == release.id
+    assert model.epsilon <= 4.0
+    assert len(model.sample(5)["patients"]) == 5
+
+
+def test_a_crash_between_the_settlement_and_the_release_of_weights_loses_nothing(tmp_path, monkeypatch):
+    fitter, ledger = synthesizer(tmp_path)
+    tables = {name: table for name, table in clinic(400).items() if name != "drugs"}
+    relations = {name: RELATIONS[name] for name in tables}
+    honest, moved = generator_files.release_to, []
+
+    def dies_at_the_second(learnt, folder):
+        if moved:
+            raise RuntimeError
+        moved.append(folder)
+        honest(learnt, folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generator_files, "release_to", dies_at_the_second)
+        with pytest.raises(UnexpectedFailure):
+            fitter.fit(tables, relations=relations)
+    (release,) = ledger.releases("patients")
+    assert release.state == "settled"
+    model = fitter.fit(tables, relations=relations, resume=release.id)
+    assert set(model.sample(5)) == set(tables)
+
+
+def test_a_column_that_identifies_somebody_is_made_anew_in_a_child_table_too(tmp_path):
+    fitter, _ = synthesizer(tmp_path)
+    tables = {name: table for name, table in clinic(400).items() if name != "drugs"}
+    tables["visits"] = tables["visits"].assign(
+        email=[f"someone{n}@example.org" for n in range(len(tables["visits"]))],
+        badge=[f"B-{n:06d}" for n in range(len(tables["visits"]))],
+    )
+    drawn = fitter.fit(tables, relations={name: RELATIONS[name] for name in tables}).sample(100)["visits"]
+    assert not set(drawn["email"]) & set(tables["visits"]["email"])
+    assert not set(drawn["badge"].dropna()) & set(tables["visits"]["badge"])
+
+
+def test_related_tables_have_a_card_in_the_model_and_after_saving(fitted, tmp_path):
+    card = dps.load(fitted[0].save(tmp_path / "c.dps")).card()
+    assert card.facts == fitted[0].card().facts
+    assert [t["name"] for t in card.facts.tables] == list(RELATIONS)
+    assert "these tables" in card.meaning
 
 
 def test_an_account_that_cannot_pay_refuses_before_anything_is_read(fitted, tmp_path, monkeypatch):

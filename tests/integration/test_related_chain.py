@@ -136,7 +136,7 @@ def test_a_changed_term_is_refused_by_name_while_the_release_is_open(tmp_path, m
     definitions = build_defs([settings(tmp_path, tables=looser)])
     outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(["clinic", "patients", "profile"])])
     assert outcome.exit_code == 2
-    assert "tables.visits changed since release" in outcome.message
+    assert "tables.visits.max_rows changed since release" in outcome.message
     assert ledger.entries("patients") == []
 
 

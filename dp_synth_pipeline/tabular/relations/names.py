@@ -29,7 +29,7 @@ def guess(columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
     """
     keys = {table: key for table, names in columns.items() if (key := _key(table, names)) is not None}
     above = {
-        table: {keys[other]: other for other in keys if other != table and keys[other] in names}
+        table: {c: other for other, key in keys.items() if other != table and (c := _reference(other, key, names))}
         for table, names in columns.items()
     }
     roots = [table for table in columns if not above[table]]
@@ -51,15 +51,20 @@ def guess(columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
 
 def _key(table: str, names: Sequence[str]) -> str | None:
     """Return the column that is called after its table, such as `patient_id`, `patientID` or plain `id`."""
+    return _called_after(table, names) or next((name for name in names if name.lower() == "id"), None)
+
+
+def _reference(table: str, key: str, names: Sequence[str]) -> str | None:
+    """Return the column of another table that holds this table's key: of the same name, or called after it."""
+    return key if key.lower() != "id" and key in names else _called_after(table, names)
+
+
+def _called_after(table: str, names: Sequence[str]) -> str | None:
     stems = {table.lower(), table.lower().removesuffix("s"), table.lower().removesuffix("es")}
     if table.lower().endswith("ies"):
         stems.add(f"{table.lower()[:-3]}y")
-    for ending in ENDINGS:
-        wanted = {f"{stem}{ending}" for stem in stems}
-        found = next((name for name in names if name.lower() in wanted), None)
-        if found is not None:
-            return found
-    return next((name for name in names if name.lower() == "id"), None)
+    wanted = [{f"{stem}{ending}" for stem in stems} for ending in ENDINGS]
+    return next((name for called in wanted for name in names if name.lower() in called), None)
 
 
 def _depth(above: Mapping[str, Mapping[str, str]], table: str, seen: tuple[str, ...]) -> int:

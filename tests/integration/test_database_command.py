@@ -1,0 +1,132 @@
+"""`dp-synth synthesize-database`: from a folder or a YAML file to tables, and every mistake a sentence with exit code 2."""
+
+import json
+
+import pytest
+import yaml
+
+from dp_synth_pipeline.synthesis.database import histories
+from tests.integration.clinic import clinic
+from tests.integration.conftest import interrupt
+
+QUICK = {"max_epochs": 1, "settings": {"hidden": 8}}
+
+
+@pytest.fixture
+def folder(shell):
+    data = shell.folder / "data"
+    data.mkdir()
+    for name, table in clinic(700).items():
+        if name != "drugs":
+            table.to_parquet(data / f"{name}.parquet", index=False)
+    return data
+
+
+def described(shell, **changes):
+    tables = {
+        "patients": {"source": "data/patients.parquet", "key": "patient_id"},
+        "visits": {
+            "source": "data/visits.parquet",
+            "key": "visit_id",
+            "parent": {"patient_id": "patients"},
+            "order": "visited",
+            "max_rows": 6,
+        },
+    }
+    facts = {"account": "patients", "epsilon": 4, "tables": tables, "training": QUICK, **changes}
+    (shell.folder / "clinic.yaml").write_text(yaml.safe_dump(facts))
+
+
+def opened(shell):
+    return shell("ledger", "open", "patients", "--epsilon", 6, "--delta", 1e-5, "--unit", "patient_id")
+
+
+def test_a_yaml_file_becomes_synthetic_tables_drawn_from_again_at_no_charge(shell, folder):
+    described(shell)
+    opened(shell)
+    done = shell("synthesize-database", "clinic.yaml", "--out", "made", "--json")
+    assert done.code == 0, done.text
+    facts = json.loads(done.out)
+    assert set(facts["rows"]) == {"patients", "visits"}
+    assert facts["epsilon"] <= 4
+    assert facts["checks"]["failed"] == 0
+    assert {p.name for p in (shell.folder / "made").iterdir()} == {"patients.parquet", "visits.parquet"}
+    entries = len(shell.ledger().entries("patients"))
+    drawn = shell("sample", "clinic", "--rows", 20, "--out", "more/{table}.csv")
+    assert drawn.code == 0, drawn.text
+    assert len((shell.folder / "more" / "patients.csv").read_text().splitlines()) == 21
+    assert len(shell.ledger().entries("patients")) == entries
+
+
+def test_what_a_folder_s_names_tell_is_said_and_written_for_a_person_to_look_over(shell, folder):
+    done = shell("synthesize-database", "data", "--write", "guess.yaml")
+    assert done.code == 0, done.text
+    assert "visits: key visit_id, belongs to patients by patient_id" in done.text
+    guess = yaml.safe_load((shell.folder / "guess.yaml").read_text())
+    assert guess["tables"]["visits"]["parent"] == {"patient_id": "patients"}
+    again = shell("synthesize-database", "data", "--write", "guess.yaml")
+    assert (again.code, "there is such a file" in again.text) == (2, True)
+
+
+def test_an_account_of_the_root_s_unit_is_opened_for_one_release_if_asked(shell, folder):
+    described(shell)
+    done = shell("synthesize-database", "clinic.yaml", "--out", "made", "--open-account")
+    assert done.code == 0, done.text
+    (account,) = shell.ledger().accounts()
+    assert (account.unit, account.rule) == ("patient_id", "plan")
+    again = shell("synthesize-database", "clinic.yaml", "--out", "made")
+    assert again.code == 3, again.text
+
+
+def test_an_interrupted_run_is_gone_on_with_and_pays_for_nothing_twice(shell, folder, monkeypatch):
+    described(shell)
+    opened(shell)
+    with monkeypatch.context() as patch:
+        interrupt(patch, histories, "learn")
+        stopped = shell("synthesize-database", "clinic.yaml", "--out", "made")
+    assert stopped.code == 130, stopped.text
+    before = {e.mechanism: e.id for e in shell.ledger().entries("patients")}
+    assert "training of patients" in before
+    resumed = shell("synthesize-database", "clinic.yaml", "--out", "made", "--resume")
+    assert resumed.code == 0, resumed.text
+    after = {e.mechanism: e.id for e in shell.ledger().entries("patients")}
+    assert before.items() <= after.items()
+    (release,) = shell.ledger().releases("patients")
+    assert (release.state, release.final_epsilon <= 4) == ("settled", True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": None}, "--epsilon is missing"),
+        ({"epsilon": -1}, "Epsilon must be"),
+        ({"tables": {"patients": {"source": "data/patients.parquet", "key": "patient_id"}, "x": {}}}, "tables"),
+        ({"tables": {"patients": {"source": "data/missing.parquet", "key": "patient_id"}}}, "missing.parquet"),
+        ({"colour": "red"}, "colour"),
+        ({"unit": "visits"}, "unit"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_sentence_and_nothing_is_charged(shell, folder, changes, words):
+    described(shell, **changes)
+    opened(shell)
+    done = shell("synthesize-database", "clinic.yaml", "--out", "made")
+    assert done.code == 2, done.text
+    assert words in done.text
+    assert "Traceback" not in done.text
+    assert shell.ledger().entries("patients") == []
+
+
+def test_a_folder_of_one_table_a_missing_one_and_no_place_are_refused(shell, folder):
+    (folder / "visits.parquet").unlink()
+    assert "at least two" in shell("synthesize-database", "data", "--out", "made", "--epsilon", 1).text
+    assert "at least two" in shell("synthesize-database", "nowhere", "--out", "made", "--epsilon", 1).text
+    described(shell)
+    assert "--out is missing" in shell("synthesize-database", "clinic.yaml").text
+
+
+def test_conditions_on_related_tables_are_refused_until_they_can_be_kept(shell, folder):
+    described(shell)
+    opened(shell)
+    assert shell("synthesize-database", "clinic.yaml", "--out", "made").code == 0
+    done = shell("sample", "clinic", "--rows", 5, "--out", "more", "--where", "sex = 'F'")
+    assert (done.code, "for single tables" in done.text) == (2, True)

@@ -1,0 +1,83 @@
+"""`SyntheticDatabase` gives the whole graph of related tables, and names each mistake of its YAML by its line."""
+
+import dagster as dg
+import pytest
+from dagster.components.testing import create_defs_folder_sandbox
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.orchestration.component import SyntheticDatabase
+
+TYPE = "dp_synth_pipeline.orchestration.component.SyntheticDatabase"
+TABLES = {
+    "patients": {"source": "patients.parquet", "key": "patient_id"},
+    "visits": {"source": "visits.parquet", "parent": {"patient_id": "patients"}, "order": "visited"},
+}
+
+
+def loaded(**changes) -> dg.Definitions:
+    attributes = {"account": "patients", "epsilon": 3.0, "tables": TABLES, **changes}
+    with create_defs_folder_sandbox() as sandbox:
+        contents = {"type": TYPE, "attributes": attributes}
+        path = sandbox.scaffold_component(SyntheticDatabase, "clinic", defs_yaml_contents=contents)
+        with sandbox.load_component_and_build_defs(path) as (component, definitions):
+            assert isinstance(component, SyntheticDatabase)
+            return definitions
+
+
+def test_the_folder_names_the_database_and_each_table_has_its_assets_in_one_group():
+    specs = {tuple(s.key.path): s for s in loaded().resolve_all_asset_specs()}
+    assert ("clinic", "visits", "generator") in specs
+    assert ("clinic", "release_card") in specs
+    assert {s.group_name for key, s in specs.items() if key[0] == "clinic"} == {"clinic"}
+    assert ("privacy_accounts", "patients") in specs
+
+
+def test_what_looks_at_rows_is_restricted_and_what_spends_says_so():
+    specs = {tuple(s.key.path): s.tags for s in loaded().resolve_all_asset_specs()}
+    assert specs["clinic", "ingested"]["dp_synth/visibility"] == "restricted"
+    assert specs["clinic", "visits", "completed"]["dp_synth/visibility"] == "restricted"
+    assert specs["clinic", "visits", "synthetic"]["dp_synth/visibility"] == "releasable"
+    for stage in ("profile", "completed", "generator"):
+        assert specs["clinic", "visits", stage]["dp_synth/spends"] == "true"
+
+
+def test_a_schedule_and_an_executor_are_those_that_were_asked_for():
+    definitions = loaded(schedule="0 3 * * 1", compute={"training": {"cpus": 2}})
+    assert [s.name for s in definitions.schedules or ()] == ["clinic_refresh_schedule"]
+    job = definitions.resolve_job_def("clinic_refresh")
+    tags = job.graph.node_named("clinic__visits__generator").definition.tags
+    assert "dp_synth/compute" in tags
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": "much"}, "epsilon"),
+        (
+            {"tables": {**TABLES, "visits": {**TABLES["visits"], "colour": 1}}},
+            "tables.visits.colour: there is no such field",
+        ),
+        ({"tables": {**TABLES, "visits": {"parent": {"patient_id": "patients"}}}}, "say where its rows are"),
+        ({"tables": {**TABLES, "visits": {"source": "v.csv"}}}, "one table has no parent"),
+        ({"tables": {"patients": {**TABLES["patients"], "columns": {"sex": {"colour": 1}}}}}, "colour"),
+        ({"target": "one.parquet"}, "holds one table"),
+        ({"target": "."}, "it is the source of patients itself"),
+        ({"schedule": "often"}, "schedule"),
+        ({"unit": "visits"}, "it is the root of the tables"),
+    ],
+)
+def test_a_mistake_is_named_when_definitions_load(changes, words):
+    with pytest.raises(Exception, match="clinic") as refused:
+        loaded(**changes)
+    cause = refused.value.__cause__
+    assert isinstance(cause, InvalidInput)
+    assert words in str(cause)
+    assert "in this database's YAML" in str(cause)
+
+
+def test_what_is_scaffolded_loads_as_it_stands():
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(SyntheticDatabase, "clinic")
+        with sandbox.load_component_and_build_defs(path) as (component, definitions):
+            assert isinstance(component, SyntheticDatabase)
+            assert definitions.resolve_job_def("clinic_refresh")

@@ -1,0 +1,50 @@
+"""Checks of relations fail for what they are about: an orphan, a row too many, a key twice, rows out of order."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.validation import related
+from dp_synth_pipeline.validation.run import validate
+
+VISITS = Related("visits", key="visit", parent="people", reference="person", order="day", max_rows=2)
+DAYS = [dt.date(2024, 1, 1), dt.date(2024, 1, 2), None, dt.date(2023, 5, 5)]
+
+
+def failed(table=VISITS, parents=("a", "b", "c"), **columns):
+    rows = pa.table({"visit": [1, 2, 3, 4], "person": ["a", "a", "b", "c"], "day": DAYS, **columns})
+    keys = pa.chunked_array([list(parents)])
+    results = validate(related.facts_of(table, rows, keys), related.related_checks(table))
+    return {r.name for r in results if not r.passed}
+
+
+def test_rows_that_keep_every_relation_pass_and_a_null_has_no_place_in_the_order():
+    assert failed() == set()
+
+
+@pytest.mark.parametrize(
+    ("columns", "check"),
+    [
+        ({"visit": [1, 2, 3, 3]}, related.KEY),
+        ({"person": ["a", "a", "b", "z"]}, related.PARENT),
+        ({"person": ["a", "a", "b", None]}, related.PARENT),
+        ({"person": ["a", "a", "a", "c"]}, related.ROWS),
+        ({"day": [DAYS[1], DAYS[0], None, DAYS[3]]}, related.ORDER),
+    ],
+)
+def test_what_breaks_a_relation_fails_its_check(columns, check):
+    assert failed(**columns) == {check}
+
+
+def test_the_root_has_the_check_of_its_key_alone():
+    root = Related("people", key="visit")
+    assert [c.name for c in related.related_checks(root)] == [related.KEY]
+    assert failed(root) == set()
+
+
+def test_a_table_without_rows_keeps_every_relation():
+    empty = {"visit": pa.array([], pa.int64()), "person": pa.array([], pa.string()), "day": pa.array([], pa.date32())}
+    facts = related.facts_of(VISITS, pa.table(empty), pa.chunked_array([["a"]]))
+    assert all(r.passed for r in validate(facts, related.related_checks(VISITS)))

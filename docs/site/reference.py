@@ -18,7 +18,8 @@ import dp_synth_pipeline
 from dp_synth_pipeline import errors
 from dp_synth_pipeline.cli import app
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.synthesis.database.settings import DatabaseTable
 from dp_synth_pipeline.tabular.kinds import KINDS, Column
 
 
@@ -62,6 +63,17 @@ def settings() -> str:
     """Return every key of a table's YAML, section by section, with its type, its default and its meaning."""
     parts: list[str] = []
     _section(TableSettings, "", parts, {})
+    return "\n".join(parts)
+
+
+def related() -> str:
+    """Return the keys of related tables' YAML that a single table has not; the others mean the same."""
+    single, parts = set(TableSettings.model_fields), ["| key | type | default | meaning |", "|---|---|---|---|"]
+    for model, path in ((RelatedTablesSettings, ""), (DatabaseTable, "tables.NAME.")):
+        for name, field in model.model_fields.items():
+            if path or name not in single or name in ("rows", "target"):
+                default = _default(field.get_default(call_default_factory=True), field.is_required())
+                parts.append(f"| `{path}{name}` | {_type(field.annotation)} | {default} | {_cell(field.description)} |")
     return "\n".join(parts)
 
 
@@ -170,6 +182,7 @@ def _cell(text: str | None) -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "settings": settings,
+    "related": related,
     "columns": columns,
     "training": training,
     "python": python,

@@ -79,7 +79,12 @@ def sample(
     asked = options.asked()
     if (tables := _database(model)) is not None:
         _draw_database(tables, rows, out, asked, release, as_json)
-        return
+    else:
+        _draw_table(model, rows, out, asked, release, as_json)
+
+
+def _draw_table(model: str, rows: int, out: str, asked: Asked, release: str, as_json: bool) -> None:
+    """Draw rows of a single table and write them."""
     drawer, of = _drawer(model, release)
     _check_place(out)
     drawn, place = _written(drawer.draw(rows, asked), drawer.schema, out, show=not as_json)

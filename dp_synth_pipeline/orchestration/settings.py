@@ -120,6 +120,11 @@ class TableSettings(ProjectSettings, ReleaseSettings):
         """What the ledger is asked for."""
         return self
 
+    @property
+    def source_names(self) -> list[str]:
+        """The assets that stand for what is read."""
+        return ["source"]
+
     @model_validator(mode="after")
     def _known_columns(self) -> TableSettings:
         """Refuse names of columns that a complete declaration lacks."""
@@ -170,6 +175,11 @@ class RelatedTablesSettings(ProjectSettings, DatabaseSettings):
     def asked(self) -> ReleaseSettings:
         """What the ledger is asked for: all tables cost as much as one that is charged for them."""
         return self.whole
+
+    @property
+    def source_names(self) -> list[str]:
+        """The assets that stand for what is read."""
+        return [f"{name}/source" for name in self.tables]
 
     @property
     def privacy_unit(self) -> PrivacyUnit:

@@ -18,8 +18,9 @@ METERED = "synthesis/mechanisms/"
 
 RESTRICTED = {
     "synthesis/stages.py": {"digest", "units", "snapshot"},  # into the ledger, encrypted, and into restricted files
-    "synthesis/release.py": {"completed"},  # into codes, as restricted
-    "synthesis/database/release.py": {"digest", "units"},  # into the ledger, encrypted, and into restricted state
+    "synthesis/release.py": {"completed", "snapshot"},  # into codes and typed rows, as restricted
+    "synthesis/database/stages.py": {"digest", "units"},  # into the ledger, encrypted, and into restricted state
+    "synthesis/database/state.py": {"units"},  # into restricted state
     "synthesis/database/table_release.py": {"codes", "units"},  # into charged training, as `release.codes` is
     "synthesis/database/histories.py": {"completed"},  # into codes, as restricted
     "synthesis/holdout.py": {"digest", "completed"},  # into the restricted report

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dp_synth_pipeline.cli import app
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
 from tests.docs.pages import PAGES, ROOT, Block, blocks, commands
 
 SHOWN = [block for page in PAGES for block in blocks(page)]
@@ -76,6 +76,9 @@ def test_every_yaml_of_the_pages_is_valid(block: Block) -> None:
     content = yaml.safe_load(block.text)
     if content.get("type") == "dp_synth_pipeline.SyntheticTable":
         table = content["attributes"]
+    elif content.get("type") == "dp_synth_pipeline.SyntheticDatabase":
+        RelatedTablesSettings(**{"database": "clinic", **content["attributes"]})
+        return
     elif set(content) <= {"execution", "expectations"}:  # Dagster's run configuration, and Great Expectations' suite
         return
     else:

@@ -95,15 +95,12 @@ def _materialized(
 
 
 def _ingested(settings: RelatedTablesSettings) -> dg.AssetsDefinition:
-    sources = [key(settings, f"{name}/source") for name in settings.tables]
-
     @stage(
         settings,
         "ingested",
         visibility=metadata.RESTRICTED,
         description="Immutable snapshots of all sources, and the person of each row. All tables were reserved before.",
         kinds={"duckdb", "parquet"},
-        deps=sources,
     )
     def _body(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource):
         with reported("ingested"):

@@ -38,14 +38,12 @@ def stage(
     kinds: set[str],
     after: Sequence[str] = (),
     checks: Sequence[dg.AssetCheckSpec] | None = None,
-    deps: Sequence[dg.AssetKey] | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Return a decorator that makes an asset of one stage, and hands it the ledger and the store of its project.
 
     Args:
         visibility: `metadata.RESTRICTED` or `metadata.RELEASABLE`.
-        after: the stages whose states it takes, as `visits__profile` of `visits/profile`; none if it takes none.
-        deps: what it follows without taking a state; by default the source, of a stage that takes none.
+        after: the stages whose states it takes, such as `visits/profile`; none, if it follows the sources.
         checks: asset checks that the stage itself evaluates, so that nobody can run it without them.
     """
     cut, kind = settings.partitions, name.rpartition("/")[2]
@@ -55,9 +53,9 @@ def stage(
         asset = dg.asset(
             key=key(settings, name),
             ins=states_of(settings, after),
-            deps=[] if after else deps or [key(settings, "source")],
+            deps=[] if after else [key(settings, source) for source in settings.source_names],
             check_specs=checks,
-            description=description if settings.public is None else f"{_without(settings.public)} {description}",
+            description=_described(settings.public, description),
             kinds=kinds,
             tags=metadata.tags(visibility, settings.privacy, settings.tags) | spends,
             group_name=settings.group or settings.name,
@@ -66,8 +64,7 @@ def stage(
             io_manager_key=STATES,
             op_tags=op_tags(settings.compute, kind),
             pool=pool_of(settings.compute, kind),
-            partitions_def=None if cut is None else partitions.definition(cut),
-            **_backfill(cut),
+            **_partitioned(cut),
             automation_condition=automation.condition(settings.automation, name),
             freshness_policy=freshness(settings) if name == "published" else None,
         )
@@ -94,10 +91,12 @@ def in_its_project(settings: AnySettings, name: str, body: Callable[..., Any]) -
     return step
 
 
-def _backfill(cut: PartitionSettings | None) -> dict[str, Any]:
-    """Return the policy of one run over all partitions; one run for each is Dagster's own default."""
-    single = cut is not None and cut.backfill == "single_run"
-    return {"backfill_policy": dg.BackfillPolicy.single_run()} if single else {}
+def _partitioned(cut: PartitionSettings | None) -> dict[str, Any]:
+    """Return the partitions, and one run over all of a backfill's if asked; one run for each is Dagster's own default."""
+    if cut is None:
+        return {}
+    single = {"backfill_policy": dg.BackfillPolicy.single_run()} if cut.backfill == "single_run" else {}
+    return {"partitions_def": partitions.definition(cut), **single}
 
 
 def freshness(settings: AnySettings) -> dg.FreshnessPolicy | None:
@@ -106,9 +105,12 @@ def freshness(settings: AnySettings) -> dg.FreshnessPolicy | None:
     return dg.FreshnessPolicy.time_window(fail_window=duration(settings.fresh_for, "fresh_for"))
 
 
-def _without(public: PublicSettings) -> str:
+def _described(public: PublicSettings | None, description: str) -> str:
+    if public is None:
+        return description
     notice = no_guarantee(public.by, public.why)
-    return f"{notice[0].upper()}{notice[1:]}. Made without noise, clipping or charge, where under privacy: dp it is:"
+    without = f"{notice[0].upper()}{notice[1:]}. Made without noise, clipping or charge, where under privacy: dp it is:"
+    return f"{without} {description}"
 
 
 def opened(

@@ -10,7 +10,6 @@ from scipy import stats
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import noise
 
-
 FEWEST = 25
 """Samples that a cell must expect, so that chi-square holds."""
 

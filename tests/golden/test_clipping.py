@@ -235,7 +235,7 @@ def adaptive(inner: torch.optim.Optimizer, **facts: float) -> AdaClipDPOptimizer
         max_clipbound=10.0,
         min_clipbound=0.01,
         unclipped_num_std=1e-12,
-        **(facts | {"max_grad_norm": 4.0}),  # about half of the units lie under it
+        **(facts | {"max_grad_norm": 4.0}),  # some of the units lie under it
     )
 
 
@@ -286,9 +286,12 @@ def trained(net: AutoregressiveNetwork, make: Callable, batches: list[torch.Tens
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_of_opacus_takes_our_sums_as_its_own(name: str, group: None) -> None:
-    make, first = OPTIMIZERS[name], network()
-    second = copy.deepcopy(first)
-    batches = [draw_codes(24) for _ in range(3)]
+    with torch.random.fork_rng():
+        torch.manual_seed(
+            2
+        )  # made so, 11 of the 72 units lie under the adaptive bound; of others none may, or just half
+        first, batches = network(), [draw_codes(24) for _ in range(3)]
+    make, second = OPTIMIZERS[name], copy.deepcopy(first)
     before = [p.detach().clone() for p in first.parameters()]
     ours, bound = trained(first, make, batches, ours=True)
     reference = "flat" if name.startswith("ghost") else name  # whose own ghost mode needs a loss of its own

@@ -73,12 +73,13 @@ def test_the_events_cost_the_epsilon_asked_and_no_more() -> None:
 def test_the_noise_is_what_the_event_says() -> None:
     plan = ChargedPlan(3, 2, 0.5)
     real, drawn = codes(3000, 3), codes(3000, 4)
-    figures = [measure(real, drawn, CARDS, plan, rows=3000) for _ in range(400)]
+    figures = [measure(real, drawn, CARDS, plan, rows=3000) for _ in range(4000)]
     noise = np.std([f.one for f in figures]) * 2 * 3 * 3000
-    assert noise == pytest.approx(2**0.5 * plan.events[0].scale, rel=0.2)
+    # The deviation of n Laplace variates is off by sqrt(5 / 4 n) = 0.018 of itself: 0.12 is 6.8 of them.
+    assert noise == pytest.approx(2**0.5 * plan.events[0].scale, rel=0.12)
     middle = np.median([f.one for f in figures])
     inside = np.mean([abs(f.one - middle) <= f.one_within for f in figures])
-    assert 0.9 < inside < 0.99
+    assert 0.92 < inside < 0.97, "0.949, and by chance 0.0035 more or less"
 
 
 def test_the_mechanism_is_called_with_what_was_planned(monkeypatch) -> None:

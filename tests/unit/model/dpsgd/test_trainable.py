@@ -49,7 +49,7 @@ class Toy(Trainable):
         return Toy
 
 
-PLAN, SPEC = TrainingPlan(0.5, 200, 500.0, 1.0), TrainingSpec(learning_rate=0.05)
+PLAN, SPEC = TrainingPlan(0.5, 200, 500.0, 1.0), TrainingSpec(learning_rate=0.05, max_grad_norm=2.0)
 
 
 def test_a_network_of_another_kind_learns_under_the_same_audit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,8 @@ def test_a_network_of_another_kind_learns_under_the_same_audit(monkeypatch: pyte
     assert trained.audit.passed, trained.audit.failed
     assert trained.event == PLAN.event
     shares = trained.network.logits.bias.detach().softmax(1)
-    assert shares[:, 0].tolist() == pytest.approx([0.7, 0.7], abs=0.1)
+    # No gradient is longer than the clip norm, so that nothing but noise parts the shares from those of the rows.
+    assert shares[:, 0].tolist() == pytest.approx((codes == 0).mean(0), abs=0.1)
 
 
 def test_a_network_whose_layers_are_not_registered_is_refused() -> None:

@@ -143,7 +143,8 @@ def test_a_triple_that_its_pairs_foretell_is_evidence_of_nothing() -> None:
     terms = {t.clique: t for t in loglinear._Known(found, shares(held, cards)).terms(2)}
     assert set(terms) == {(0, 2), (1, 2), (0, 1, 2)}
     assert terms[0, 2].evidence > 100
-    assert terms[0, 1, 2].evidence < 15
+    # Chance gives 4, and ten times less often each 4.4 more; a triple that tells something by itself gives thousands.
+    assert terms[0, 1, 2].evidence < 50
 
 
 @pytest.mark.parametrize("at", [0.0, 1 - 2**-24])

@@ -84,7 +84,7 @@ def test_nulls_and_constants_are_no_place_and_harm_none() -> None:
     assert found.keys() == {0, 1}
     assert all(np.isfinite(p).all() for p in found.values())
     known = one == two
-    assert within(found[0], found[1], known) > 0.2
+    assert within(found[0], found[1], known) > 0.1, "0.25 to 0.6; without a tie it is 0, give or take 0.01"
 
 
 def test_columns_that_are_equal_but_for_their_cells_do_not_break_it() -> None:
@@ -121,7 +121,8 @@ def test_rows_without_ties_lie_evenly_in_their_cells_and_in_no_order() -> None:
     for code in range(4):
         held = found[codes == code]
         assert (np.sort((held * len(held)).astype(int)) == np.arange(len(held))).mean() > 0.99, "but for rounding"
-        assert abs(np.corrcoef(held, np.arange(len(held)))[0, 1]) < 0.2
+        # Of 500 rows in no order this has a deviation of 0.045, and in order it is 1.
+        assert abs(np.corrcoef(held, np.arange(len(held)))[0, 1]) < 0.3
     assert found.min() >= 0
     assert found.max() < 1
     assert len(even_quantiles(np.zeros(0, np.int64), rng)) == 0

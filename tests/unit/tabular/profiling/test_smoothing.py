@@ -46,11 +46,14 @@ def test_a_rough_histogram_comes_to_no_harm() -> None:
 
 
 def test_a_spike_that_noise_does_not_explain_stays() -> None:
-    noisy = np.random.default_rng().normal(50, 5, 60)
-    noisy[20] = 1000.0
-    found = smooth(noisy, np.ones(60), 5.0)
-    assert found[20] == pytest.approx(1000, abs=1)
-    assert np.abs(np.delete(found, 20) - 50).mean() < 3, "noise alone: 4"
+    off = []
+    for _ in range(20):
+        noisy = np.random.default_rng().normal(50, 5, 60)
+        noisy[20] = 1000.0
+        found = smooth(noisy, np.ones(60), 5.0)
+        assert found[20] == pytest.approx(1000, abs=1)
+        off.append(np.abs(np.delete(found, 20) - 50).mean())
+    assert np.mean(off) < 2.5, "1.1 with a deviation of 0.1; noise alone: 4.0 with 0.1"
 
 
 def test_wide_cells_hold_more() -> None:

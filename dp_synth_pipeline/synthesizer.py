@@ -131,7 +131,7 @@ class Synthesizer:
             data: a pandas or pyarrow table, a path, or a URI as in the YAML's `source`.
             relations: with several tables by name in `data`: of each its `key`, its `parent` ({COLUMN: TABLE}), the column
                 of its `order`, and `max_rows`, as in `DatabaseTable`. All that belongs to one row of the root, the table
-                without a parent, is protected together.
+                without a parent, is protected together; without data, it has a row for whom the other tables name.
             resume: the id of a release that an earlier `fit` of this table left open; it goes on from there.
 
         Raises:
@@ -156,7 +156,8 @@ class Synthesizer:
     def _fit_database(
         self, data: Mapping[str, Any], relations: Mapping[str, Mapping[str, Any]], resume: str
     ) -> SyntheticTables:
-        if not isinstance(data, Mapping) or set(data) != set(relations):
+        without = {name for name in relations if "parent" not in relations[name]}  # a root need have no table
+        if not isinstance(data, Mapping) or not set(relations) - without <= set(data) <= set(relations):
             raise InvalidInput(
                 "relations: tables and relations name the same tables: fit({'patients': ..., 'visits': ...}, relations="
                 "{'patients': {'key': ...}, 'visits': {'parent': {COLUMN: 'patients'}}})."
@@ -166,7 +167,7 @@ class Synthesizer:
             bars = stack.enter_context(ProgressBars(show=self._show))
             sources = {name: stack.enter_context(_source(table)) for name, table in data.items()}
             terms = {k: v for k, v in self._terms.items() if k not in ("unit", "table")}
-            tables = {name: {**relations[name], "source": uri} for name, uri in sources.items()}
+            tables = {name: {**facts, "source": sources.get(name, "")} for name, facts in relations.items()}
             named_terms: dict[str, Any] = {**terms, "database": self._terms["table"], "tables": tables}
             settings = _named(lambda: DatabaseSettings(**named_terms))
             run_id = uuid.uuid4().hex

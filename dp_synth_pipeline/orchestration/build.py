@@ -104,6 +104,7 @@ def build_synthetic_database(settings: RelatedTablesSettings) -> dg.Definitions:
             metadata={lineage.SOURCE: shown(table.source), lineage.ACCOUNT: settings.account},
         )
         for name, table in settings.tables.items()
+        if table.source
     ]
     assets = related_assets(settings)
     job = dg.define_asset_job(

@@ -166,8 +166,6 @@ class RelatedTablesSettings(ProjectSettings, DatabaseSettings):
     @classmethod
     def _tables(cls, value: dict[str, DatabaseTable]) -> dict[str, DatabaseTable]:
         for name, table in value.items():
-            if not table.source:
-                raise InvalidInput(f"tables.{name}: source: say where its rows are, such as data/{name}.parquet.")
             _check_columns(table.columns, f"tables.{name}.columns")
         return value
 
@@ -179,7 +177,7 @@ class RelatedTablesSettings(ProjectSettings, DatabaseSettings):
     @property
     def source_names(self) -> list[str]:
         """The assets that stand for what is read."""
-        return [f"{name}/source" for name in self.tables]
+        return [f"{name}/source" for name, table in self.tables.items() if table.source]
 
     @property
     def privacy_unit(self) -> PrivacyUnit:

@@ -249,3 +249,24 @@ def test_a_declared_csv_is_read(tmp_path):
     relations = {name: {**RELATIONS[name], "columns": facts} for name, facts in columns.items()}
     drawn = fitter.fit({name: tmp_path / f"{name}.csv" for name in columns}, relations=relations).sample(30)
     assert pd.api.types.is_float_dtype(drawn["visits"]["score"])
+
+
+def test_a_root_without_a_table_is_whom_the_others_name_so_one_table_has_histories(tmp_path):
+    """Visits alone: as many a person as real ones have, in order, where single rows would be a person each."""
+    visits = clinic(900)["visits"]
+    fitter, ledger = synthesizer(tmp_path, epsilon=5.0)
+    relations = {"patients": {"key": "patient_id"}, "visits": {**RELATIONS["visits"]}}
+    drawn = fitter.fit({"visits": visits}, relations=relations).sample(400)
+    assert list(drawn["patients"].columns) == ["patient_id"]
+    counts = drawn["visits"].groupby("patient_id").size()
+    assert abs(counts.mean() - visits.groupby("patient_id").size().mean()) < 0.5
+    assert set(drawn["visits"]["patient_id"]) <= set(drawn["patients"]["patient_id"])
+    assert drawn["visits"].groupby("patient_id")["visited"].apply(lambda s: s.is_monotonic_increasing).all()
+    assert ledger.releases("patients")[0].state == "settled"
+
+
+def test_only_a_root_may_lack_its_table(tmp_path):
+    fitter, ledger = synthesizer(tmp_path)
+    with pytest.raises(InvalidInput, match="name the same tables"):
+        fitter.fit({"patients": clinic(50)["patients"]}, relations={n: RELATIONS[n] for n in ("patients", "visits")})
+    assert ledger.releases("patients") == []

@@ -28,7 +28,12 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 class DatabaseTable(Section):
     """One table of a database."""
 
-    source: str = Field(default="", repr=False, description="Where its rows are: as `source` of a single table.")
+    source: str = Field(
+        default="",
+        repr=False,
+        description="Where its rows are: as `source` of a single table. A root without one has a row for each of its key's "
+        "values that the tables below it name.",
+    )
     key: str | None = Field(default=None, description="Column that names its rows; made anew in the synthetic table.")
     parent: dict[str, str] | None = Field(
         default=None, description="{COLUMN: TABLE}: the column that holds the key of the row that each row belongs to."
@@ -120,6 +125,13 @@ class DatabaseSettings(Section):
                 f"unit: it is the root of the tables, here {relations.root.name!r}; got {self.unit!r}. Name that one, or "
                 f"give {relations.root.name!r} a parent."
             )
+        for name, table in self.tables.items():
+            derived = name == relations.root.name and relations.children(name) and not (table.columns or table.filter)
+            if not table.source and not derived:
+                raise InvalidInput(
+                    f"tables.{name}: source: say where its rows are, such as data/{name}.parquet. The root alone may lack "
+                    f"one, without columns and filter: its rows are then whom the tables below it name."
+                )
         if self.shares is not None and (set(self.shares) != set(self.tables) or min(self.shares.values()) <= 0):
             raise InvalidInput(f"shares: expected a part above 0 for each of {', '.join(self.tables)}.")
         for name in self.tables:
@@ -184,7 +196,7 @@ class DatabaseSettings(Section):
     @property
     def read(self) -> dict[str, str]:
         """What a refresh reads, by its role: no target may be any of it."""
-        return {f"source of {name}": table.source for name, table in self.tables.items()}
+        return {f"source of {name}": table.source for name, table in self.tables.items() if table.source}
 
     def terms(self) -> dict[str, Any]:
         """Return all that changes what a refresh does to private data, JSON-ready."""

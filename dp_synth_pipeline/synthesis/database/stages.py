@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
@@ -80,11 +81,17 @@ class Ingestion(DatabaseStage):
         files, digests = {}, []
         with retention.private():
             sources, untyped = self._sources(release)
-            for number, table in enumerate(release.relations):
-                progress.report(f"{settings.name}: reading", number, len(release.relations.tables))
-                with _opened(release, table.name) as opened:
-                    snapshot = opened.copy(release.restricted / f"{table.name}.source.parquet")
-                files[table.name], _ = snapshot.path, digests.append(snapshot.digest)
+            for number, (name, table) in enumerate(settings.tables.items()):
+                progress.report(f"{settings.name}: reading", number, len(settings.tables))
+                if table.source:
+                    with _opened(release, name) as opened:
+                        snapshot = opened.copy(release.restricted / f"{name}.source.parquet")
+                    files[name], _ = snapshot.path, digests.append(snapshot.digest)
+            root = release.relations.root.name
+            if root not in files:
+                files[root] = relating.named_roots(
+                    release.relations, files, release.restricted / f"{root}.source.parquet"
+                )
             release.protection.note_source(release.id, "".join(digests))
             related = relating.relate(release.relations, files, sources, release.restricted)
             tables = {n: self._one_row_each(release, n, rows, untyped[n]) for n, rows in related.items()}
@@ -95,7 +102,10 @@ class Ingestion(DatabaseStage):
     def _sources(self, release: DatabaseRelease) -> tuple[dict[str, TableSchema], dict[str, tuple[str, ...]]]:
         """Return the columns of each source, and those of which the types are measured; no row is read."""
         try:
-            found = {table.name: _schema(release, table.name) for table in release.relations}
+            found = {name: _schema(release, name) for name, table in release.settings.tables.items() if table.source}
+            root = release.relations.root.name
+            if root not in found:
+                found[root] = _schema_of_named(release, {name: schema for name, (schema, _) in found.items()}), ()
             sources, untyped = {n: schema for n, (schema, _) in found.items()}, {n: u for n, (_, u) in found.items()}
             for table in release.relations:
                 relating.modelled(release.relations, table.name, sources)
@@ -130,6 +140,13 @@ def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str
             raise InvalidInput(f"tables.{name}: there is no column {column!r}; it has: {', '.join(names)}.")
     with _opened(release, name) as opened:
         return opened.schema, tuple(column for column in opened.untyped if column != table.order)
+
+
+def _schema_of_named(release: DatabaseRelease, sources: Mapping[str, TableSchema]) -> TableSchema:
+    """Return the columns of a root whose rows are those that its children name: its key, stored as theirs."""
+    root = release.relations.root
+    child = release.relations.children(root.name)[0]
+    return TableSchema((replace(sources[child.name][str(child.reference)], name=str(root.key)),))
 
 
 class OfTable(DatabaseStage):

@@ -126,6 +126,26 @@ def relate(
         con.close()
 
 
+def named_roots(relations: Relations, files: Mapping[str, Path], path: Path) -> Path:
+    """Write a row of the root for each of its keys that a child's rows name; as restricted as these.
+
+    Args:
+        files: a restricted snapshot of each other table.
+    """
+    root = relations.root
+    named = " UNION ".join(
+        f"SELECT {_key(child.reference)} AS {_key(root.key)} FROM read_parquet({literal(files[child.name])})"
+        for child in relations.children(root.name)
+    )
+    con = connection_beside(path)
+    try:
+        con.execute(f"COPY ({named}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")
+    finally:
+        con.close()
+    path.chmod(0o400)
+    return path
+
+
 def _source(table: Related, file: Path) -> str:
     return f"CREATE VIEW {_view('source', table)} AS SELECT *, random() AS {CHANCE} FROM read_parquet({literal(file)})"
 

@@ -41,6 +41,14 @@ def test_what_looks_at_rows_is_restricted_and_what_spends_says_so():
         assert specs["clinic", "visits", stage]["dp_synth/spends"] == "true"
 
 
+def test_a_root_without_a_source_has_no_asset_of_one_and_stands_in_the_graph_all_the_same():
+    tables = {"patients": {"key": "patient_id"}, "visits": TABLES["visits"]}
+    keys = {tuple(s.key.path) for s in loaded(tables=tables).resolve_all_asset_specs()}
+    assert ("clinic", "visits", "source") in keys
+    assert ("clinic", "patients", "source") not in keys
+    assert ("clinic", "patients", "synthetic") in keys
+
+
 def test_a_schedule_and_an_executor_are_those_that_were_asked_for():
     definitions = loaded(schedule="0 3 * * 1", compute={"training": {"cpus": 2}})
     assert [s.name for s in definitions.schedules or ()] == ["clinic_refresh_schedule"]

@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "synthesize-database": (
         "synthesize_database",
-        "Make differentially private synthetic copies of related tables, under one epsilon per person.",
+        "Make differentially private synthetic copies of related tables, under one epsilon for each person.",
     ),
     "sample": ("sample", "Draw rows from a released generator."),
     "demo": ("demo", "Synthesize the demo's two tables; each further run spends more, until the ledger refuses."),

@@ -58,7 +58,7 @@ def synthesize_database(
         typer.Option(help="A folder; or an address with {table} in it, such as duckdb:///f.duckdb?table=c.{table}."),
     ] = "",
 ) -> None:
-    """Make differentially private synthetic copies of related tables: all that belongs to one person is protected together.
+    """Make differentially private synthetic copies of related tables, under one epsilon for each person.
 
     Of a folder, keys and parents are guessed from the names of columns, and said. --write writes the guess to a file, which
     you look over and give instead of the folder: only there can you say in which order the rows of a person are.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dp_synth_pipeline.ledger import journal, request
 from dp_synth_pipeline.ledger.entry import (
     RESERVED,
     SETTLED,
@@ -17,6 +18,7 @@ from dp_synth_pipeline.ledger.entry import (
     Account,
     JournalRow,
     Plan,
+    Release,
     load_events,
 )
 
@@ -61,10 +63,13 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
     for row in chain:
         facts, where = row.facts, f"journal row {row.seq}"
         if new := facts["account"]:
+            new = {**Account.defaults(), **new}
             name = new["name"]
+            _member(row, account(new), {n: account(a) for n, a in accounts.items()}, bad)
             if name in accounts and row.action == OPENED:
                 held = any(r["account"] == name and r["state"] != VOIDED for r in releases.values())
-                if held or name in split or any(p["account"] == name for p in plans.values()):
+                planned = any(p["account"] == name for p in plans.values())
+                if held or planned or name in split or any(a["under"] == name for a in accounts.values()):
                     bad(where, "an account that is opened anew while nothing is charged to it or held", "one in use")
             else:
                 _account(row, accounts.get(name), new, facts.get("note"), bad)
@@ -72,7 +77,13 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
             accounts[name] = new
         split |= {row.account} if facts.get("blocks") else set()
         if release := facts["release"]:
+            release = {**Release.defaults(), **release}
             old: dict[str, Any] = releases.get(release["id"]) or release
+            by_hand = journal.BY_HAND in (row.action, release["by_hand"] and journal.BY_HAND)
+            if by_hand and (row.action != journal.BY_HAND or not release["by_hand"] or release["id"] in releases):
+                bad(where, "a charge by hand that is entered once, and over at once", "another step")
+            if by_hand:
+                _signed(row, facts.get("note"), bad)
             if release["state"] not in NEXT.get(old["state"], ()) or not _same(old, release, RELEASE_MAY):
                 bad(where, f"a step that a release takes from {old['state']}", f"another, to {release['state']}")
             terms.under.setdefault(release["id"], accounts[release["account"]])
@@ -92,6 +103,13 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
 
 def _same(old: dict[str, Any], new: dict[str, Any], may_differ: set[str]) -> bool:
     return all(new.get(k) == v for k, v in old.items() if k not in may_differ)
+
+
+def _member(row: JournalRow, new: Account, known: dict[str, Account], bad: Bad) -> None:
+    """Call `bad` on an account that is under what is no umbrella, or promises something else than its umbrella does."""
+    above = known.get(new.under or "")
+    if new.under is not None and (above is None or request.not_under(new, above)):
+        bad(f"journal row {row.seq}", "a member of an umbrella that protects the same, and no less", "another")
 
 
 def _account(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], note: Any, bad: Bad) -> None:

@@ -25,8 +25,8 @@ from dp_synth_pipeline.ledger.store import Store
 from tests.unit.ledger.stores import SMALL, ask, in_processes
 
 NEW = {
-    "dp_account": ["unit_in_one_block"],
-    "dp_release": ["plan", "blocks", "relation"],
+    "dp_account": ["unit_in_one_block", "umbrella", "under"],
+    "dp_release": ["plan", "blocks", "relation", "mirrors", "by_hand", "umbrella_order", "umbrella_cost"],
     "dp_entry": ["planned", "upon"],
 }
 
@@ -109,6 +109,7 @@ def downgrade(ledger: Ledger) -> None:
         conn.execute(sa.text("DROP TABLE dp_plan"))
         conn.execute(sa.text("DROP TABLE dp_block"))
         conn.execute(sa.text("DROP INDEX dp_release_source"))
+        conn.execute(sa.text("DROP INDEX dp_release_mirrors"))
         for table, columns in NEW.items():
             for column in columns:
                 conn.execute(sa.text(f'ALTER TABLE {table} DROP COLUMN "{column}"'))

@@ -193,9 +193,10 @@ def _voidable(waiting: Sequence[Release]) -> str:
 
 def over_reservation(release: Release, mechanism: str, cost: str, held: str) -> BudgetExceeded:
     """Return the refusal of a mechanism that would take its release over what was reserved."""
+    where = "" if release.mirrors is None else f" in umbrella {release.account!r}"
     return BudgetExceeded(
-        f"Mechanism {mechanism!r} is refused: with it, release {release.id} for table {release.table!r} would cost "
-        f"{cost}, and it reserved {held}.\n"
+        f"Mechanism {mechanism!r} is refused: with it, release {release.mirrors or release.id} for table {release.table!r} "
+        f"would cost {cost}{where}, and it reserved {held}.\n"
         f"Use more noise or fewer steps; or materialize again from `ingested` with a larger epsilon, which is a new "
         f"charge. {UNTOUCHED}"
     )

@@ -197,6 +197,19 @@ def test_a_mechanism_over_what_was_reserved_of_the_umbrella_is_refused_and_what_
     clinic.verify()
 
 
+def test_a_mechanism_that_fits_its_own_account_and_not_what_the_umbrella_holds_is_refused_by_name(
+    clinic: Ledger,
+) -> None:
+    release = reserve(clinic, "drugs", "k")
+    pure = DiscreteLaplace(2.0)  # its epsilon is the 0.5 reserved, and its divergence is far above a Gaussian's of 0.5
+    assert accountant.epsilon(pure, release.delta) <= release.epsilon
+    before = sealed(clinic)
+    with pytest.raises(BudgetExceeded, match="in umbrella 'clinic'") as caught:
+        clinic.start(release.id, "count", [pure])
+    assert release.id in str(caught.value)
+    assert sealed(clinic) == before
+
+
 def test_how_often_and_how_much_still_fits_is_what_both_admit(clinic: Ledger) -> None:
     asked = {"epsilon": 0.8, "delta": 1e-6}
     once = costs.reservation(clinic.account("clinic"), 0.8, 1e-6, 0.0)[0]

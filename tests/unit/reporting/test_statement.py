@@ -304,14 +304,17 @@ def test_a_raise_and_its_reason_are_told_outside_the_chart_too() -> None:
 
 
 def test_an_umbrella_is_shown_with_what_its_members_took_and_its_open_releases_end_where_they_began() -> None:
-    mirror = release(1, state="started", mirrors="the-members-release")
+    running = [{"id": "entry-run", "mechanism": "training", "events": [], "state": "started"}]
+    mirror = release(
+        1, state="started", mirrors="the-members-release", entries=[{**running[0], "id": "mirrored-entry"}]
+    )
     umbrella = account([mirror], umbrella=True, members={"visits": 0.25, "drugs": 0.5}, max_rows=0)
-    text = words(page(umbrella, account([release(2, state="started")], name="visits", under="clinic")))
-    assert "drugs 50 % , visits 25 %" in text
+    text = words(page(umbrella, account([release(2, state="started", entries=running)], name="visits", under="clinic")))
+    assert "drugs 50 %, visits 25 %" in text
     assert "Each release of this account is also charged to umbrella clinic" in text
     assert "the-members-release" in text
-    assert "settle entry-2-0 --at-mark" in text
-    assert "settle entry-1-0 --at-mark" not in text
+    assert "settle entry-run --at-mark" in text
+    assert "settle mirrored-entry" not in text
     assert "2 accounts, 1 release," in text, "a mirror is no release of its own"
 
 

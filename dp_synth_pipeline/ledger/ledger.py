@@ -119,10 +119,7 @@ class Ledger(Questions, Oversight):
                 if rows.charges(conn, release_id) != before:
                     continue  # another process moved first: price again what is there now
                 for (charged, _), new in zip(before, entries, strict=True):
-                    started = decide.started(charged)
-                    rows.put_entry(conn, new, new=True)
-                    rows.put_release(conn, started)
-                    journal.append(conn, started.state, started.account, release=started, entries=[new])
+                    _put_start(conn, decide.started(charged), new)
             return entry
 
     def mark(self, entry_id: str, steps: int) -> None:
@@ -254,6 +251,12 @@ class Ledger(Questions, Oversight):
     def _plan_of(self, release: Release) -> Plan:
         with self._store.read() as conn:
             return rows.plan(conn, str(release.plan))
+
+
+def _put_start(conn: sa.Connection, started: Release, entry: Entry) -> None:
+    rows.put_entry(conn, entry, new=True)
+    rows.put_release(conn, started)
+    journal.append(conn, started.state, started.account, release=started, entries=[entry])
 
 
 def _take(conn: sa.Connection, release: Release, uses: int) -> Plan | None:

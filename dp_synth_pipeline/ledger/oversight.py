@@ -12,7 +12,7 @@ from typing import Unpack
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import decide, declared, journal, refusal, request, rows
+from dp_synth_pipeline.ledger import by_hand, decide, declared, journal, refusal, request, rows
 from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
 from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.rows import Tally
@@ -142,8 +142,7 @@ class Oversight(OpenLedger):
     ) -> Release:
         """Charge an account, and its umbrella, for what another tool releases; refuse what does not fit.
 
-        Enter it before it runs: a charge that is refused afterwards cannot be undone. It is charged to all rows, also in an
-        account with blocks.
+        Enter it before it runs: what was released cannot be undone. All rows are charged, also where there are blocks.
 
         Args:
             events: what runs, with noise against what all rows of one privacy unit move.
@@ -159,15 +158,15 @@ class Oversight(OpenLedger):
             >>> from dp_synth_pipeline.ledger import Ledger
             >>> from dp_synth_pipeline.privacy.events import Gaussian
             >>> ledger = Ledger.open(f"{tempfile.mkdtemp()}/ledger.db")
-            >>> account = ledger.open_account("patients", epsilon=6, delta=1e-5)
+            >>> _ = ledger.open_account("patients", epsilon=6, delta=1e-5)
             >>> charge = ledger.charge_by_hand("patients", [Gaussian(4.0)], why="OpenDP query, 3 May", who="Ana")
             >>> round(charge.final_epsilon, 2), charge.state
             (0.93, 'settled')
         """
-        note, facts = _note(why, who), request.check_events(request.BY_HAND, events)
+        note, facts = _note(why, who), request.check_events(by_hand.MECHANISM, events)
         with self._store.read() as conn:
             priced = rows.payers(conn, account)
-        charges = request.by_hand(priced, facts, delta, note)
+        charges = by_hand.charges(priced, facts, delta, note)
         with self._store.write() as conn:
             payers = rows.payers(conn, account)
             if payers[0][0].opened_at != priced[0][0].opened_at:
@@ -176,13 +175,7 @@ class Oversight(OpenLedger):
             if at is not None:
                 raise refusal.over_budget_by_hand(*payers[at], charges[at][0])
             for release, entry in charges:
-                own = rows.account(conn, release.account)[1]
-                rows.put_release(conn, release, new=True)
-                rows.put_entry(conn, entry, new=True)
-                rows.put_tally(
-                    conn, release.account, own.plus(Tally(release.charged_cost or 0, 0, release.charged_delta or 0))
-                )
-                journal.append(conn, journal.BY_HAND, release.account, release=release, entries=[entry], note=note)
+                by_hand.put(conn, release, entry, note)
         return charges[0][0]
 
     def adopt(self, *, why: str, who: str) -> None:

@@ -56,18 +56,16 @@ def over_budget(payers: Payers, at: int, asked: Asked, used: Share, waiting: Seq
     account, tally = payers[at]
     cost, delta_units = tally.left(account)
     fits = min(costs.epsilon_left(a, *t.left(a), asked.delta, asked.own_delta) for a, t in payers)
-    whose = f" of its member {payers[0][0].name!r}" if at else ""
-    where = f" over the fullest of the blocks {', '.join(asked.blocks)}" if asked.blocks and not at else ""
+    whose = f" of its member {payers[0][0].name!r}" if at else _fullest(asked.blocks)
     held = ", with what unfinished releases hold" if tally.cost_held else ""
     message = (
-        f"{_kind(account).capitalize()} {account.name!r} refuses this release{whose}{where}: it asks for epsilon="
+        f"{_kind(account).capitalize()} {account.name!r} refuses this release{whose}: it asks for epsilon="
         f"{asked.epsilon:g} at delta={asked.delta:g}, and {used.percent} of the {_kind(account)} is used{held}.\n"
         f"{_what_fits(account, asked, fits, delta_units / ATTO)}{_voidable(waiting)} {UNTOUCHED}"
     )
-    thresholds = f"Of the delta asked, {asked.own_delta:g} is for thresholds."
     rdp_left = {a.order: t.left(a)[0] / NANO for a, t in payers if a.order is not None}
     details = [
-        *([thresholds] if asked.own_delta else []),
+        *([f"Of the delta asked, {asked.own_delta:g} is for thresholds."] if asked.own_delta else []),
         _state(account, tally),
         *advice.lines(rdp_left, account.relation, fits, asked.delta, asked.nominal),
     ]
@@ -84,6 +82,10 @@ def over_budget(payers: Payers, at: int, asked: Asked, used: Share, waiting: Seq
         "delta_left": delta_units / ATTO,
     }
     return BudgetExceeded(message, details="\n".join(details), facts=facts)
+
+
+def _fullest(blocks: Sequence[str]) -> str:
+    return f" over the fullest of the blocks {', '.join(blocks)}" if blocks else ""
 
 
 def over_budget_plan(account: Account, tally: Tally, plan: Plan, name: str) -> BudgetExceeded:

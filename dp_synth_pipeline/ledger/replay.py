@@ -65,7 +65,7 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
         if new := facts["account"]:
             new = {**Account.defaults(), **new}
             name = new["name"]
-            _member(row, account(new), {n: account(a) for n, a in accounts.items()}, bad)
+            _member(row, account(new), accounts, bad)
             if name in accounts and row.action == OPENED:
                 held = any(r["account"] == name and r["state"] != VOIDED for r in releases.values())
                 planned = any(p["account"] == name for p in plans.values())
@@ -79,20 +79,13 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
         if release := facts["release"]:
             release = {**Release.defaults(), **release}
             old: dict[str, Any] = releases.get(release["id"]) or release
-            by_hand = journal.BY_HAND in (row.action, release["by_hand"] and journal.BY_HAND)
-            if by_hand and (row.action != journal.BY_HAND or not release["by_hand"] or release["id"] in releases):
-                bad(where, "a charge by hand that is entered once, and over at once", "another step")
-            if by_hand:
-                _signed(row, facts.get("note"), bad)
+            _by_hand(row, release, release["id"] in releases, bad)
             if release["state"] not in NEXT.get(old["state"], ()) or not _same(old, release, RELEASE_MAY):
                 bad(where, f"a step that a release takes from {old['state']}", f"another, to {release['state']}")
             terms.under.setdefault(release["id"], accounts[release["account"]])
             releases[release["id"]] = release
         if plan := facts.get("plan"):
-            whole = {**Plan.defaults(), **plan}
-            if not (_same(plans.get(plan["id"]) or whole, whole, {"used"}) and 0 <= plan["used"] <= plan["times"]):
-                bad(where, "a plan as it was declared", "another")
-            plans[plan["id"]] = whole
+            plans[plan["id"]] = _plan(row, plans.get(plan["id"]), {**Plan.defaults(), **plan}, bad)
         if row.action == ADOPTED:
             _signed(row, facts.get("note"), bad)
         for entry in facts["entries"]:
@@ -105,10 +98,26 @@ def _same(old: dict[str, Any], new: dict[str, Any], may_differ: set[str]) -> boo
     return all(new.get(k) == v for k, v in old.items() if k not in may_differ)
 
 
-def _member(row: JournalRow, new: Account, known: dict[str, Account], bad: Bad) -> None:
+def _plan(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], bad: Bad) -> dict[str, Any]:
+    """Return a plan as a row tells it; call `bad` if more than its uses changed."""
+    if not (_same(old or new, new, {"used"}) and 0 <= new["used"] <= new["times"]):
+        bad(f"journal row {row.seq}", "a plan as it was declared", "another")
+    return new
+
+
+def _by_hand(row: JournalRow, release: dict[str, Any], again: bool, bad: Bad) -> None:
+    """Call `bad` on a charge by hand that was entered otherwise than once, over at once, with a reason and a name."""
+    entered = row.action == journal.BY_HAND
+    if entered != release["by_hand"] or (entered and again):
+        bad(f"journal row {row.seq}", "a charge by hand that is entered once, and over at once", "another step")
+    if entered:
+        _signed(row, row.facts.get("note"), bad)
+
+
+def _member(row: JournalRow, new: Account, known: dict[str, dict[str, Any]], bad: Bad) -> None:
     """Call `bad` on an account that is under what is no umbrella, or promises something else than its umbrella does."""
     above = known.get(new.under or "")
-    if new.under is not None and (above is None or request.not_under(new, above)):
+    if new.under is not None and (above is None or request.not_under(new, account(above))):
         bad(f"journal row {row.seq}", "a member of an umbrella that protects the same, and no less", "another")
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import costs, declared, journal, refusal
-from dp_synth_pipeline.ledger.entry import FILTER, RESERVED, SETTLED, Account, Entry, Plan, Release, dump_events
-from dp_synth_pipeline.ledger.rows import Payers
+from dp_synth_pipeline.ledger.entry import FILTER, RESERVED, Account, Plan, Release, dump_events
 from dp_synth_pipeline.ledger.terms import AccountTerms, BudgetRequest, PlanTerms
-from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, check_delta, check_epsilon, check_relation
 from dp_synth_pipeline.privacy.events import Event
 
@@ -82,13 +79,9 @@ def opened(name: str, terms: AccountTerms, umbrella: Account | None = None) -> A
     relation = same["relation"] if terms.relation is None else terms.relation
     check_unit(unit, terms.max_rows)
     check_relation(relation)
+    _check_blocks_relation(terms, relation)
     if terms.umbrella:
         _check_umbrella(name, unit, terms)
-    if terms.unit_in_one_block and relation != ADD_REMOVE:
-        raise InvalidInput(
-            "blocks need relation 'add-remove': a unit that is replaced may come back in another block, so both of "
-            "them would show. Leave the blocks away, or open the account for add-remove."
-        )
     fixed = costs.terms(terms.rule, terms.epsilon, terms.delta, terms.own_delta_share)
     account = Account(
         name=name,
@@ -111,6 +104,14 @@ def opened(name: str, terms: AccountTerms, umbrella: Account | None = None) -> A
     if umbrella is not None and (wrong := not_under(account, umbrella)):
         raise InvalidInput(wrong)
     return account
+
+
+def _check_blocks_relation(terms: AccountTerms, relation: str) -> None:
+    if terms.unit_in_one_block and relation != ADD_REMOVE:
+        raise InvalidInput(
+            "blocks need relation 'add-remove': a unit that is replaced may come back in another block, so both of "
+            "them would show. Leave the blocks away, or open the account for add-remove."
+        )
 
 
 def _check_umbrella(name: str, unit: str, terms: AccountTerms) -> None:
@@ -292,100 +293,6 @@ def mirrored(ask: Release, umbrella: Account, plan: Plan | None = None) -> tuple
     )
     own = ask if plan else replace(ask, umbrella_order=umbrella.order, umbrella_cost=cost)
     return own, mirror
-
-
-BY_HAND = "by hand"
-"""The mechanism of a charge that a person entered; its table is in brackets, as no table's name is."""
-
-
-def by_hand(
-    payers: Payers, events: tuple[Event, ...], delta: float | None, note: Mapping[str, str]
-) -> list[tuple[Release, Entry]]:
-    """Return what a person enters for another tool, over at once: as its account is charged, and then its umbrella.
-
-    Raises:
-        InvalidInput: if it has no finite price, or no delta that can be used.
-    """
-    account, at = payers[0][0], journal.now()
-    if delta is None and account.order is None:
-        raise InvalidInput(
-            f"account {account.name!r} is under declared plans, where delta adds up as epsilon does: say which part of "
-            f"{account.delta:g} this charge takes (--delta). {refusal.UNTOUCHED}"
-        )
-    delta = account.delta if delta is None else float(delta)
-    check_delta(delta)
-    if wrong := refusal.mismatch(account, account.unit, account.max_rows, delta):
-        raise wrong
-    epsilon = accountant.epsilon(events, delta, account.relation)
-    if not math.isfinite(epsilon):
-        raise InvalidInput(
-            f"these events have no finite epsilon at delta={delta:g}: their noise protects nobody, or their own deltas need "
-            f"more than that. Look at the numbers again; noise is counted against what one {account.unit} moves. "
-            f"{refusal.UNTOUCHED}"
-        )
-    own_delta = accountant.own_delta(events, account.relation)
-    draft = Release(
-        id=uuid.uuid4().hex,
-        account=account.name,
-        key=uuid.uuid4().hex,
-        table=f"({BY_HAND})",
-        run_id="",
-        code_version="",
-        epsilon=epsilon,
-        delta=delta,
-        own_delta=own_delta,
-        order=account.order,
-        reserved_cost=0,
-        reserved_delta=0,
-        state=SETTLED,
-        who=note["who"],
-        reserved_at=at,
-        started_at=at,
-        ended_at=at,
-        final_epsilon=epsilon,
-        final_delta=delta,
-        why=note["why"],
-        relation=account.relation,
-        by_hand=True,
-    )
-    own = _charged(draft, events)
-    if len(payers) == 1:
-        return [own]
-    umbrella = payers[1][0]
-    above = replace(
-        draft,
-        id=uuid.uuid4().hex,
-        account=umbrella.name,
-        key=f"mirror of {draft.id}",
-        mirrors=draft.id,
-        order=umbrella.order,
-    )
-    mirror = _charged(above, events)
-    marked = replace(own[0], umbrella_order=umbrella.order, umbrella_cost=mirror[0].reserved_cost)
-    return [(marked, own[1]), mirror]
-
-
-def _charged(draft: Release, events: tuple[Event, ...]) -> tuple[Release, Entry]:
-    """Return a charge by hand with its one entry, priced in the units of its account."""
-    cost, delta = costs.price(draft, events)
-    entry = Entry(
-        id=uuid.uuid4().hex,
-        release_id=draft.id,
-        account=draft.account,
-        position=0,
-        mechanism=BY_HAND,
-        events=events,
-        cost=cost,
-        delta=delta,
-        state=SETTLED,
-        steps_started=sum(e.size for e in events if e.in_steps),
-        key=None,
-        started_at=draft.reserved_at,
-        settled_at=draft.ended_at,
-        upon=(),
-    )
-    cost, delta = costs.charge(draft, [entry], draft.epsilon, draft.delta)
-    return replace(draft, reserved_cost=cost, reserved_delta=delta, charged_cost=cost, charged_delta=delta), entry
 
 
 def _budget(asked: BudgetRequest, plan: Plan | None) -> tuple[float, float, float]:

@@ -249,3 +249,18 @@ def test_a_declared_csv_is_read(tmp_path):
     relations = {name: {**RELATIONS[name], "columns": facts} for name, facts in columns.items()}
     drawn = fitter.fit({name: tmp_path / f"{name}.csv" for name in columns}, relations=relations).sample(30)
     assert pd.api.types.is_float_dtype(drawn["visits"]["score"])
+
+
+def test_a_database_under_an_umbrella_charges_it_once_for_all_tables_and_fits_what_it_holds(tmp_path):
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path}/ledger.db")
+    ledger.open_account("persons", epsilon=30, delta=1e-5, unit="patient_id", umbrella=True)
+    ledger.open_account("patients", epsilon=6, delta=1e-5, under="persons")
+    assert ledger.account("persons").order < ledger.account("patients").order
+    fitter, _ = synthesizer(tmp_path)
+    tables = {name: table for name, table in clinic(400).items() if name != "drugs"}
+    model = fitter.fit(tables, relations={name: RELATIONS[name] for name in tables})
+    (mirror,) = ledger.releases("persons")
+    assert (mirror.mirrors, mirror.state) == (model.release, "settled")
+    assert 0 < ledger.balance("persons").cost_spent <= mirror.reserved_cost
+    assert len(ledger.entries("persons")) == len(ledger.entries("patients"))
+    ledger.verify()

@@ -190,10 +190,16 @@ def _fit(outcome: Foretold) -> str:
 
 def _noise(book: Ledger, account: str, times: int) -> str:
     """Say how much more noise than the last settled release's would let `times` more of it fit; nothing without one."""
-    terms, balance = book.account(account), book.balance(account)
-    settled_releases = [r for r in book.releases(account) if r.state == "settled"]
+    terms = book.account(account)
+    settled_releases = [r for r in book.releases(account) if r.state == "settled" and not r.by_hand]
     if terms.order is None or not settled_releases:
         return ""
     events = [e for entry in book.entries(release_id=settled_releases[-1].id) for e in entry.events]
-    factor = advice.noise_factor(events, times, terms.order, balance.cost_left / NANO, terms.relation)
-    return "" if factor is None else f", or with {factor:.3g} times the noise of the last release"
+    limits = [(terms, account)] + ([(book.account(terms.under), terms.under)] if terms.under is not None else [])
+    factors = [
+        advice.noise_factor(events, times, paying.order, book.balance(name).cost_left / NANO, paying.relation)
+        for paying, name in limits
+        if paying.order is not None
+    ]
+    needed = [factor for factor in factors if factor is not None]
+    return f", or with {max(needed):.3g} times the noise of the last release" if len(needed) == len(factors) else ""

@@ -222,6 +222,7 @@ def charge(
         float | None, typer.Option(help="Delta of its epsilon: the account's; under declared plans, the part it takes.")
     ] = None,
     who: Who = "",
+    verbose: Verbose = False,
     ledger: Url = "",
 ) -> None:
     """Charge an account for what another tool releases of its data, such as a query with OpenDP; refuse what does not fit.

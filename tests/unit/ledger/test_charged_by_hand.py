@@ -20,6 +20,7 @@ def test_a_charge_by_hand_costs_what_the_accountant_says_of_its_events(ledger: L
     charge = ledger.charge_by_hand("f", QUERY, **WORD)
     balance = ledger.balance("f")
     assert 0 <= balance.cost_spent - accountant.rdp(QUERY, 10.0) * NANO <= 2
+    assert str(ledger.share("f")).endswith("% used; no release of its own yet")
     assert (balance.cost_held, balance.delta_spent) == (0, 10**9)
     assert charge.final_epsilon == accountant.epsilon(QUERY, 1e-5)
     assert (charge.state, charge.released, charge.by_hand) == ("settled", False, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -12,11 +13,12 @@ from rich.console import Console
 
 from dp_synth_pipeline.cli import forecasting
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.ledger import Ledger, advice
 from dp_synth_pipeline.orchestration import forecasts, governance
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.privacy.filter import NANO
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
 WEEKS = {**DAYS, "cadence": "weekly"}
@@ -245,3 +247,20 @@ def reviewed(ledger: Ledger, *tables: TableSettings) -> int:
     told = governance.forecast(ledger, build_defs(list(tables)), AHEAD)
     assert told["persons"]["fits"] == told["clinic"]["fits"] + told["whole"]["fits"]
     return told["persons"]["fits"]
+
+
+def test_the_noise_that_would_let_all_refreshes_fit_is_what_the_umbrella_needs_too(shared, monkeypatch):
+    """A charge by hand is no release: how noisy the last one was is asked of releases."""
+    asked = {"epsilon": 2.0, "delta": 1e-6, "unit": "patient_id"}
+    release = shared.reserve("clinic", key="k", table="visits", run_id="r", code_version="v", **asked)
+    shared.start(release.id, "training", [Gaussian(3.0)])
+    shared.settle(release.id)
+    shared.charge_by_hand("whole", [Gaussian(1.9)], why="w", who="w")
+    shared.charge_by_hand("clinic", [Gaussian(900.0)], why="w", who="w")
+    text = said(shared, monkeypatch, table(epsilon=2.0, delta=1e-6))
+    told = float(re.search(r"with ([0-9.]+) times the noise", text)[1])
+    needed = {}
+    for name in ("clinic", "persons"):
+        terms, balance = shared.account(name), shared.balance(name)
+        needed[name] = advice.noise_factor([Gaussian(3.0)], AHEAD, terms.order, balance.cost_left / NANO)
+    assert told == float(f"{needed['persons']:.3g}") > needed["clinic"]

@@ -18,6 +18,9 @@ from dp_synth_pipeline.ledger import export as exports
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from dp_synth_pipeline.reporting import wording
 
+TERMS = ("name", "unit", "max_rows", "relation", "epsilon", "delta", "rule", "umbrella", "under")
+"""What `show --json` says of an account's terms."""
+
 
 def share_facts(share: Share | None) -> dict[str, Any]:
     """Return how much of an account is used, JSON-ready."""
@@ -48,12 +51,39 @@ def show(book: Ledger, account: str | None, console: Console) -> None:
         console.print("fits more: releases of the same terms as the last one.", style="dim")
         return
     console.print(standing(book.share(account), console), soft_wrap=True)
+    (terms,) = accounts
+    if terms.under is not None:
+        under(book, terms.under, console)
+    if terms.umbrella:
+        _members(book, account, console)
     _releases(book, account, console)
+    names = {p.id: f"{p.name} of {p.account}" for p in book.plans()} if terms.umbrella else {}
     for plan in book.plans(account):
-        console.print(f"Plan {plan.name}: {plan.used} of {plan.times} uses taken.")
+        name = names.get(plan.mirrors or "", plan.name)
+        console.print(f"Plan {name}: {plan.used} of {plan.times} uses taken.")
     for block in book.blocks(account):
         console.print(f"Block {block}: {book.share(account, block)}.")
     _as_epsilon(book, account, console)
+
+
+def under(book: Ledger, umbrella: str, console: Console) -> None:
+    """Print how much is used of the umbrella that an account is under."""
+    share = book.share(umbrella)
+    console.print(Text.assemble(f"Under umbrella {umbrella}: ", bar(share, console), f" {share}"), soft_wrap=True)
+
+
+def _members(book: Ledger, umbrella: str, console: Console) -> None:
+    """Print the members of an umbrella, and which part of it each of them took."""
+    taken, listing = book.taken(umbrella), []
+    for member in book.members(umbrella):
+        rows = f"at most {member.max_rows} rows" if member.max_rows > 1 else "1 row"
+        own = book.share(member.name).percent
+        listing.append([member.name, f"{100 * taken[member.name]:.1f} %", own, f"ε {member.epsilon:g}", rows])
+    if not listing:
+        console.print(f"No member yet. Open one: dp-synth ledger open NAME --under {umbrella} --epsilon E.")
+        return
+    columns = ("member", f"took of {umbrella}", "own used", "own limit", "of one person")
+    console.print(table("Members", columns, listing, right=columns[1:3]))
 
 
 def _as_epsilon(book: Ledger, account: str, console: Console) -> None:
@@ -74,11 +104,12 @@ def facts(book: Ledger, account: str | None) -> str:
     accounts = [book.account(account)] if account else book.accounts()
     rows = [
         {
-            **{name: getattr(a, name) for name in ("name", "unit", "max_rows", "relation", "epsilon", "delta", "rule")},
+            **{name: getattr(a, name) for name in TERMS},
+            "members": book.taken(a.name),
             **share_facts(book.share(a.name)),
             "balance": asdict(book.balance(a.name)),
             "blocks": {block: share_facts(book.share(a.name, block)) for block in book.blocks(a.name)},
-            "plans": {plan.name: {"times": plan.times, "used": plan.used} for plan in book.plans(a.name)},
+            "plans": {p.name: {"times": p.times, "used": p.used} for p in book.plans(a.name) if p.mirrors is None},
         }
         for a in accounts
     ]
@@ -87,11 +118,17 @@ def facts(book: Ledger, account: str | None) -> str:
 
 def _releases(book: Ledger, account: str, console: Console) -> None:
     limit, listing = book.account(account).cost_limit, []
+    member_of = {r.id: r.account for r in book.releases()} if book.account(account).umbrella else {}
     open_entries, settled_lines = [], []
     for r in book.releases(account):
         epsilon = f"{r.final_epsilon:.3f}" if r.final_epsilon is not None else f"≤ {r.epsilon:g}"
         part = r.reserved_cost if r.charged_cost is None else r.charged_cost
-        listing.append([r.id[:12], r.reserved_at[:10], r.table, r.state, f"{100 * part / limit:.1f} %", epsilon])
+        table_name = f"{member_of[r.mirrors]}: {r.table}" if r.mirrors is not None else r.table
+        listing.append(
+            [(r.mirrors or r.id)[:12], r.reserved_at[:10], table_name, r.state, f"{100 * part / limit:.1f} %", epsilon]
+        )
+        if r.mirrors is not None:
+            continue  # what is open of it is ended where it was begun
         if r.state == "started":
             marked = [e for e in book.entries(release_id=r.id) if e.state == "started" and _has_mark(e)]
             open_entries += marked
@@ -100,6 +137,8 @@ def _releases(book: Ledger, account: str, console: Console) -> None:
                     f"Open before its training: {r.id}. If it is dead: dp-synth ledger settle {r.id} --why REASON",
                     soft_wrap=True,
                 )
+        elif r.by_hand:
+            settled_lines.append(f"Charged by hand {r.id[:12]} by {r.who}: {r.why}.")
         elif r.state == "settled" and r.why:
             settled_lines.append(f"Settled {r.id[:12]}: {r.why}.")
     columns = ("release", "when", "table", "state", "of account", "ε")
@@ -120,9 +159,15 @@ def _has_mark(entry: Entry) -> bool:
 
 
 def history(book: Ledger, account: str | None, console: Console) -> None:
-    """Print the journal, oldest first."""
-    rows = [[str(r.seq), r.at[:19], r.action, r.account or "", r.who, r.hash[:12]] for r in book.history(account)]
+    """Print the journal, oldest first, and below it the reasons that people gave."""
+    told = book.history(account)
+    rows = [[str(r.seq), r.at[:19], r.action, r.account or "", r.who, r.hash[:12]] for r in told]
     console.print(table("Journal", ("n", "when", "what", "account", "by", "hash"), rows))
+    for row in told:
+        note = row.facts.get("note") or {}
+        if note.get("why"):
+            who = f", says {note['who']}" if note.get("who") else ""
+            console.print(f"{row.seq}, {row.action}: {note['why']}{who}", soft_wrap=True, markup=False, highlight=False)
 
 
 def can(book: Ledger, account: str, epsilon: float, delta: float | None, console: Console, as_json: bool) -> None:
@@ -147,6 +192,8 @@ def can(book: Ledger, account: str, epsilon: float, delta: float | None, console
     else:
         console.print(f"Yes: {capacity} more of epsilon {epsilon:g} would be admitted now. Nothing was charged.")
         console.print(Text.assemble(f"{account}: ", standing(share, console)), soft_wrap=True)
+        if terms.under is not None:
+            under(book, terms.under, console)
     if refusal:
         raise typer.Exit(3)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from rich.console import Console
@@ -11,10 +11,10 @@ from rich.text import Text
 
 from dp_synth_pipeline.cli.terminal import standing
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Ledger, advice
+from dp_synth_pipeline.ledger import Account, Ledger, advice
 from dp_synth_pipeline.orchestration import forecasts
 from dp_synth_pipeline.orchestration.build import current_project
-from dp_synth_pipeline.orchestration.forecasts import Foretold, Scheduled
+from dp_synth_pipeline.orchestration.forecasts import Due, Foretold, Scheduled
 from dp_synth_pipeline.privacy.filter import NANO
 from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE
 
@@ -25,10 +25,13 @@ def forecast(
     book: Ledger, account: str | None, days: int, epsilon: float | None, every: str | None, console: Console
 ) -> None:
     """Print for each scheduled account when it is exhausted, or which blocks are, and at which epsilon all would fit."""
-    schedules_by_account = (
-        _assumed(account, epsilon, every) if every else forecasts.scheduled(current_project(), account, epsilon)
-    )
-    if not schedules_by_account:
+    if every:
+        known = schedules_by_account = _assumed(account, epsilon, every)
+    else:
+        schedules_by_account = forecasts.scheduled(project := current_project(), account, epsilon)
+        known = {**forecasts.scheduled(project), **schedules_by_account}
+    umbrellas = _umbrellas(book, known, account)
+    if not schedules_by_account and not umbrellas:
         raise InvalidInput(
             "no table of this project has a schedule for that account; write `schedule: 0 3 * * 1` in its YAML, or "
             "assume one: dp-synth ledger forecast ACCOUNT --every '0 3 * * 1' --epsilon E."
@@ -36,8 +39,12 @@ def forecast(
     until = datetime.now(UTC) + timedelta(days=days)
     for name, schedules in schedules_by_account.items():
         console.print(Text.assemble(f"{name}: ", standing(book.share(name), console)), soft_wrap=True)
-        for line in _lines(book, name, schedules, until, days):
+        others = forecasts.beside(book, name, known, until)
+        for line in _lines(book, name, schedules, until, days, others):
             console.print(f"{name}: {line}", soft_wrap=True)
+    for name in umbrellas:
+        console.print(Text.assemble(f"{name}: ", standing(book.share(name), console)), soft_wrap=True)
+        console.print(f"{name}: {_under(forecasts.under(book, name, known, until), days)}", soft_wrap=True)
     in_parts = any(schedule.settings for schedules in schedules_by_account.values() for schedule in schedules)
     parted = PARTED if in_parts else ""
     console.print(
@@ -53,19 +60,40 @@ def _assumed(account: str | None, epsilon: float | None, cron: str) -> dict[str,
     return {account: [Scheduled("", cron, epsilon)]}
 
 
-def _lines(book: Ledger, name: str, schedules: list[Scheduled], until: datetime, days: int) -> Iterator[str]:
+def _umbrellas(book: Ledger, known: Mapping[str, list[Scheduled]], account: str | None) -> list[str]:
+    """Return the umbrellas that a forecast tells of: the one that is asked for, or all that some schedule charges."""
+    accounts = {a.name: a for a in book.accounts()}
+    charged = {a.under for name in known if (a := accounts.get(name)) is not None and a.under is not None}
+    return sorted(name for name in charged if account in (None, name))
+
+
+def _under(outcome: Foretold, days: int) -> str:
+    """Tell of the refreshes of all members of an umbrella."""
+    refusal, count = outcome.first_refused, len(outcome.dues)
+    sentence = f"{count} refreshes of its members in {days} days"
+    if refusal is None:
+        return f"{sentence}; all fit."
+    return (
+        f"{sentence}; {sum(outcome.fits)} fit, and the first that does not, in the umbrella or in its own account, is one "
+        f"of {refusal.table} on {refusal.at:%d %B %Y}, which account {refusal.ask.account} pays for."
+    )
+
+
+def _lines(
+    book: Ledger, name: str, schedules: list[Scheduled], until: datetime, days: int, others: Sequence[Due]
+) -> Iterator[str]:
     account = book.account(name)
     unsound = {schedule.table: why for schedule in schedules if (why := forecasts.sound(book, schedule))}
     for table, why in unsound.items():
         yield f"no refresh of {table} would be admitted: {why}"
     able = [schedule for schedule in schedules if schedule.table not in unsound]
     paying = [schedule for schedule in able if schedule.plan is None]
-    outcome = forecasts.foretell(book, name, forecasts.dues(account, paying, until))
+    outcome = forecasts.foretell(book, name, forecasts.dues(account, paying, until), others)
     if whole := [schedule for schedule in paying if not schedule.in_blocks]:
-        yield _whole(book, name, whole, outcome, days)
+        yield _whole(book, name, whole, outcome, days, others)
     for schedule in paying:
         if schedule.in_blocks:
-            yield _in_blocks(book, name, schedule, outcome, days)
+            yield _in_blocks(book, name, schedule, outcome, days, others)
     plans: dict[str, list[Scheduled]] = defaultdict(list)
     for schedule in able:
         if schedule.plan is not None:
@@ -79,7 +107,9 @@ def _lines(book: Ledger, name: str, schedules: list[Scheduled], until: datetime,
         )
 
 
-def _whole(book: Ledger, name: str, schedules: list[Scheduled], all_outcomes: Foretold, days: int) -> str:
+def _whole(
+    book: Ledger, name: str, schedules: list[Scheduled], all_outcomes: Foretold, days: int, others: Sequence[Due]
+) -> str:
     """Tell of the refreshes that are charged to all rows."""
     outcome, account = forecasts.chosen(all_outcomes, lambda d: not d.ask.blocks), book.account(name)
     count, rows = len(outcome.dues), ", charged to all rows" if account.unit_in_one_block else ""
@@ -91,16 +121,22 @@ def _whole(book: Ledger, name: str, schedules: list[Scheduled], all_outcomes: Fo
     first_refusal = outcome.first_refused
     if first_refusal is None:
         return f"{sentence}all fit.{parts}"
-    if only_whole := outcome.dues == all_outcomes.dues and not spanning:
+    if only_whole := outcome.dues == all_outcomes.dues and not spanning and not others:
         fit = book.affordable(name, times=count, own_delta=account.delta * THRESHOLD_SHARE)
     else:
-        fit = forecasts.affordable(book, name, all_outcomes.dues, lambda d: not d.ask.blocks)
+        fit = forecasts.affordable(book, name, all_outcomes.dues, lambda d: not d.ask.blocks, others)
     noise = _noise(book, name, count) if only_whole else ""
-    sentence += f"{sum(outcome.fits)} fit, and the account is exhausted on {first_refusal.at:%d %B %Y}."
+    sentence += f"{sum(outcome.fits)} fit, and {_exhausted(account)} exhausted on {first_refusal.at:%d %B %Y}."
     return f"{sentence} {_all(count, fit)}{noise}.{parts}"
 
 
-def _in_blocks(book: Ledger, name: str, schedule: Scheduled, all_outcomes: Foretold, days: int) -> str:
+def _exhausted(account: Account) -> str:
+    return "the account is" if account.under is None else f"the account or umbrella {account.under} is"
+
+
+def _in_blocks(
+    book: Ledger, name: str, schedule: Scheduled, all_outcomes: Foretold, days: int, others: Sequence[Due]
+) -> str:
     """Tell of the refreshes of one table, each of which is charged to the block that it reads."""
     outcome = forecasts.chosen(all_outcomes, lambda d: d.table == schedule.table)
     cut = schedule.settings.partitions if schedule.settings else None
@@ -114,7 +150,7 @@ def _in_blocks(book: Ledger, name: str, schedule: Scheduled, all_outcomes: Foret
         sentence += f"of {len(outcome.blocks)} {cut.cadence} windows of {column}, {_times(most_in_block)}; "
     sentence += _fit(outcome)
     if outcome.first_refused is not None:
-        fit = forecasts.affordable(book, name, all_outcomes.dues, lambda d: d.table == schedule.table)
+        fit = forecasts.affordable(book, name, all_outcomes.dues, lambda d: d.table == schedule.table, others)
         sentence += f" {_all(count, fit)}."
     return f"{sentence}{_fresh_block(book, name, outcome, 'value' if cut.values else 'window')}"
 
@@ -154,10 +190,16 @@ def _fit(outcome: Foretold) -> str:
 
 def _noise(book: Ledger, account: str, times: int) -> str:
     """Say how much more noise than the last settled release's would let `times` more of it fit; nothing without one."""
-    terms, balance = book.account(account), book.balance(account)
-    settled_releases = [r for r in book.releases(account) if r.state == "settled"]
+    terms = book.account(account)
+    settled_releases = [r for r in book.releases(account) if r.state == "settled" and not r.by_hand]
     if terms.order is None or not settled_releases:
         return ""
     events = [e for entry in book.entries(release_id=settled_releases[-1].id) for e in entry.events]
-    factor = advice.noise_factor(events, times, terms.order, balance.cost_left / NANO, terms.relation)
-    return "" if factor is None else f", or with {factor:.3g} times the noise of the last release"
+    limits = [(terms, account)] + ([(book.account(terms.under), terms.under)] if terms.under is not None else [])
+    factors = [
+        advice.noise_factor(events, times, paying.order, book.balance(name).cost_left / NANO, paying.relation)
+        for paying, name in limits
+        if paying.order is not None
+    ]
+    needed = [factor for factor in factors if factor is not None]
+    return f", or with {max(needed):.3g} times the noise of the last release" if len(needed) == len(factors) else ""

@@ -19,7 +19,7 @@ from dp_synth_pipeline.privacy import events
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 
 app = typer.Typer(
-    help="Open, raise, plan, settle, show, forecast, export and verify privacy accounts.", no_args_is_help=True
+    help="Open, raise, plan, charge, settle, show, forecast, export and verify privacy accounts.", no_args_is_help=True
 )
 
 Url = Annotated[str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")]
@@ -33,12 +33,23 @@ class AccountTerms(Options):
 
     epsilon: float = Field(description="The most that all releases together may ever cost.")
     delta: float = Field(default=1e-5, description="The delta of that guarantee; below one over the number of people.")
-    unit: str = Field(default="row", description="Whose presence is hidden: row, or a column such as patient_id.")
+    unit: str = Field(
+        default="",
+        description="Whose presence is hidden: row, or a column such as patient_id. Default: the umbrella's, or row.",
+    )
     max_rows: int = Field(default=0, description="Rows kept per unit; 1 when the unit is a row, else 4.")
-    relation: str = Field(default="add-remove", description="Neighbouring tables: add-remove, or replace-one.")
+    relation: str = Field(
+        default="", description="Neighbouring tables: add-remove (the default, or the umbrella's), or replace-one."
+    )
     rule: str = Field(default="filter", description="filter (any number of releases), or plan (declared ones).")
     blocks: list[str] | None = Field(default=None, description="A block with a balance of its own; may be repeated.")
     unit_in_one_block: bool = Field(default=False, description="Confirm that no unit has rows in two blocks.")
+    umbrella: bool = Field(
+        default=False, description="Bound what several accounts release of one person together; needs --unit."
+    )
+    under: str = Field(
+        default="", description="The umbrella that each release of this account also charges. Fixed for ever."
+    )
 
 
 @app.command("open")
@@ -49,24 +60,38 @@ def open_account(
     why: Why = "",
     ledger: Url = "",
 ) -> None:
-    """Open a privacy account. Only a person does this; a pipeline never opens or raises one."""
+    """Open a privacy account. Only a person does this; a pipeline never opens or raises one.
+
+    Where one person is in several tables, bound what all of them tell together: open an umbrella, and an account for each
+    table under it. Each release of a member charges both, or is refused by the one that cannot pay, by name.
+
+    dp-synth ledger open clinic --umbrella --unit patient_id --epsilon 10
+
+    dp-synth ledger open visits --under clinic --epsilon 3 --max-rows 30
+    """
     book = opened(ledger)
-    max_rows = terms.max_rows or (1 if terms.unit == "row" else 4)
+    unit = terms.unit or (book.account(terms.under).unit if terms.under else "row")
+    max_rows = terms.max_rows or (1 if unit == "row" or terms.umbrella else 4)
     facts: dict[str, Any] = {**terms.model_dump(), "max_rows": max_rows, "blocks": terms.blocks or ()}
+    facts |= {"unit": unit, "relation": terms.relation or None, "under": terms.under or None}
     record = book.open_account(account, **facts, why=why)
     order = f", Rényi order {record.order:g}" if record.order else ""
+    kind = "umbrella " if record.umbrella else ""
+    under = f", under umbrella {record.under}" if record.under else ""
     console().print(
-        f"Opened {record.name}: epsilon {record.epsilon:g}, delta {record.delta:g}, unit {record.unit}, "
-        f"{record.relation}{order}.",
+        f"Opened {kind}{record.name}: epsilon {record.epsilon:g}, delta {record.delta:g}, unit {record.unit}, "
+        f"{record.relation}{order}{under}.",
         soft_wrap=True,
     )
     _say(book, record.name)
 
 
 def _say(book: Ledger, account: str) -> None:
-    """Print how much of an account is used."""
-    to = console()
+    """Print how much of an account is used, and of its umbrella."""
+    to, under = console(), book.account(account).under
     to.print(standing(book.share(account), to), soft_wrap=True)
+    if under is not None:
+        answers.under(book, under, to)
 
 
 @app.command("raise")
@@ -176,6 +201,43 @@ def declare_plan(
     console().print(
         f"Declared {record.name} on {account}: at most {record.times} times, together epsilon {record.epsilon:.4g} at "
         f"delta {record.delta:.2g}. Name it in the table's YAML: plan: {record.name}.",
+        soft_wrap=True,
+    )
+    _say(book, account)
+
+
+@app.command("charge")
+def charge(
+    account: Annotated[str, typer.Argument(help="The account, or an umbrella itself.")],
+    event: Annotated[
+        list[str],
+        typer.Option(
+            help='What ran, as JSON {"kind": "gaussian", "noise_multiplier": 4} or as kind:key=value,...; may be repeated. '
+            "Kinds: gaussian, discrete_laplace, subsampled_gaussian, discrete_gaussian, threshold. Noise is counted against "
+            "what all rows of one unit move."
+        ),
+    ],
+    why: Why,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta of its epsilon: the account's; under declared plans, the part it takes.")
+    ] = None,
+    who: Who = "",
+    verbose: Verbose = False,
+    ledger: Url = "",
+) -> None:
+    """Charge an account for what another tool releases of its data, such as a query with OpenDP; refuse what does not fit.
+
+    Enter it before it runs. A charge that does not fit is refused (exit code 3) and changes nothing; what has run already is
+    released all the same, so that only a raise, on record, tells the truth then. A member's charge charges its umbrella too.
+
+    dp-synth ledger charge patients --event '{"kind": "gaussian", "noise_multiplier": 4}' --why "OpenDP query, 3 May"
+    """
+    book = opened(ledger)
+    facts = [_event(text).event for text in event]
+    record = book.charge_by_hand(account, facts, delta=delta, why=why, who=who or getpass.getuser())
+    under = f" and umbrella {book.account(account).under}" if record.umbrella_cost is not None else ""
+    console().print(
+        f"Charged {account}{under} by hand: epsilon {record.final_epsilon:.4g} at delta {record.final_delta:.2g}.",
         soft_wrap=True,
     )
     _say(book, account)
@@ -322,6 +384,8 @@ def _release(book: Ledger, start: str) -> str:
 
 
 def _event(text: str) -> TaggedEvent:
+    if text.lstrip().startswith("{"):
+        return _json_event(text)
     kind, _, parameters = text.partition(":")
     facts = {k.strip(): v.strip() for k, _, v in (part.partition("=") for part in parameters.split(",") if part)}
     mechanism = facts.pop("mechanism", "")
@@ -332,6 +396,18 @@ def _event(text: str) -> TaggedEvent:
         raise InvalidInput(
             f"--event {text!r}: expected kind:key=value,..., such as subsampled_gaussian:noise_multiplier=2,"
             f"sample_rate=0.01,steps=800."
+        ) from None
+
+
+def _json_event(text: str) -> TaggedEvent:
+    try:
+        facts = json.loads(text)
+        mechanism = facts.pop("mechanism", "")
+        return TaggedEvent(mechanism, events.from_dict(facts))
+    except (ValueError, TypeError, AttributeError):
+        raise InvalidInput(
+            f"--event {text!r}: expected a JSON object with a kind and its parameters, such as "
+            f'{{"kind": "gaussian", "noise_multiplier": 4}}.'
         ) from None
 
 

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger.entry import Account
 from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget
 from dp_synth_pipeline.privacy.events import Event
-from dp_synth_pipeline.privacy.filter import NANO
 
 
-def lines(account: Account, cost: int, epsilon: float, delta: float, events: Sequence[Event]) -> list[str]:
-    """Return one line on what these mechanisms could be to fit `epsilon` and `cost`; none without DP-SGD in them."""
+def lines(
+    rdp_left: Mapping[float, float], relation: str, epsilon: float, delta: float, events: Sequence[Event]
+) -> list[str]:
+    """Return one line on what these mechanisms could be to fit `epsilon` and `rdp_left`; none without DP-SGD in them.
+
+    Args:
+        rdp_left: by order, the Rényi divergences that are left: of the account, and of its umbrella.
+    """
     steps = max((e.size for e in events if e.in_steps), default=0)
     if not steps or epsilon <= 0:
         return []
 
     def fits(plan: Sequence[Event]) -> bool:
-        if account.order is not None and accountant.rdp(plan, account.order, account.relation) * NANO > cost:
+        if any(accountant.rdp(plan, order, relation) > left for order, left in rdp_left.items()):
             return False
-        return accountant.epsilon(plan, delta, account.relation) <= epsilon
+        return accountant.epsilon(plan, delta, relation) <= epsilon
 
     others = [e for e in events if not e.in_steps]
     if others and not fits(others):
         return ["Of these mechanisms would fit: none; what runs beside the training costs too much already."]
     most = most_steps(events, steps, fits)
-    noise = _least_noise(account, events, Budget(epsilon, delta), cost)
+    noise = _least_noise(rdp_left, relation, events, Budget(epsilon, delta))
     offers = [f"at this noise at most {most} of {steps} steps" if most else "at this noise not one step"]
     offers += [f"at these steps a noise multiplier of at least {noise:.4g}"] if noise else []
     return [f"Of these mechanisms would fit: {'; '.join(offers)}."]
@@ -49,15 +53,14 @@ def _with_steps(events: Sequence[Event], steps: int, of: int) -> list[Event]:
     return [e.with_steps(max(1, e.size * steps // of)) for e in events]
 
 
-def _least_noise(account: Account, events: Sequence[Event], budget: Budget, cost: int) -> float | None:
+def _least_noise(
+    rdp_left: Mapping[float, float], relation: str, events: Sequence[Event], budget: Budget
+) -> float | None:
     def plan(noise: float) -> list[Event]:
         return [e.with_noise(noise) if e.in_steps else e for e in events]
 
-    limit = None if account.order is None else cost / NANO
     try:
-        noise_multiplier = calibration.least_noise(
-            plan, budget, order=account.order, rdp_limit=limit, relation=account.relation
-        )
+        noise_multiplier = calibration.least_noise(plan, budget, rdp_limits=rdp_left, relation=relation)
     except InvalidInput:  # what runs beside training costs too much already
         return None
     digits = 10 ** (3 - math.floor(math.log10(noise_multiplier)))

@@ -85,7 +85,7 @@ class Share:
         used: 0 for an account that nothing was charged to, 1 if and only if nothing fits any more: no release of the least
             epsilon, with a delta of its own for thresholds as every table has, and no use of a plan.
         set_aside: what is left to uses of declared plans, and to no other release.
-        last: the release that was admitted last, if there is one that was not voided.
+        last: the release that was admitted last, if there is one that was not voided or entered by hand.
         more: how many more releases of the same terms as `last` would be admitted now; None without `last`.
     """
 
@@ -107,7 +107,7 @@ class Share:
         if self.used >= 1:
             return f"{head}; nothing fits any more"
         if self.last is None:
-            return f"{head}; nothing was released yet"
+            return f"{head}; {'no release of its own yet' if self.used > 0 else 'nothing was released yet'}"
         where = " over the same block" if self.last.blocks else ""
         again = f"{self.more} more" if self.more else "no other"
         return f"{head}; fits {again} like the last (ε {self.last.epsilon:.3g}){where}"

@@ -143,10 +143,12 @@ def _apply(row: JournalRow, balances: dict[tuple[str, str], Tally], records: dic
         if row.action == "planned":
             balances[own] = balances[own].plus(Tally(cost_spent=plan["cost"], delta_spent=plan["cost_delta"]))
     release = facts["release"]
-    if release is None or release.get("plan") or row.action not in (RESERVED, SETTLED, VOIDED):
+    if release is None or release.get("plan") or row.action not in (RESERVED, SETTLED, VOIDED, journal.BY_HAND):
         return
     change = Tally(0, release["reserved_cost"], 0, release["reserved_delta"])
-    if row.action != RESERVED:
+    if row.action == journal.BY_HAND:
+        change = Tally(release["charged_cost"], 0, release["charged_delta"], 0)
+    elif row.action != RESERVED:
         change = Tally(
             release["charged_cost"], -release["reserved_cost"], release["charged_delta"], -release["reserved_delta"]
         )

@@ -225,15 +225,14 @@ def epsilon_left(account: Account, cost: int, delta_units: int, delta: float, ow
     return _largest(account.order, cost, delta - own_delta)
 
 
-def affordable(
-    account: Account, cost: int, delta_units: int, times: int, delta: float | None, own_delta: float
-) -> float:
+def equal_delta(account: Account, delta_units: int, times: int) -> float:
+    """Return the delta that each of `times` releases may have: the account's, or under declared plans an equal part."""
+    return account.delta if account.order is not None else (delta_units // times) / ATTO
+
+
+def affordable(account: Account, cost: int, delta_units: int, times: int, delta: float, own_delta: float) -> float:
     """Return the largest epsilon, to four digits, that `times` equal releases may have within what is left."""
     each = cost // times, delta_units // times
-    if delta is None:
-        delta = account.delta if account.order is not None else each[1] / ATTO
-        if delta <= 0:
-            return 0.0
     check_delta(delta)
     check_own_delta(own_delta, delta)
     if delta > account.delta:

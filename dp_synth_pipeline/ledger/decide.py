@@ -20,7 +20,7 @@ from dp_synth_pipeline.ledger.entry import (
     Plan,
     Release,
 )
-from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.ledger.rows import Payers, Tally
 from dp_synth_pipeline.privacy.budget import check_delta
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
@@ -34,9 +34,22 @@ def admits(account: Account, tally: Tally, cost: int, delta: int) -> bool:
     return cost <= cost_left and delta <= delta_left
 
 
-def balance(account: Account, tally: Tally) -> Balance:
-    """Return what an account has spent, holds and has left."""
+def refusing(payers: Payers, asks: Sequence[tuple[int, int]]) -> int | None:
+    """Return the place of the first of several accounts that has less left than is asked of it; None if all admit."""
+    each = enumerate(zip(payers, asks, strict=True))
+    return next((place for place, ((a, tally), ask) in each if not admits(a, tally, *ask)), None)
+
+
+def balance(account: Account, tally: Tally, umbrella: tuple[Account, Tally] | None = None) -> Balance:
+    """Return what an account has spent, holds and has left, of which a release gets no more than its umbrella has left."""
     cost, delta = tally.left(account)
+    usable = _usable_delta(account, delta)
+    epsilon = costs.epsilon_left(account, cost, delta, usable)
+    if umbrella is not None:
+        above_cost, above_delta = umbrella[1].left(umbrella[0])
+        most = costs.epsilon_left(umbrella[0], above_cost, above_delta, usable)
+        # Every table has thresholds, so without delta for them nothing fits.
+        epsilon = min(epsilon, most if above_delta > 0 or not umbrella[0].delta_limit else 0.0)
     return Balance(
         account=account.name,
         rule=account.rule,
@@ -47,7 +60,7 @@ def balance(account: Account, tally: Tally) -> Balance:
         delta_limit=account.delta_limit,
         delta_spent=tally.delta_spent,
         delta_held=tally.delta_held,
-        epsilon_left=costs.epsilon_left(account, cost, delta, _usable_delta(account, delta)),
+        epsilon_left=epsilon,
         # What is held may have run already, so an upper bound counts it.
         epsilon_spent=costs.epsilon_spent(account, tally.cost_spent + tally.cost_held),
     )
@@ -103,7 +116,25 @@ def entry(
     return new
 
 
+def mirrored(mirror: Release, earlier: Sequence[Entry], entry: Entry) -> Entry:
+    """Return the entry that charges an umbrella for one of a member's, or raise if it is over what was reserved of it."""
+    cost, delta = costs.price(mirror, entry.events)
+    new = replace(
+        entry, id=uuid.uuid4().hex, release_id=mirror.id, account=mirror.account, cost=cost, delta=delta, key=None
+    )
+    _check_units(mirror, [*earlier, new])
+    return new
+
+
 def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
+    _check_units(release, entries)
+    epsilon = costs.together(release, costs.planned_events(entries))
+    if not epsilon <= release.epsilon:
+        held = f"epsilon={release.epsilon:g} at delta={release.delta:g}"
+        raise refusal.over_reservation(release, entries[-1].mechanism, f"epsilon={epsilon:.6g}", held)
+
+
+def _check_units(release: Release, entries: Sequence[Entry]) -> None:
     mechanism = entries[-1].mechanism
     own = sum(e.delta for e in entries)
     if own > costs.share_units(release.own_delta, ATTO):
@@ -114,10 +145,6 @@ def _check_reservation(release: Release, entries: Sequence[Entry]) -> None:
     if release.order is not None and cost > release.reserved_cost:
         held = f"{release.reserved_cost / NANO:.6g} at order {release.order:g}"
         raise refusal.over_reservation(release, mechanism, f"{cost / NANO:.6g} Rényi units", held)
-    epsilon = costs.together(release, costs.planned_events(entries))
-    if not epsilon <= release.epsilon:
-        held = f"epsilon={release.epsilon:g} at delta={release.delta:g}"
-        raise refusal.over_reservation(release, mechanism, f"epsilon={epsilon:.6g}", held)
 
 
 def check_mark(entry: Entry, steps: int) -> None:
@@ -230,6 +257,18 @@ def settled(
         ended_at=journal.now(),
     )
     return ended, [replace(e, state=SETTLED, settled_at=e.settled_at or ended.ended_at) for e in entries]
+
+
+def followed(mirror: Release, entries: Sequence[Entry], ended: Release) -> tuple[Release, list[Entry]]:
+    """Return a mirror and its entries as they end with the release that they mirror."""
+    if ended.state == VOIDED:
+        return voided(mirror, ended.why), list(entries)
+    assert ended.final_epsilon is not None
+    assert ended.final_delta is not None
+    cost, delta = costs.charge(mirror, entries, ended.final_epsilon, ended.final_delta)
+    end = {name: getattr(ended, name) for name in ("state", "final_epsilon", "final_delta", "why", "ended_at")}
+    over = replace(mirror, **end, charged_cost=cost, charged_delta=delta)
+    return over, [replace(e, state=SETTLED, settled_at=e.settled_at or over.ended_at) for e in entries]
 
 
 def ended(release: Release, entries: Sequence[Entry]) -> Release:

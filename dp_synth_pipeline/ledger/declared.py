@@ -13,7 +13,6 @@ from dataclasses import replace
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import costs, journal
 from dp_synth_pipeline.ledger.entry import Account, Plan
-from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.terms import PlanTerms
 from dp_synth_pipeline.privacy import accountant, filter
 from dp_synth_pipeline.privacy.budget import check_delta, check_epsilon
@@ -117,16 +116,21 @@ def charged(account: Account, plan: Plan, share: tuple[float, float]) -> tuple[i
     return filter.charge_units(accountant.rdp(every, account.order, plan.relation)), own
 
 
+def mirrored(umbrella: Account, plan: Plan) -> Plan:
+    """Return the plan that charges an umbrella for a member's: by its Rényi divergence, for all its repetitions at once.
+
+    That is sound whatever the member takes for it: each use is dominated by what was declared, and what was declared is a
+    part of the umbrella's limit from then on, whether it runs or not.
+    """
+    draft = replace(plan, id=uuid.uuid4().hex, account=umbrella.name, name=plan.id, takes=RENYI, mirrors=plan.id)
+    cost, cost_delta = charged(umbrella, draft, (0.0, 0.0))
+    return replace(draft, cost=cost, cost_delta=cost_delta)
+
+
 def one_use(plan: Plan) -> tuple[float, float, float]:
     """Return the (epsilon, delta, own delta) that one use of a plan may cost."""
     once = accountant.epsilon(plan.events, plan.delta, plan.relation, fixed=True)
     return once * (1 + SPLITTING_SLACK), plan.delta, accountant.own_delta(plan.events, plan.relation)
-
-
-def fits(account: Account, tally: Tally, plan: Plan) -> bool:
-    """Say whether what a plan takes is left of its account."""
-    cost, delta = tally.left(account)
-    return plan.cost <= cost and plan.cost_delta <= delta
 
 
 def _too_many(plan: Plan, epsilon: float) -> BudgetExceeded:

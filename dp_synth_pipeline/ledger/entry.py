@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, Self
 
@@ -55,6 +56,8 @@ class Account(_Record):
         delta_limit: units of 1e-18 that releases take shares of; under a Rényi filter only the part set aside for
             mechanisms with a delta of their own, under declared plans the whole delta.
         unit_in_one_block: a person confirmed that no privacy unit has rows in two blocks, so blocks may be charged.
+        umbrella: it bounds what all its member accounts release together of one person, and has no releases of its own.
+        under: the umbrella that each release of this account also charges; None if it is no member.
     """
 
     name: str
@@ -71,6 +74,8 @@ class Account(_Record):
     who: str
     why: str
     unit_in_one_block: bool = False
+    umbrella: bool = False
+    under: str | None = None
 
     @property
     def own_delta(self) -> float:
@@ -82,6 +87,9 @@ class Account(_Record):
 class Release(_Record):
     """One refresh of one table: what it reserved as a whole, and what it was charged in the end.
 
+    A release of a member of an umbrella has a mirror: a second record with the same events, in the umbrella's units, which
+    changes in the same transaction. A charge that a person entered by hand is a release that is over at once.
+
     Attributes:
         key: names the request; asking twice with one key reserves once.
         epsilon, delta, own_delta: what was asked; `own_delta` is the part of `delta` for thresholds.
@@ -92,6 +100,9 @@ class Release(_Record):
         plan: id of the declared plan of which this is one use; the plan was charged, so the use itself is not.
         blocks: the blocks that are charged; none if the account's own row is.
         relation: the account's neighbouring relation, under which every cost here is computed.
+        mirrors: id of the member's release that this one charges an umbrella for; None for a release of its own.
+        umbrella_order, umbrella_cost: the order and the units in which its mirror is reserved; None without a mirror.
+        by_hand: a person entered it for what another tool released.
     """
 
     id: str
@@ -120,6 +131,10 @@ class Release(_Record):
     plan: str | None = None
     blocks: tuple[str, ...] = ()
     relation: str = ADD_REMOVE
+    mirrors: str | None = None
+    by_hand: bool = False
+    umbrella_order: float | None = None
+    umbrella_cost: int | None = None
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values, the blocks as text."""
@@ -136,9 +151,17 @@ class Release(_Record):
         return self.state == "settled" and not self.why
 
     @property
-    def rdp_limit(self) -> float | None:
-        """The Rényi divergence at `order` to calibrate within, always under what was reserved; None under declared plans."""
-        return None if self.order is None else max(0, self.reserved_cost - ROUNDING_SLACK) / NANO
+    def rdp_limits(self) -> dict[float, float]:
+        """The Rényi divergences to calibrate within, by order, each under what was reserved: its account's, its umbrella's.
+
+        None of them under declared plans without an umbrella.
+        """
+        held = [(self.order, self.reserved_cost), (self.umbrella_order, self.umbrella_cost or 0)]
+        limits: dict[float, float] = {}
+        for order, cost in held:
+            if order is not None:
+                limits[order] = min(limits.get(order, math.inf), max(0, cost - ROUNDING_SLACK) / NANO)
+        return limits
 
 
 @dataclass(frozen=True)
@@ -208,6 +231,7 @@ class Plan(_Record):
             it enters the account's Rényi filter by its Rényi divergence.
         epsilon, delta: what all repetitions together are, by one privacy loss distribution.
         cost, cost_delta: what the account was charged when it was declared, in the account's units.
+        mirrors: id of the member's plan that this one charges an umbrella for; None for a plan of its own.
     """
 
     id: str
@@ -226,6 +250,7 @@ class Plan(_Record):
     who: str
     why: str
     mechanisms: tuple[str, ...] = ()
+    mirrors: str | None = None
 
     @property
     def tagged(self) -> tuple[TaggedEvent, ...]:

@@ -70,6 +70,7 @@ def _account(conn: sa.Connection, name: str) -> dict[str, Any]:
     opened = rows.account(conn, name)[0]
     return {
         **opened.to_record(),
+        "members": questions.taken(conn, name),
         "balance": _balance(conn, opened),
         "blocks": {block: _balance(conn, opened, block) for block in rows.blocks(conn, name)},
         "plans": [_plan(p) for p in rows.plans(conn, name)],

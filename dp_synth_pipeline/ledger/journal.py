@@ -24,6 +24,10 @@ GENESIS = "0" * 64
 """What the first row names as the row before it."""
 
 
+BY_HAND = "charged by hand"
+"""The action of a charge that a person entered for what another tool releases."""
+
+
 def now() -> str:
     """Return the time in UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -19,7 +19,7 @@ from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
 from dp_synth_pipeline.ledger.oversight import Oversight
 from dp_synth_pipeline.ledger.questions import Questions
 from dp_synth_pipeline.ledger.refusal import Asked
-from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.ledger.rows import Payers
 from dp_synth_pipeline.ledger.store import Store
 from dp_synth_pipeline.ledger.terms import BudgetKeywords, BudgetRequest
 from dp_synth_pipeline.privacy.events import Event
@@ -69,16 +69,18 @@ class Ledger(Questions, Oversight):
         wanted = BudgetRequest(**asked)
         wanted = replace(wanted, blocks=request.check_blocks(wanted.blocks))
         with self._store.read() as conn:
-            opened, tally = rows.standing(conn, account, tuple(wanted.blocks))
-            plan = self._plan(conn, opened, wanted.plan) if wanted.plan is not None else None
+            payers = rows.payers(conn, account, tuple(wanted.blocks))
+            plan = self._plan(conn, payers[0][0], wanted.plan) if wanted.plan is not None else None
+            plans = [] if plan is None else [plan, *(rows.mirror_plan(conn, plan.id) for _ in payers[1:])]
             earlier = rows.release_by_key(conn, wanted.key)
-        ask = request.release(opened, wanted, plan)
+        ask = request.release(payers[0][0], wanted, plan)
         if earlier is not None:
             return request.same(earlier, ask)
-        if plan is None and not decide.admits(opened, tally, ask.reserved_cost, ask.reserved_delta):
+        asks = [ask] if len(payers) == 1 else request.mirrored(ask, payers[1][0], plans[1] if plans else None)
+        if decide.refusing(payers, [(a.reserved_cost, a.reserved_delta) for a in asks]) is not None:
             # Refused on one consistent state, so without the write lock: a refusal never holds up an admission.
-            raise self._refusal(opened, tally, ask, wanted.nominal)
-        return self._admit(opened, ask, wanted.nominal)
+            raise self._refusal(payers, asks, wanted.nominal)
+        return self._admit(payers[0][0], asks, wanted.nominal)
 
     def start(
         self,
@@ -105,20 +107,19 @@ class Ledger(Questions, Oversight):
         """
         facts, ids = request.check_events(mechanism, events), tuple(sorted(set(upon)))
         while True:
-            release, earlier = before = self._snapshot(release_id)
+            (release, earlier), *mirrors = before = self._charges(release_id)
             repeated = decide.same_attempt(earlier, mechanism, facts, key)
             if repeated is not None:
                 return repeated
             plan = None if release.plan is None else self._plan_of(release)
             self._check_upon(release, ids)
             entry = decide.entry(release, earlier, mechanism, facts, key, ids, plan)
-            started = decide.started(release)
+            entries = [entry, *(decide.mirrored(mirror, own, entry) for mirror, own in mirrors)]
             with self._store.write() as conn:
-                if rows.release_and_entries(conn, release_id) != before:
+                if rows.charges(conn, release_id) != before:
                     continue  # another process moved first: price again what is there now
-                rows.put_entry(conn, entry, new=True)
-                rows.put_release(conn, started)
-                journal.append(conn, started.state, release.account, release=started, entries=[entry])
+                for (charged, _), new in zip(before, entries, strict=True):
+                    _put_start(conn, decide.started(charged), new)
             return entry
 
     def mark(self, entry_id: str, steps: int) -> None:
@@ -128,12 +129,12 @@ class Ledger(Questions, Oversight):
             ReleaseStateError: if the entry is settled, the high-water mark would fall, or exceeds what the entry pays for.
         """
         with self._store.write() as conn:
-            entry = rows.entry(conn, entry_id)
-            decide.check_mark(entry, steps)
-            if steps > entry.steps_started:
-                marked = replace(entry, steps_started=steps)
-                rows.put_entry(conn, marked)
-                journal.append(conn, "marked", entry.account, entries=[marked])
+            for entry in rows.entry_charges(conn, entry_id):
+                decide.check_mark(entry, steps)
+                if steps > entry.steps_started:
+                    marked = replace(entry, steps_started=steps)
+                    rows.put_entry(conn, marked)
+                    journal.append(conn, "marked", entry.account, entries=[marked])
 
     def note_source(self, release_id: str, digest: str | bytes) -> Release:
         """Put the keyed fingerprint of what a release reads on record, encrypted, as soon as it is known.
@@ -144,7 +145,7 @@ class Ledger(Questions, Oversight):
             ReleaseStateError: if the release is voided, or has another source on record.
         """
         with self._store.write() as conn:
-            release = rows.release(conn, release_id)
+            release = rows.charges(conn, release_id)[0][0]
             noted = decide.noted(release, keys.fingerprint(self._key, digest), self._key)
             if noted != release:
                 rows.put_release(conn, noted)
@@ -174,20 +175,22 @@ class Ledger(Questions, Oversight):
             InvalidInput: if `delta` exceeds what was reserved, or is so small that epsilon would.
         """
         while True:
-            release, entries = before = self._snapshot(release_id)
+            (release, entries), *mirrors = before = self._charges(release_id)
             if ran is not None:
                 decide.check_ran(release, entries, ran)
             settled, done = decide.settled(release, entries, delta, why)
             if settled == release:
                 return release
+            ends = [(settled, done), *(decide.followed(mirror, own, settled) for mirror, own in mirrors)]
             with self._store.write() as conn:
-                if rows.release_and_entries(conn, release_id) != before:
+                if rows.charges(conn, release_id) != before:
                     continue  # another process moved first: price again what is there now
-                rows.close_release(conn, release, settled)
-                for entry in done:
-                    rows.put_entry(conn, entry)
                 note = {"why": why, "who": who} if why else None
-                journal.append(conn, settled.state, release.account, release=settled, entries=done, note=note)
+                for (charged, _), (over, paid) in zip(before, ends, strict=True):
+                    rows.close_release(conn, charged, over)
+                    for entry in paid:
+                        rows.put_entry(conn, entry)
+                    journal.append(conn, over.state, over.account, release=over, entries=paid, note=note)
             return settled
 
     def void(self, release_id: str, why: str) -> Release:
@@ -197,43 +200,36 @@ class Ledger(Questions, Oversight):
             ReleaseStateError: if a mechanism was started, or the release is over.
         """
         with self._store.write() as conn:
-            release = rows.release(conn, release_id)
-            voided = decide.voided(release, why)
-            rows.close_release(conn, release, voided)
-            plan = None if release.plan is None else rows.plan(conn, release.plan)
-            back = plan and replace(plan, used=plan.used - 1)
-            if back:
-                rows.put_plan(conn, back)
-            journal.append(conn, voided.state, release.account, release=voided, plan=back)
-        return voided
+            charges = rows.charges(conn, release_id)
+            over = [decide.voided(release, why) for release, _ in charges]
+            for (release, _), voided in zip(charges, over, strict=True):
+                rows.close_release(conn, release, voided)
+                journal.append(conn, voided.state, release.account, release=voided, plan=_take(conn, release, -1))
+        return over[0]
 
-    def _admit(self, account: Account, ask: Release, nominal: Sequence[Event] | None) -> Release:
-        used = None
+    def _admit(self, priced: Account, asks: Sequence[Release], nominal: Sequence[Event] | None) -> Release:
+        ask = asks[0]
         with self._store.write() as conn:
             earlier = rows.release_by_key(conn, ask.key)
             if earlier is not None:
                 return request.same(earlier, ask)
-            priced = account
-            account, tally = rows.standing(conn, account.name, ask.blocks)
-            if account.opened_at != priced.opened_at:
-                raise refusal.opened_anew(account)
-            if ask.plan is not None:
-                plan = rows.plan(conn, ask.plan)
-                if plan.used >= plan.times:
-                    raise refusal.no_use_left(plan)
-                used = replace(plan, used=plan.used + 1)
-                rows.put_plan(conn, used)
-            admitted = decide.admits(account, tally, ask.reserved_cost, ask.reserved_delta)
-            if admitted:
-                rows.put_release(conn, ask, new=True)
-                rows.hold(conn, ask)
-                journal.append(conn, ask.state, account.name, release=ask, plan=used)
+            payers = rows.payers(conn, priced.name, ask.blocks)
+            if payers[0][0].opened_at != priced.opened_at:
+                raise refusal.opened_anew(payers[0][0])
+            admitted = decide.refusing(payers, [(a.reserved_cost, a.reserved_delta) for a in asks]) is None
+            for one in asks if admitted else ():
+                used = _take(conn, one, 1)
+                rows.put_release(conn, one, new=True)
+                rows.hold(conn, one)
+                journal.append(conn, one.state, one.account, release=one, plan=used)
         if not admitted:  # explained outside the lock, since what would fit takes a while to find
-            raise self._refusal(account, tally, ask, nominal)
+            raise self._refusal(payers, asks, nominal)
         return ask
 
-    def _refusal(self, account: Account, tally: Tally, ask: Release, nominal: Sequence[Event] | None) -> Exception:
-        return self._refused(account, tally, Asked(ask.epsilon, ask.delta, ask.own_delta, ask.blocks, nominal or ()))
+    def _refusal(self, payers: Payers, asks: Sequence[Release], nominal: Sequence[Event] | None) -> Exception:
+        ask = asks[0]
+        asked = Asked(ask.epsilon, ask.delta, ask.own_delta, ask.blocks, nominal or ())
+        return self._refused(payers, [(a.reserved_cost, a.reserved_delta) for a in asks], asked)
 
     @staticmethod
     def _plan(conn: sa.Connection, account: Account, name: str) -> Plan:
@@ -255,3 +251,21 @@ class Ledger(Questions, Oversight):
     def _plan_of(self, release: Release) -> Plan:
         with self._store.read() as conn:
             return rows.plan(conn, str(release.plan))
+
+
+def _put_start(conn: sa.Connection, started: Release, entry: Entry) -> None:
+    rows.put_entry(conn, entry, new=True)
+    rows.put_release(conn, started)
+    journal.append(conn, started.state, started.account, release=started, entries=[entry])
+
+
+def _take(conn: sa.Connection, release: Release, uses: int) -> Plan | None:
+    """Take uses of the declared plan of which a release is one, or give them back; return the plan as it is then."""
+    if release.plan is None:
+        return None
+    plan = rows.plan(conn, release.plan)
+    if plan.used + uses > plan.times:
+        raise refusal.no_use_left(plan)
+    taken = replace(plan, used=plan.used + uses)
+    rows.put_plan(conn, taken)
+    return taken

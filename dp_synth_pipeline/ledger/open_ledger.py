@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dp_synth_pipeline.ledger import rows
-from dp_synth_pipeline.ledger.entry import Entry, Release
+from dp_synth_pipeline.ledger.rows import Charge
 from dp_synth_pipeline.ledger.store import Store
 
 
@@ -22,6 +22,6 @@ class OpenLedger:
         """Where the ledger lies: its path, or its URL without password and parameters."""
         return str(self._store.place)
 
-    def _snapshot(self, release_id: str) -> tuple[Release, list[Entry]]:
+    def _charges(self, release_id: str) -> list[Charge]:
         with self._store.read() as conn:
-            return rows.release_and_entries(conn, release_id)
+            return rows.charges(conn, release_id)

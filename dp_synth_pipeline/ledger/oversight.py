@@ -12,11 +12,12 @@ from typing import Unpack
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import decide, declared, journal, refusal, request, rows
-from dp_synth_pipeline.ledger.entry import Account, Entry, Plan
+from dp_synth_pipeline.ledger import by_hand, decide, declared, journal, refusal, request, rows
+from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
 from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.terms import AccountKeywords, AccountTerms, PlanKeywords, PlanTerms
+from dp_synth_pipeline.privacy.events import Event
 
 
 class Oversight(OpenLedger):
@@ -47,14 +48,12 @@ class Oversight(OpenLedger):
                 "blocks have budgets of their own only if every privacy unit lives in one of them. If that is so, "
                 "confirm it with unit_in_one_block=True; if it is not, open the account without blocks."
             )
-        opened = request.opened(name, wanted)
         with self._store.write() as conn:
+            umbrella = None if wanted.under is None else rows.account(conn, wanted.under)[0]
+            opened = request.opened(name, wanted, umbrella)
             exists = any(a.name == name for a, _ in rows.accounts(conn))
             if exists and not (anew and rows.untouched(conn, name)):
-                raise InvalidInput(
-                    f"account {name!r} exists and its limit is fixed. Use it as it is (dp-synth ledger show {name}), "
-                    f"or open one under another name for other data."
-                )
+                raise refusal.exists(name, wanted.under)
             (rows.put_account if exists else rows.add_account)(conn, opened)
             if blocks:
                 rows.add_blocks(conn, name, blocks)
@@ -72,7 +71,9 @@ class Oversight(OpenLedger):
         """
         note = _note(why, who)
         with self._store.write() as conn:
-            raised = request.raised(rows.account(conn, name)[0], epsilon, delta)
+            before = rows.account(conn, name)[0]
+            umbrella = None if before.under is None else rows.account(conn, before.under)[0]
+            raised = request.raised(before, epsilon, delta, umbrella)
             rows.put_account(conn, raised)
             journal.append(conn, "raised", raised, note=note)
         return raised
@@ -112,24 +113,70 @@ class Oversight(OpenLedger):
         note, wanted = _note(why, who), request.planned(PlanTerms(**terms))
         while True:
             with self._store.read() as conn:
-                before = _in_use(conn, account)
-            opened, tally, plans = before
+                payers, plans = before = rows.payers(conn, account), rows.plans(conn, account)
+            opened, tally = payers[0]
+            request.check_payer(opened)
             if any(p.name == wanted.name for p in plans):
                 raise InvalidInput(
                     f"account {account!r} has a plan {wanted.name!r}, and it is fixed. Choose another name."
                 )
             untouched = not plans and tally == Tally()
             made = declared.plan(opened, untouched, wanted, why=why, who=who)
+            every = [made, *(declared.mirrored(umbrella, made) for umbrella, _ in payers[1:])]
             with self._store.write() as conn:
-                if _in_use(conn, account) != before:
+                payers = rows.payers(conn, account)
+                if (payers[0], _unused(rows.plans(conn, account))) != (before[0][0], _unused(plans)):
                     continue  # another process moved first: decide again on what is there now
-                if not declared.fits(opened, tally, made):
-                    raise refusal.over_budget_plan(opened, tally, made)
-                own = rows.account(conn, account)[1]
-                rows.put_plan(conn, made, new=True)
-                rows.put_tally(conn, account, own.plus(Tally(made.cost, 0, made.cost_delta, 0)))
-                journal.append(conn, "planned", account, plan=made, note=note)
+                at = decide.refusing(payers, [(p.cost, p.cost_delta) for p in every])
+                if at is not None:
+                    raise refusal.over_budget_plan(*payers[at], every[at], made.name)
+                for one in every:
+                    own = rows.account(conn, one.account)[1]
+                    rows.put_plan(conn, one, new=True)
+                    rows.put_tally(conn, one.account, own.plus(Tally(one.cost, 0, one.cost_delta, 0)))
+                    journal.append(conn, "planned", one.account, plan=one, note=note)
             return made
+
+    def charge_by_hand(
+        self, account: str, events: Iterable[Event], *, why: str, who: str, delta: float | None = None
+    ) -> Release:
+        """Charge an account, and its umbrella, for what another tool releases; refuse what does not fit.
+
+        Enter it before it runs: what was released cannot be undone. All rows are charged, also where there are blocks.
+
+        Args:
+            events: what runs, with noise against what all rows of one privacy unit move.
+            delta: the delta of its epsilon: by default the account's under a Rényi filter; under declared plans the part
+                of the account's delta that it takes.
+
+        Raises:
+            BudgetExceeded: if it does not fit.
+            InvalidInput: if the events cannot be priced, or the reason or the name is missing.
+
+        Example:
+            >>> import tempfile
+            >>> from dp_synth_pipeline.ledger import Ledger
+            >>> from dp_synth_pipeline.privacy.events import Gaussian
+            >>> ledger = Ledger.open(f"{tempfile.mkdtemp()}/ledger.db")
+            >>> _ = ledger.open_account("patients", epsilon=6, delta=1e-5)
+            >>> charge = ledger.charge_by_hand("patients", [Gaussian(4.0)], why="OpenDP query, 3 May", who="Ana")
+            >>> round(charge.final_epsilon, 2), charge.state
+            (0.93, 'settled')
+        """
+        note, facts = _note(why, who), request.check_events(by_hand.MECHANISM, events)
+        with self._store.read() as conn:
+            priced = rows.payers(conn, account)
+        charges = by_hand.charges(priced, facts, delta, note)
+        with self._store.write() as conn:
+            payers = rows.payers(conn, account)
+            if payers[0][0].opened_at != priced[0][0].opened_at:
+                raise refusal.opened_anew(payers[0][0])
+            at = decide.refusing(payers, [(release.reserved_cost, release.reserved_delta) for release, _ in charges])
+            if at is not None:
+                raise refusal.over_budget_by_hand(*payers[at], charges[at][0])
+            for release, entry in charges:
+                by_hand.put(conn, release, entry, note)
+        return charges[0][0]
 
     def adopt(self, *, why: str, who: str) -> None:
         """Accept the ledger as it is in place of the one that was left last.
@@ -158,26 +205,29 @@ class Oversight(OpenLedger):
         note = _note(why, who)
         while True:
             with self._store.read() as conn:
-                before = rows.entry(conn, entry_id)
-                release = rows.release(conn, before.release_id)
-            settled = decide.settled_at_mark(release, before)
-            if settled == before:
-                return before
+                before = _at_mark(conn, entry_id)
+            cut = [decide.settled_at_mark(release, entry) for release, entry in before]
+            if cut == [entry for _, entry in before]:
+                return cut[0]
             with self._store.write() as conn:
-                if rows.entry(conn, entry_id) != before or rows.release(conn, release.id) != release:
+                if _at_mark(conn, entry_id) != before:
                     continue  # it marked or ended in the meantime: look again
-                rows.put_entry(conn, settled)
-                paid = {"steps_paid": before.steps_paid, "steps_charged": settled.steps_paid}
-                journal.append(conn, "settled at mark", settled.account, entries=[settled], note={**note, **paid})
-            return settled
+                for (_, entry), settled in zip(before, cut, strict=True):
+                    rows.put_entry(conn, settled)
+                    paid = {"steps_paid": entry.steps_paid, "steps_charged": settled.steps_paid}
+                    journal.append(conn, "settled at mark", settled.account, entries=[settled], note={**note, **paid})
+            return cut[0]
 
 
-def _note(why: str, who: str) -> dict[str, object]:
+def _note(why: str, who: str) -> dict[str, str]:
     request.check_word("a reason (why)", why)
     request.check_word("a name (who)", who)
     return {"why": why, "who": who}
 
 
-def _in_use(conn: sa.Connection, account: str) -> tuple[Account, Tally, list[Plan]]:
-    opened, tally = rows.standing(conn, account)
-    return opened, tally, [replace(p, used=0) for p in rows.plans(conn, account)]
+def _unused(plans: Iterable[Plan]) -> list[Plan]:
+    return [replace(p, used=0) for p in plans]
+
+
+def _at_mark(conn: sa.Connection, entry_id: str) -> list[tuple[Release, Entry]]:
+    return [(rows.release(conn, entry.release_id), entry) for entry in rows.entry_charges(conn, entry_id)]

@@ -17,38 +17,54 @@ class Ask:
     Attributes:
         own_delta: the part of delta for mechanisms with a delta of their own.
         blocks: those that it reads, and is charged to; none: the account's own row is.
+        account: the member that it is charged to, where an umbrella is asked; empty: the account that is asked.
     """
 
     epsilon: float
     delta: float
     own_delta: float = 0.0
     blocks: tuple[str, ...] = ()
+    account: str = ""
 
 
-def admitted(
-    account: Account, own: Tally, blocks: Mapping[str, Tally], asks: Iterable[tuple[int, int, Sequence[str]]]
-) -> list[bool]:
+class Payer:
+    """An account as it would stand after the releases that were admitted before; no ledger knows of it.
+
+    Args:
+        own: the balance of the account's own row, which counts on top of every block.
+        blocks: the balances of its blocks; one that is not there has spent nothing.
+    """
+
+    def __init__(self, account: Account, own: Tally, blocks: Mapping[str, Tally]) -> None:
+        self.account, self._own, self._blocks, self._fullest = account, own, dict(blocks), _fullest(blocks.values())
+
+    def admits(self, cost: int, delta: int, names: Sequence[str]) -> bool:
+        """Say whether a release over blocks, or without them over all rows, would be admitted now."""
+        touched = [self._blocks.get(n, Tally()) for n in names] or [self._fullest]
+        return all(decide.admits(self.account, self._own.plus(tally), cost, delta) for tally in touched)
+
+    def take(self, cost: int, delta: int, names: Sequence[str]) -> None:
+        """Take what a release reserves off what is left."""
+        if not names:
+            self._own = self._own.hold(cost, delta)
+        for name in names:
+            self._blocks[name] = self._blocks.get(name, Tally()).hold(cost, delta)
+        self._fullest = _fullest([self._fullest, *(self._blocks[name] for name in names)])
+
+
+def admitted(asks: Iterable[Sequence[tuple[Payer, int, int, Sequence[str]]]]) -> list[bool]:
     """Return for every release whether it would be admitted after those before it that were.
 
     Args:
-        own: the balance of the account's own row.
-        blocks: the balances of its blocks; one that is not there has spent nothing.
-        asks: what each of them reserves, cost and delta in stored units, and the blocks that it reads; none: the
-            account's own row is charged, which counts on top of every block.
+        asks: what each of them is charged to, and reserves there: cost and delta in stored units, and the blocks that it
+            reads, if any.
     """
-    taken, fullest, answers = dict(blocks), _fullest(blocks.values()), []
-    for cost, delta, names in asks:
-        before = [taken.get(n, Tally()) for n in names] or [fullest]
-        fits = all(decide.admits(account, own.plus(tally), cost, delta) for tally in before)
+    answers = []
+    for charges in asks:
+        fits = all(payer.admits(cost, delta, names) for payer, cost, delta, names in charges)
+        for payer, cost, delta, names in charges if fits else ():
+            payer.take(cost, delta, names)
         answers.append(fits)
-        if not fits:
-            continue
-        if not names:
-            own = own.hold(cost, delta)
-            continue
-        after = [tally.hold(cost, delta) for tally in before]
-        taken.update(zip(names, after, strict=True))
-        fullest = _fullest([fullest, *after])
     return answers
 
 

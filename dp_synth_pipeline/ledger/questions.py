@@ -40,11 +40,11 @@ class Questions(OpenLedger):
     def balance(self, name: str, block: str | None = None) -> Balance:
         """Return what an account has spent, holds and has left: for a release over one block, or over all rows.
 
-        The balance of an account with blocks counts its own row and the fullest of the blocks that are touched.
+        The balance of an account with blocks counts its own row and the fullest of the blocks that are touched. What a
+        member of an umbrella can still release, `epsilon_left`, is at most what the umbrella has left.
         """
         with self._store.read() as conn:
-            account, tally = rows.standing(conn, name, () if block is None else (block,))
-        return decide.balance(account, tally)
+            return _balance(rows.payers(conn, name, () if block is None else (block,)))
 
     def share(self, name: str, block: str | None = None) -> Share:
         """Return how much of an account is used, over one block or all rows, and how often its last release fits again."""
@@ -59,21 +59,40 @@ class Questions(OpenLedger):
         """
         before = self.share(name)
         with self._store.read() as conn:
-            account, tally = rows.standing(conn, name)
+            (account, tally), *above = rows.payers(conn, name)
             plans = rows.plans(conn, name)
-        raised = request.raised(account, epsilon, delta)
-        balance = decide.balance(raised, tally)
-        more = None if before.last is None else _more(raised, tally, plans, before.last)
+        raised = request.raised(account, epsilon, delta, *(umbrella for umbrella, _ in above))
+        payers = [(raised, tally), *above]
+        balance = _balance(payers)
+        more = None if before.last is None else _more(payers, plans, before.last)
         return balance, share(balance, plans, before.last, more)
 
     def waiting(self, account: str) -> list[Release]:
-        """Return the releases of an account that hold a reservation of which nothing has started, oldest first."""
-        return [r for r in self.releases(account) if r.state == RESERVED]
+        """Return the releases that hold a reservation of an account of which nothing has started, oldest first.
+
+        Those of an umbrella are its members' releases.
+        """
+        held = [r for r in self.releases(account) if r.state == RESERVED]
+        return [r if r.mirrors is None else self.release(r.mirrors) for r in held]
 
     def fresh_balance(self, name: str) -> Balance:
         """Return what a block that is still to be added has left: what all rows were charged counts in it, and no more."""
         with self._store.read() as conn:
-            return decide.balance(*rows.account(conn, name))
+            own, above = rows.account(conn, name), rows.payers(conn, name)[1:]
+        return _balance([own, *above])
+
+    def members(self, umbrella: str) -> list[Account]:
+        """Return the accounts under an umbrella, by name; none under any other account."""
+        with self._store.read() as conn:
+            return [a for a, _ in rows.members(conn, rows.account(conn, umbrella)[0].name)]
+
+    def taken(self, umbrella: str) -> dict[str, float]:
+        """Return how much of an umbrella each of its members has taken, as shares of its cost limit that add up.
+
+        What a person entered by hand for the umbrella itself is not among them.
+        """
+        with self._store.read() as conn:
+            return taken(conn, umbrella)
 
     def blocks(self, name: str) -> list[str]:
         """Return the blocks of an account, by name."""
@@ -81,9 +100,12 @@ class Questions(OpenLedger):
             return list(rows.blocks(conn, rows.account(conn, name)[0].name))
 
     def plans(self, account: str | None = None) -> list[Plan]:
-        """Return the declared plans, of one account or of all, oldest first."""
+        """Return the declared plans, of one account or of all, oldest first.
+
+        Of an umbrella those are the mirrors of its members' plans, which are not among those of all accounts.
+        """
         with self._store.read() as conn:
-            return rows.plans(conn, account)
+            return [p for p in rows.plans(conn, account) if account is not None or p.mirrors is None]
 
     def preview(
         self,
@@ -98,15 +120,18 @@ class Questions(OpenLedger):
         """Raise what `reserve` would raise now, and change nothing."""
         named = request.check_blocks(blocks)
         with self._store.read() as conn:
-            opened, tally = rows.standing(conn, account, named)
-        cost, delta_units = request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
-        if not decide.admits(opened, tally, cost, delta_units):
-            raise self._refused(opened, tally, Asked(epsilon, delta, own_delta, named, nominal or ()))
+            payers = rows.payers(conn, account, named)
+        asks = [request.priced(a, epsilon, delta, own_delta, a.unit, a.max_rows) for a, _ in payers]
+        if decide.refusing(payers, asks) is not None:
+            raise self._refused(payers, asks, Asked(epsilon, delta, own_delta, named, nominal or ()))
 
-    def _refused(self, account: Account, tally: rows.Tally, asked: Asked) -> BudgetExceeded:
+    def _refused(self, payers: rows.Payers, asks: Sequence[tuple[int, int]], asked: Asked) -> BudgetExceeded:
         """Return the refusal of a release that does not fit, with whatever else of the account a person may act on."""
+        at = decide.refusing(payers, asks)
+        assert at is not None
+        account, tally = payers[at]
         used = share(decide.balance(account, tally), self.plans(account.name))
-        return refusal.over_budget(account, tally, asked, used, self.waiting(account.name))
+        return refusal.over_budget(payers, at, asked, used, self.waiting(account.name))
 
     def capacity(
         self,
@@ -123,8 +148,8 @@ class Questions(OpenLedger):
             delta: the delta of each; the account's if it is not given.
         """
         with self._store.read() as conn:
-            opened, tally = rows.standing(conn, account, request.check_blocks(blocks))
-        return _fitting(opened, tally, epsilon, opened.delta if delta is None else delta, own_delta)
+            payers = rows.payers(conn, account, request.check_blocks(blocks))
+        return _fitting(payers, epsilon, payers[0][0].delta if delta is None else delta, own_delta)
 
     def admitted(
         self,
@@ -144,17 +169,28 @@ class Questions(OpenLedger):
         return self.foretold(account, [Ask(epsilon, delta, own_delta, tuple(blocks)) for blocks in each])
 
     def foretold(self, account: str, asks: Sequence[Ask]) -> list[bool]:
-        """Return, for each of several releases, whether it would be admitted after those before it; change nothing."""
+        """Return, for each of several releases, whether it would be admitted after those before it; change nothing.
+
+        Args:
+            account: the account, or an umbrella, that is asked; each ask may name a member of it, or of the same umbrella.
+        """
         with self._store.read() as conn:
-            opened, own = rows.account(conn, account)
-            blocks = rows.blocks(conn, account)
+            named = {account, *(a.account for a in asks if a.account)}
+            every = {a.name: a for name in named for a, _ in rows.payers(conn, name)}
+            payers = {n: preflight.Payer(*rows.account(conn, n), rows.blocks(conn, n)) for n in every}
 
         @cache
-        def priced(epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
+        def priced(name: str, epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
+            opened = every[name]
             return request.priced(opened, epsilon, delta, own_delta, opened.unit, opened.max_rows)
 
-        requests = [(*priced(a.epsilon, a.delta, a.own_delta), request.check_blocks(a.blocks)) for a in asks]
-        return preflight.admitted(opened, own, blocks, requests)
+        def charges(ask: Ask) -> list[tuple[preflight.Payer, int, int, tuple[str, ...]]]:
+            own, blocks = ask.account or account, request.check_blocks(ask.blocks)
+            above = every[own].under
+            taken = [(own, blocks)] if above is None else [(own, blocks), (above, ())]
+            return [(payers[n], *priced(n, ask.epsilon, ask.delta, ask.own_delta), names) for n, names in taken]
+
+        return preflight.admitted([charges(ask) for ask in asks])
 
     def affordable(
         self,
@@ -174,8 +210,12 @@ class Questions(OpenLedger):
         if not isinstance(times, int) or times < 1:
             raise InvalidInput(f"times must be a whole number of at least 1, got {times}.")
         with self._store.read() as conn:
-            opened, tally = rows.standing(conn, account, request.check_blocks(blocks))
-        return costs.affordable(opened, *tally.left(opened), times, delta, own_delta)
+            payers = rows.payers(conn, account, request.check_blocks(blocks))
+        opened, tally = payers[0]
+        each = costs.equal_delta(opened, tally.left(opened)[1], times) if delta is None else delta
+        if each <= 0 and delta is None:
+            return 0.0
+        return min(costs.affordable(a, *t.left(a), times, each, own_delta) for a, t in payers)
 
     def left_after(self, release_id: str, at_mark: str | None = None) -> float:
         """Return the largest epsilon of one more release with the delta of this open one, once it is ended; 0.0 for none.
@@ -184,13 +224,17 @@ class Questions(OpenLedger):
             at_mark: an entry of it that would be settled at its high-water mark first.
         """
         with self._store.read() as conn:
-            release, entries = rows.release_and_entries(conn, release_id)
-            account, tally = rows.standing(conn, release.account, release.blocks)
-        ended = [decide.settled_at_mark(release, e) if e.id == at_mark else e for e in entries]
-        closed = decide.ended(release, ended)
-        if release.plan is None:
-            tally = tally.free(release, closed)
-        return costs.epsilon_left(account, *tally.left(account), release.delta, release.own_delta)
+            charges = rows.charges(conn, release_id)
+            payers = rows.payers(conn, charges[0][0].account, charges[0][0].blocks)
+            cut = {e.id for e in rows.entry_charges(conn, at_mark)} if at_mark else set()
+        at = [[decide.settled_at_mark(r, e) if e.id in cut else e for e in entries] for r, entries in charges]
+        release, closed = charges[0][0], decide.ended(charges[0][0], at[0])
+        every = [closed, *(decide.followed(m, e, closed)[0] for (m, _), e in zip(charges[1:], at[1:], strict=True))]
+        lefts = []
+        for (account, tally), (held, _), over in zip(payers, charges, every, strict=False):
+            freed = tally if held.plan is not None else tally.free(held, over)
+            lefts.append(costs.epsilon_left(account, *freed.left(account), release.delta, release.own_delta))
+        return min(lefts)
 
     def lineage(self, release_id: str, also: Iterable[str] = ()) -> Lineage:
         """Return all that a release is a function of, with what it promises together.
@@ -214,14 +258,21 @@ class Questions(OpenLedger):
             return rows.release(conn, release_id)
 
     def releases(self, account: str | None = None) -> list[Release]:
-        """Return the releases, of one account or of all, oldest first."""
+        """Return the releases, of one account or of all, oldest first.
+
+        Of an umbrella those are the mirrors of its members' releases, which are not among those of all accounts.
+        """
         with self._store.read() as conn:
-            return rows.releases(conn, account)
+            return [r for r in rows.releases(conn, account) if account is not None or r.mirrors is None]
 
     def entries(self, account: str | None = None, release_id: str | None = None) -> list[Entry]:
-        """Return the entries, of one account or release or of all, oldest first."""
+        """Return the entries, of one account or release or of all, oldest first; mirrored ones if an umbrella is named."""
         with self._store.read() as conn:
-            return rows.entries(conn, account=account, release_id=release_id)
+            found = rows.entries(conn, account=account, release_id=release_id)
+            if account is not None or release_id is not None:
+                return found
+            mirrors = {r.id for r in rows.releases(conn) if r.mirrors is not None}
+        return [e for e in found if e.release_id not in mirrors]
 
     def history(self, account: str | None = None) -> list[JournalRow]:
         """Return the journal, of one account or of all, oldest first."""
@@ -272,24 +323,48 @@ class Questions(OpenLedger):
 
 def standing(conn: sa.Connection, name: str, block: str | None = None) -> tuple[Balance, Share]:
     """Return what an account has left over one block or all rows, and how much of it is used."""
-    account, tally = rows.standing(conn, name, () if block is None else (block,))
+    payers = rows.payers(conn, name, () if block is None else (block,))
     plans = rows.plans(conn, name)
-    last = next((r for r in reversed(rows.releases(conn, name)) if r.state != VOIDED), None)
-    more, balance = None, decide.balance(account, tally)
+    admitted = [r for r in rows.releases(conn, name) if r.state != VOIDED and not r.by_hand]
+    last, more, balance = (admitted[-1] if admitted else None), None, _balance(payers)
     if last is not None:
-        same = tally if block is not None or not last.blocks else rows.standing(conn, name, last.blocks)[1]
-        more = _more(account, same, plans, last)
+        same = payers if block is not None or not last.blocks else rows.payers(conn, name, last.blocks)
+        more = _more(same, plans, last)
     return balance, share(balance, plans, last, more)
 
 
-def _more(account: Account, tally: rows.Tally, plans: Sequence[Plan], last: Release) -> int:
+def taken(conn: sa.Connection, umbrella: str) -> dict[str, float]:
+    """Return how much of an umbrella each of its members has taken, as shares of its cost limit."""
+    opened = rows.account(conn, umbrella)[0]
+    units = {member.name: 0 for member, _ in rows.members(conn, umbrella)}
+    member_of = {r.id: r.account for r in rows.releases(conn)} | {p.id: p.account for p in rows.plans(conn)}
+    costs_of = [
+        (r.mirrors, r.reserved_cost if r.charged_cost is None else r.charged_cost)
+        for r in rows.releases(conn, umbrella)
+    ]
+    for mirrors, cost in (*costs_of, *((p.mirrors, p.cost) for p in rows.plans(conn, umbrella))):
+        if mirrors is not None:
+            units[member_of[mirrors]] += cost
+    return {name: cost / opened.cost_limit for name, cost in units.items()}
+
+
+def _balance(payers: rows.Payers) -> Balance:
+    own, *above = payers
+    return decide.balance(*own, *above)
+
+
+def _more(payers: rows.Payers, plans: Sequence[Plan], last: Release) -> int:
     """Return how many more releases of the same terms would be admitted: uses of its plan, or what cost and delta allow."""
     if last.plan is not None:
         return sum(p.times - p.used for p in plans if p.id == last.plan)
-    return _fitting(account, tally, last.epsilon, last.delta, last.own_delta)
+    return _fitting(payers, last.epsilon, last.delta, last.own_delta)
 
 
-def _fitting(account: Account, tally: rows.Tally, epsilon: float, delta: float, own_delta: float) -> int:
-    cost, delta_units = request.priced(account, epsilon, delta, own_delta, account.unit, account.max_rows)
-    cost_left, delta_left = tally.left(account)
-    return max(0, min(cost_left // cost, delta_left // delta_units if delta_units else cost_left))
+def _fitting(payers: rows.Payers, epsilon: float, delta: float, own_delta: float) -> int:
+    """Return how many such releases fit, one after the other, into each of what they are charged to."""
+    counts = []
+    for account, tally in payers:
+        cost, delta_units = request.priced(account, epsilon, delta, own_delta, account.unit, account.max_rows)
+        cost_left, delta_left = tally.left(account)
+        counts.append(max(0, min(cost_left // cost, delta_left // delta_units if delta_units else cost_left)))
+    return min(counts)

@@ -11,7 +11,7 @@ from dp_synth_pipeline.errors import AccountMismatch, BudgetExceeded, InvalidInp
 from dp_synth_pipeline.ledger import advice, costs
 from dp_synth_pipeline.ledger.balance import Share
 from dp_synth_pipeline.ledger.entry import PLAN, RESERVED, SETTLED, STARTED, VOIDED, Account, Plan, Release
-from dp_synth_pipeline.ledger.rows import Tally
+from dp_synth_pipeline.ledger.rows import Payers, Tally
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
@@ -38,34 +38,40 @@ class Asked:
     nominal: Sequence[Event] = ()
 
 
-def over_budget(
-    account: Account, tally: Tally, asked: Asked, used: Share, waiting: Sequence[Release] = ()
-) -> BudgetExceeded:
-    """Return the refusal of a release that does not fit what is left of its account, in words for whoever asked.
+def _kind(account: Account) -> str:
+    return "umbrella" if account.umbrella else "account"
+
+
+def over_budget(payers: Payers, at: int, asked: Asked, used: Share, waiting: Sequence[Release] = ()) -> BudgetExceeded:
+    """Return the refusal of a release that does not fit what is left of its account or umbrella, for whoever asked.
 
     The rule and its units are in `details` of the error, and what was asked and would fit is in `facts`.
 
     Args:
-        tally: the balance of what it would be charged to: of the fullest of its blocks, if it names any.
-        waiting: releases that hold a reservation of which nothing has started.
+        payers: what it would be charged to, with the balance of the fullest of its blocks, if it names any.
+        at: the place of the one that refuses.
+        used: how much of that one is used.
+        waiting: releases that hold a reservation in it of which nothing has started.
     """
+    account, tally = payers[at]
     cost, delta_units = tally.left(account)
-    fits = costs.epsilon_left(account, cost, delta_units, asked.delta, asked.own_delta)
-    where = f" over the fullest of the blocks {', '.join(asked.blocks)}" if asked.blocks else ""
+    fits = min(costs.epsilon_left(a, *t.left(a), asked.delta, asked.own_delta) for a, t in payers)
+    whose = f" of its member {payers[0][0].name!r}" if at else _fullest(asked.blocks)
     held = ", with what unfinished releases hold" if tally.cost_held else ""
     message = (
-        f"Account {account.name!r} refuses this release{where}: it asks for epsilon={asked.epsilon:g} at delta="
-        f"{asked.delta:g}, and {used.percent} of the account is used{held}.\n"
+        f"{_kind(account).capitalize()} {account.name!r} refuses this release{whose}: it asks for epsilon="
+        f"{asked.epsilon:g} at delta={asked.delta:g}, and {used.percent} of the {_kind(account)} is used{held}.\n"
         f"{_what_fits(account, asked, fits, delta_units / ATTO)}{_voidable(waiting)} {UNTOUCHED}"
     )
-    thresholds = f"Of the delta asked, {asked.own_delta:g} is for thresholds."
+    rdp_left = {a.order: t.left(a)[0] / NANO for a, t in payers if a.order is not None}
     details = [
-        *([thresholds] if asked.own_delta else []),
+        *([f"Of the delta asked, {asked.own_delta:g} is for thresholds."] if asked.own_delta else []),
         _state(account, tally),
-        *advice.lines(account, cost, fits, asked.delta, asked.nominal),
+        *advice.lines(rdp_left, account.relation, fits, asked.delta, asked.nominal),
     ]
     facts = {
         "account": account.name,
+        **({"member": payers[0][0].name} if at else {}),
         "asked": {"epsilon": asked.epsilon, "delta": asked.delta, "own_delta": asked.own_delta},
         "blocks": list(asked.blocks),
         "used": used.used,
@@ -78,18 +84,45 @@ def over_budget(
     return BudgetExceeded(message, details="\n".join(details), facts=facts)
 
 
-def over_budget_plan(account: Account, tally: Tally, plan: Plan) -> BudgetExceeded:
-    """Return the refusal of a plan that takes more than is left of its account."""
+def _fullest(blocks: Sequence[str]) -> str:
+    return f" over the fullest of the blocks {', '.join(blocks)}" if blocks else ""
+
+
+def over_budget_plan(account: Account, tally: Tally, plan: Plan, name: str) -> BudgetExceeded:
+    """Return the refusal of a plan that takes more than is left of its account, or of the umbrella above it.
+
+    Args:
+        name: the plan's name, which the plan that an umbrella is charged for does not have.
+    """
     cost, delta = tally.left(account)
     wanted = max(plan.cost / account.cost_limit, plan.cost_delta / (account.delta_limit or 1))
     free = min(cost / account.cost_limit, delta / (account.delta_limit or 1))
-    takes = f"The plan takes {plan.cost / NANO:.4g} and delta={plan.cost_delta / ATTO:.4g} of account {account.name!r}."
+    whole = f"{_kind(account)} {account.name!r}"
+    takes = f"The plan takes {plan.cost / NANO:.4g} and delta={plan.cost_delta / ATTO:.4g} of {whole}."
     return BudgetExceeded(
-        f"Plan {plan.name!r} is refused: {plan.times} releases take {math.ceil(100 * wanted)} % of account "
-        f"{account.name!r}, and {math.floor(100 * max(free, 0))} % of it is free.\n"
+        f"Plan {name!r} is refused: {plan.times} releases take {math.ceil(100 * wanted)} % of {whole}, and "
+        f"{math.floor(100 * max(free, 0))} % of it is free.\n"
         f"Declare fewer releases, more noise or a smaller share. {UNTOUCHED}",
         details=f"{takes}\n{_state(account, tally)}",
-        facts={"account": account.name, "plan": plan.name, "times": plan.times, "takes": wanted, "free": free},
+        facts={"account": account.name, "plan": name, "times": plan.times, "takes": wanted, "free": free},
+    )
+
+
+def over_budget_by_hand(account: Account, tally: Tally, charge: Release) -> BudgetExceeded:
+    """Return the refusal of a charge by hand that is more than is left of its account, or of the umbrella above it."""
+    cost, delta = tally.left(account)
+    whole = f"{_kind(account)} {account.name!r}"
+    parts = [(charge.reserved_cost, cost, account.cost_limit)]
+    parts += [(charge.reserved_delta, delta, account.delta_limit)] if charge.reserved_delta else []
+    takes = max(taken / (limit or 1) for taken, _, limit in parts)
+    free = min(max(left, 0) / (limit or 1) for _, left, limit in parts)
+    return BudgetExceeded(
+        f"This charge by hand is refused: it takes {100 * takes:.3g} % of {whole}, and {100 * free:.3g} % of it is free.\n"
+        f"If it has not run yet, do not run it. If it has, more was released than was promised: have a person raise the "
+        f"limit on record, which says so (dp-synth ledger raise {account.name}), and enter the charge again. Nothing was "
+        f"changed.",
+        details=_state(account, tally),
+        facts={"account": account.name, "takes": takes, "free": free},
     )
 
 
@@ -162,9 +195,10 @@ def _voidable(waiting: Sequence[Release]) -> str:
 
 def over_reservation(release: Release, mechanism: str, cost: str, held: str) -> BudgetExceeded:
     """Return the refusal of a mechanism that would take its release over what was reserved."""
+    where = "" if release.mirrors is None else f" in umbrella {release.account!r}"
     return BudgetExceeded(
-        f"Mechanism {mechanism!r} is refused: with it, release {release.id} for table {release.table!r} would cost "
-        f"{cost}, and it reserved {held}.\n"
+        f"Mechanism {mechanism!r} is refused: with it, release {release.mirrors or release.id} for table {release.table!r} "
+        f"would cost {cost}{where}, and it reserved {held}.\n"
         f"Use more noise or fewer steps; or materialize again from `ingested` with a larger epsilon, which is a new "
         f"charge. {UNTOUCHED}"
     )
@@ -184,6 +218,20 @@ def mismatch(account: Account, unit: str, max_rows: int, delta: float) -> Accoun
             f"account's delta. {UNTOUCHED}"
         )
     return None
+
+
+def exists(name: str, under: str | None) -> InvalidInput:
+    """Return the refusal to open an account that is there, or to put one that is in use under an umbrella."""
+    if under is None:
+        return InvalidInput(
+            f"account {name!r} exists and its limit is fixed. Use it as it is (dp-synth ledger show {name}), or open one "
+            f"under another name for other data."
+        )
+    return InvalidInput(
+        f"account {name!r} exists, and an account joins an umbrella when it is opened and never later: what it has "
+        f"released was not bounded by {under!r} when it ran, and a limit that counts it afterwards was chosen after seeing "
+        f"it. Open another account under {under}, and enter there what {name!r} was charged: dp-synth ledger charge."
+    )
 
 
 def opened_anew(account: Account) -> AccountMismatch:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dp_synth_pipeline.ledger import journal, request
 from dp_synth_pipeline.ledger.entry import (
     RESERVED,
     SETTLED,
@@ -17,6 +18,7 @@ from dp_synth_pipeline.ledger.entry import (
     Account,
     JournalRow,
     Plan,
+    Release,
     load_events,
 )
 
@@ -61,10 +63,13 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
     for row in chain:
         facts, where = row.facts, f"journal row {row.seq}"
         if new := facts["account"]:
+            new = {**Account.defaults(), **new}
             name = new["name"]
+            _member(row, account(new), accounts, bad)
             if name in accounts and row.action == OPENED:
                 held = any(r["account"] == name and r["state"] != VOIDED for r in releases.values())
-                if held or name in split or any(p["account"] == name for p in plans.values()):
+                planned = any(p["account"] == name for p in plans.values())
+                if held or planned or name in split or any(a["under"] == name for a in accounts.values()):
                     bad(where, "an account that is opened anew while nothing is charged to it or held", "one in use")
             else:
                 _account(row, accounts.get(name), new, facts.get("note"), bad)
@@ -72,16 +77,15 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
             accounts[name] = new
         split |= {row.account} if facts.get("blocks") else set()
         if release := facts["release"]:
+            release = {**Release.defaults(), **release}
             old: dict[str, Any] = releases.get(release["id"]) or release
+            _by_hand(row, release, release["id"] in releases, bad)
             if release["state"] not in NEXT.get(old["state"], ()) or not _same(old, release, RELEASE_MAY):
                 bad(where, f"a step that a release takes from {old['state']}", f"another, to {release['state']}")
             terms.under.setdefault(release["id"], accounts[release["account"]])
             releases[release["id"]] = release
         if plan := facts.get("plan"):
-            whole = {**Plan.defaults(), **plan}
-            if not (_same(plans.get(plan["id"]) or whole, whole, {"used"}) and 0 <= plan["used"] <= plan["times"]):
-                bad(where, "a plan as it was declared", "another")
-            plans[plan["id"]] = whole
+            plans[plan["id"]] = _plan(row, plans.get(plan["id"]), {**Plan.defaults(), **plan}, bad)
         if row.action == ADOPTED:
             _signed(row, facts.get("note"), bad)
         for entry in facts["entries"]:
@@ -92,6 +96,29 @@ def check(chain: Sequence[JournalRow], bad: Bad) -> Terms:
 
 def _same(old: dict[str, Any], new: dict[str, Any], may_differ: set[str]) -> bool:
     return all(new.get(k) == v for k, v in old.items() if k not in may_differ)
+
+
+def _plan(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], bad: Bad) -> dict[str, Any]:
+    """Return a plan as a row tells it; call `bad` if more than its uses changed."""
+    if not (_same(old or new, new, {"used"}) and 0 <= new["used"] <= new["times"]):
+        bad(f"journal row {row.seq}", "a plan as it was declared", "another")
+    return new
+
+
+def _by_hand(row: JournalRow, release: dict[str, Any], again: bool, bad: Bad) -> None:
+    """Call `bad` on a charge by hand that was entered otherwise than once, over at once, with a reason and a name."""
+    entered = row.action == journal.BY_HAND
+    if entered != release["by_hand"] or (entered and again):
+        bad(f"journal row {row.seq}", "a charge by hand that is entered once, and over at once", "another step")
+    if entered:
+        _signed(row, row.facts.get("note"), bad)
+
+
+def _member(row: JournalRow, new: Account, known: dict[str, dict[str, Any]], bad: Bad) -> None:
+    """Call `bad` on an account that is under what is no umbrella, or promises something else than its umbrella does."""
+    above = known.get(new.under or "")
+    if new.under is not None and (above is None or request.not_under(new, account(above))):
+        bad(f"journal row {row.seq}", "a member of an umbrella that protects the same, and no less", "another")
 
 
 def _account(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], note: Any, bad: Bad) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import costs, declared, journal, refusal
-from dp_synth_pipeline.ledger.entry import RESERVED, Account, Plan, Release, dump_events
+from dp_synth_pipeline.ledger.entry import FILTER, RESERVED, Account, Plan, Release, dump_events
 from dp_synth_pipeline.ledger.terms import AccountTerms, BudgetRequest, PlanTerms
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, check_delta, check_epsilon, check_relation
 from dp_synth_pipeline.privacy.events import Event
@@ -67,22 +67,27 @@ def check_tags(mechanisms: Sequence[str], events: int) -> tuple[str, ...]:
     return tuple(mechanisms)
 
 
-def opened(name: str, terms: AccountTerms) -> Account:
-    """Return the account that a person may open with these terms, or raise why there is none."""
+def opened(name: str, terms: AccountTerms, umbrella: Account | None = None) -> Account:
+    """Return the account that a person may open with these terms, or raise why there is none.
+
+    Args:
+        umbrella: the one that `terms.under` names, if they name one.
+    """
     check_name(name)
-    check_unit(terms.unit, terms.max_rows)
-    check_relation(terms.relation)
-    if terms.unit_in_one_block and terms.relation != ADD_REMOVE:
-        raise InvalidInput(
-            "blocks need relation 'add-remove': a unit that is replaced may come back in another block, so both of "
-            "them would show. Leave the blocks away, or open the account for add-remove."
-        )
+    same = {"unit": "row", "relation": ADD_REMOVE} if umbrella is None else vars(umbrella)
+    unit = same["unit"] if terms.unit is None else terms.unit
+    relation = same["relation"] if terms.relation is None else terms.relation
+    check_unit(unit, terms.max_rows)
+    check_relation(relation)
+    _check_blocks_relation(terms, relation)
+    if terms.umbrella:
+        _check_umbrella(name, unit, terms)
     fixed = costs.terms(terms.rule, terms.epsilon, terms.delta, terms.own_delta_share)
-    return Account(
+    account = Account(
         name=name,
-        unit=terms.unit,
-        max_rows=terms.max_rows,
-        relation=terms.relation,
+        unit=unit,
+        max_rows=0 if terms.umbrella else terms.max_rows,
+        relation=relation,
         epsilon=float(terms.epsilon),
         delta=float(terms.delta),
         rule=terms.rule,
@@ -93,7 +98,68 @@ def opened(name: str, terms: AccountTerms) -> Account:
         who=journal.who(),
         why=terms.why,
         unit_in_one_block=terms.unit_in_one_block,
+        umbrella=terms.umbrella,
+        under=terms.under,
     )
+    if umbrella is not None and (wrong := not_under(account, umbrella)):
+        raise InvalidInput(wrong)
+    return account
+
+
+def _check_blocks_relation(terms: AccountTerms, relation: str) -> None:
+    if terms.unit_in_one_block and relation != ADD_REMOVE:
+        raise InvalidInput(
+            "blocks need relation 'add-remove': a unit that is replaced may come back in another block, so both of "
+            "them would show. Leave the blocks away, or open the account for add-remove."
+        )
+
+
+def _check_umbrella(name: str, unit: str, terms: AccountTerms) -> None:
+    """Accept the terms of an umbrella: a person's id, a Rényi filter, and nothing that only one table has."""
+    if unit == "row":
+        raise InvalidInput(
+            f"umbrella {name!r} protects persons, whose rows lie in several tables, and needs the column that names a "
+            f"person in all of them: unit, such as patient_id (--unit patient_id). A row is in one table."
+        )
+    if terms.rule != FILTER:
+        raise InvalidInput(
+            f"umbrella {name!r} needs rule {FILTER!r}, got {terms.rule!r}: its members release as they go, and their "
+            f"declared plans enter it by their Rényi divergence."
+        )
+    unfit = {"max_rows": terms.max_rows > 1, "blocks": terms.unit_in_one_block, "under": terms.under is not None}
+    if any(unfit.values()):
+        raise InvalidInput(
+            f"umbrella {name!r} takes no {', '.join(n for n, given in unfit.items() if given)}: rows and blocks are "
+            f"those of each member, and an umbrella is under no other. Leave them away here; say them when a member is "
+            f"opened."
+        )
+
+
+def not_under(account: Account, umbrella: Account) -> str:
+    """Return why an account cannot be a member of an umbrella, or nothing if it can.
+
+    Members may differ in `max_rows`: what each event costs is what all rows of one person move, within the member's own
+    bound, so costs of members add up person by person.
+    """
+    member = f"account {account.name!r} cannot be under {umbrella.name!r}"
+    if not umbrella.umbrella or account.umbrella:
+        what = "is itself an umbrella" if account.umbrella else "would be under an account that is no umbrella"
+        return f"{member}, since it {what}. Open an umbrella on purpose: dp-synth ledger open NAME --umbrella --unit COLUMN."
+    for what in ("unit", "relation"):
+        have, got = getattr(umbrella, what), getattr(account, what)
+        if have != got:
+            return (
+                f"{member}: the umbrella protects {what}={have!r}, got {what}={got!r}, and what is promised of one does not "
+                f"add to what is promised of another. Open it with the umbrella's {what}."
+            )
+    for what in ("epsilon", "delta"):
+        most, got = getattr(umbrella, what), getattr(account, what)
+        if got > most:
+            return (
+                f"{member}: it would allow {what}={got:g}, and the umbrella allows all its members together {what}="
+                f"{most:g}. Ask for at most that."
+            )
+    return ""
 
 
 def planned(terms: PlanTerms) -> PlanTerms:
@@ -105,11 +171,14 @@ def planned(terms: PlanTerms) -> PlanTerms:
     return replace(terms, events=events, mechanisms=check_tags(terms.mechanisms, len(events)))
 
 
-def raised(account: Account, epsilon: float | None, delta: float | None) -> Account:
+def raised(account: Account, epsilon: float | None, delta: float | None, umbrella: Account | None = None) -> Account:
     """Return the account at a larger limit, or raise why it is not one.
 
+    Args:
+        umbrella: the one that the account is under, if it is under one.
+
     Raises:
-        InvalidInput: if a limit would fall, or nothing would change.
+        InvalidInput: if a limit would fall or exceed the umbrella's, or nothing would change.
     """
     more_epsilon = account.epsilon if epsilon is None else float(epsilon)
     more_delta = account.delta if delta is None else float(delta)
@@ -122,9 +191,12 @@ def raised(account: Account, epsilon: float | None, delta: float | None) -> Acco
             f"rises; got epsilon={more_epsilon:g}, delta={more_delta:g}. To allow less, stop releasing."
         )
     more = costs.raised(account, more_epsilon, more_delta)
-    return replace(
+    after_raise = replace(
         account, epsilon=more_epsilon, delta=more_delta, cost_limit=more.cost_limit, delta_limit=more.delta_limit
     )
+    if umbrella is not None and (wrong := not_under(after_raise, umbrella)):
+        raise InvalidInput(wrong)
+    return after_raise
 
 
 def check_events(mechanism: str, events: Iterable[Event]) -> tuple[Event, ...]:
@@ -157,6 +229,7 @@ def release(account: Account, asked: BudgetRequest, plan: Plan | None = None) ->
     Args:
         plan: the declared plan that the request names, if it names one.
     """
+    check_payer(account)
     epsilon, delta, own_delta = _budget(asked, plan)
     blocks = check_blocks(asked.blocks)
     for what, text in (("key", asked.key), ("table", asked.table), ("run_id", asked.run_id)):
@@ -188,6 +261,38 @@ def release(account: Account, asked: BudgetRequest, plan: Plan | None = None) ->
         blocks=blocks,
         relation=account.relation,
     )
+
+
+def check_payer(account: Account) -> None:
+    """Accept an account that releases may be charged to; refuse an umbrella, which its members charge."""
+    if account.umbrella:
+        raise InvalidInput(
+            f"account {account.name!r} is an umbrella and has no releases or plans of its own. Name the member that "
+            f"protects this table; open one with dp-synth ledger open NAME --epsilon E --under {account.name}. "
+            f"{refusal.UNTOUCHED}"
+        )
+
+
+def mirrored(ask: Release, umbrella: Account, plan: Plan | None = None) -> tuple[Release, Release]:
+    """Return a release that would be admitted with its mirror, which charges the umbrella in the umbrella's own units.
+
+    Args:
+        plan: the umbrella's mirror of the declared plan of which the release is a use.
+    """
+    cost, delta_units = (0, 0) if plan else costs.reservation(umbrella, ask.epsilon, ask.delta, ask.own_delta)
+    above = {"reserved_cost": cost, "reserved_delta": delta_units, "order": None if plan else umbrella.order}
+    mirror = replace(
+        ask,
+        id=uuid.uuid4().hex,
+        account=umbrella.name,
+        key=f"mirror of {ask.id}",
+        plan=plan and plan.id,
+        blocks=(),
+        mirrors=ask.id,
+        **above,
+    )
+    own = ask if plan else replace(ask, umbrella_order=umbrella.order, umbrella_cost=cost)
+    return own, mirror
 
 
 def _budget(asked: BudgetRequest, plan: Plan | None) -> tuple[float, float, float]:

@@ -46,6 +46,13 @@ class Tally:
         )
 
 
+Charge = tuple[Release, list[Entry]]
+"""A release with its entries, as one account is charged for it."""
+
+Payers = Sequence[tuple[Account, Tally]]
+"""What a release is charged to, with what bounds a decision on each: its account, and then its umbrella if it has one."""
+
+
 def account(conn: sa.Connection, name: str) -> tuple[Account, Tally]:
     """Return an account and its balance.
 
@@ -79,13 +86,19 @@ def put_account(conn: sa.Connection, changed: Account) -> None:
     conn.execute(sa.update(tables.account).where(tables.account.c.name == changed.name).values(changed.to_record()))
 
 
+def members(conn: sa.Connection, name: str) -> list[tuple[Account, Tally]]:
+    """Return the accounts under an umbrella and their balances, by name."""
+    return [(a, tally) for a, tally in accounts(conn) if a.under == name]
+
+
 def untouched(conn: sa.Connection, name: str) -> bool:
-    """Say whether nothing was ever charged to an account or is held: no plan, no block, all its releases voided."""
+    """Say whether nothing was ever charged to an account or is held: no plan, block or member, all its releases voided."""
     charged = (tables.release.c.account == name) & (tables.release.c.state != VOIDED)
     in_use = (
         sa.select(tables.release.c.id).where(charged),
         sa.select(tables.plan.c.id).where(tables.plan.c.account == name),
         sa.select(tables.block.c.name).where(tables.block.c.account == name),
+        sa.select(tables.account.c.name).where(tables.account.c.under == name),
     )
     return account(conn, name)[1] == Tally() and all(conn.execute(q.limit(1)).first() is None for q in in_use)
 
@@ -134,6 +147,19 @@ def standing(conn: sa.Connection, name: str, named: Sequence[str] = ()) -> tuple
     return opened, own.plus(worst)
 
 
+def payers(conn: sa.Connection, name: str, named: Sequence[str] = ()) -> Payers:
+    """Return all that a release of an account is charged to, with what bounds a decision on it: itself, then its umbrella.
+
+    Blocks are parts of one table, and one person may be in two blocks of two tables. So of an umbrella its own row is
+    charged, whatever blocks a member's release names.
+
+    Raises:
+        UnknownAccount, InvalidInput: if there is no such account, or no such block of it.
+    """
+    own = standing(conn, name, named)
+    return [own] if own[0].under is None else [own, account(conn, own[0].under)]
+
+
 def hold(conn: sa.Connection, release: Release) -> None:
     """Add a reservation to what it is charged to: the blocks that it names, or the account's own row."""
     if release.plan is not None:
@@ -176,6 +202,13 @@ def release(conn: sa.Connection, release_id: str) -> Release:
     if row is None:
         raise InvalidInput(f"this ledger has no release {release_id!r}; reserve one first, or open the right ledger.")
     return Release.from_record(dict(row))
+
+
+def mirror(conn: sa.Connection, release_id: str) -> Release | None:
+    """Return the record that charges an umbrella for a release, if the release's account is under one."""
+    query = sa.select(tables.release).where(tables.release.c.mirrors == release_id)
+    row = conn.execute(query).mappings().one_or_none()
+    return Release.from_record(dict(row)) if row else None
 
 
 def release_by_key(conn: sa.Connection, key: str) -> Release | None:
@@ -232,6 +265,12 @@ def plans(conn: sa.Connection, account: str | None = None) -> list[Plan]:
     return [Plan.from_record(dict(r)) for r in conn.execute(query).mappings()]
 
 
+def mirror_plan(conn: sa.Connection, plan_id: str) -> Plan:
+    """Return the plan that charges an umbrella for a member's plan."""
+    row = conn.execute(sa.select(tables.plan).where(tables.plan.c.mirrors == plan_id)).mappings().one()
+    return Plan.from_record(dict(row))
+
+
 def put_plan(conn: sa.Connection, changed: Plan, *, new: bool = False) -> None:
     """Write a plan, new or with another number of uses."""
     record = changed.to_record()
@@ -246,6 +285,22 @@ def release_and_entries(conn: sa.Connection, release_id: str) -> tuple[Release, 
     return release(conn, release_id), entries(conn, release_id=release_id)
 
 
+def charges(conn: sa.Connection, release_id: str) -> list[Charge]:
+    """Return a release with all that was started in it, and then the same of its mirror, if it has one.
+
+    Raises:
+        InvalidInput: if there is no release of that id, or it is itself a mirror, which nobody decides on by itself.
+    """
+    own = release_and_entries(conn, release_id)
+    if own[0].mirrors is not None:
+        raise InvalidInput(
+            f"{release_id!r} is what umbrella {own[0].account!r} is charged for release {own[0].mirrors}, and ends with it. "
+            f"Name that release."
+        )
+    mirrored = mirror(conn, release_id)
+    return [own] if mirrored is None else [own, (mirrored, entries(conn, release_id=mirrored.id))]
+
+
 def entry(conn: sa.Connection, entry_id: str) -> Entry:
     """Return an entry.
 
@@ -256,6 +311,17 @@ def entry(conn: sa.Connection, entry_id: str) -> Entry:
     if row is None:
         raise InvalidInput(f"this ledger has no entry {entry_id!r}; start the mechanism first.")
     return Entry.from_record(dict(row))
+
+
+def entry_charges(conn: sa.Connection, entry_id: str) -> list[Entry]:
+    """Return an entry, and then the one of its release's mirror that charges an umbrella for it, if there is one.
+
+    Raises:
+        InvalidInput: if there is no entry of that id, or it is itself a mirror's.
+    """
+    own = entry(conn, entry_id)
+    mirrored = (entries for _, entries in charges(conn, own.release_id)[1:])
+    return [own, *(e for entries in mirrored for e in entries if e.mechanism == own.mechanism)]
 
 
 def entries(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """What a ledger must be at; an older one is upgraded by the scripts in `migrations` when it is opened."""
 
 metadata = sa.MetaData()
@@ -65,6 +65,8 @@ account = sa.Table(
     sa.Column("delta_spent", sa.BigInteger, nullable=False),
     sa.Column("delta_held", sa.BigInteger, nullable=False),
     sa.Column("unit_in_one_block", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("umbrella", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("under", sa.String(200)),
 )
 """Besides what was opened, the balance: maintained in the decision's own transaction, verified against releases."""
 
@@ -99,6 +101,7 @@ plan = sa.Table(
     sa.Column("who", sa.Text, nullable=False),
     sa.Column("why", sa.Text, nullable=False),
     sa.Column("mechanisms", sa.Text, nullable=False, server_default="[]"),
+    sa.Column("mirrors", sa.String(32)),
     sa.UniqueConstraint("account", "name", name="dp_plan_once"),
 )
 
@@ -131,7 +134,12 @@ release = sa.Table(
     sa.Column("plan", sa.String(32)),
     sa.Column("blocks", sa.Text, nullable=False, server_default="[]"),
     sa.Column("relation", sa.String(16), nullable=False, server_default="add-remove"),
+    sa.Column("mirrors", sa.String(32)),
+    sa.Column("by_hand", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("umbrella_order", sa.Double),
+    sa.Column("umbrella_cost", sa.BigInteger),
     sa.Index("dp_release_source", "fingerprint"),
+    sa.Index("dp_release_mirrors", "mirrors", unique=True),
 )
 
 entry = sa.Table(

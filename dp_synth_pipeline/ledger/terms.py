@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Required, TypedDict
 
 from dp_synth_pipeline.ledger.entry import FILTER, Rule
-from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Event
 
 
@@ -20,14 +19,16 @@ class AccountKeywords(TypedDict, total=False):
 
     epsilon: Required[float]
     delta: Required[float]
-    unit: str
+    unit: str | None
     max_rows: int
     rule: Rule
     own_delta_share: float
     why: str
-    relation: str
+    relation: str | None
     blocks: Iterable[str]
     unit_in_one_block: bool
+    umbrella: bool
+    under: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,25 +37,31 @@ class AccountTerms:
 
     Attributes:
         epsilon, delta: the limit on everything that will ever be released from it.
-        unit, max_rows: whose presence is hidden: 'row', or a column, with at most `max_rows` rows to a value.
+        unit, max_rows: whose presence is hidden: 'row', or a column, with at most `max_rows` rows to a value. A member of
+            an umbrella protects the umbrella's unit; an umbrella has no `max_rows`, since each member has its own.
         rule: 'filter' for any number of releases chosen as one goes, 'plan' for shares of (epsilon, delta).
         own_delta_share: under 'filter', the part of delta set aside for mechanisms with a delta of their own.
         why: the reason, for the record.
-        relation: 'add-remove' or 'replace-one': what it is that two neighbouring tables differ in.
+        relation: 'add-remove' or 'replace-one': what it is that two neighbouring tables differ in; a member's is the
+            umbrella's.
         blocks: disjoint parts of the table that releases may be charged to one by one.
         unit_in_one_block: a person's word that no privacy unit has rows in two blocks; blocks are unsound without.
+        umbrella: it bounds what its member accounts release together, and has no releases of its own.
+        under: the umbrella that each release of this account also charges.
     """
 
     epsilon: float
     delta: float
-    unit: str = "row"
+    unit: str | None = None
     max_rows: int = 1
     rule: Rule = FILTER
     own_delta_share: float = 0.05
     why: str = ""
-    relation: str = ADD_REMOVE
+    relation: str | None = None
     blocks: Iterable[str] = ()
     unit_in_one_block: bool = False
+    umbrella: bool = False
+    under: str | None = None
 
 
 class PlanKeywords(TypedDict, total=False):

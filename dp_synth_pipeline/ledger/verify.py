@@ -54,6 +54,7 @@ def verify(conn: sa.Connection, since: str | None = None) -> Verification:
         _check_entry(entry, releases[entry.release_id])
         started.setdefault(entry.release_id, []).append(entry)
     by_plan = {p.id: p for p in plans}
+    _check_mirrors(list(releases.values()), started, plans, terms)
     for release in releases.values():
         plan = by_plan[release.plan] if release.plan else None
         _check_release(release, replay.account(terms.under[release.id]), started.get(release.id, []), plan)
@@ -164,7 +165,7 @@ def _check_release(release: Release, account: Account, entries: Sequence[Entry],
     where = f"release {release.id}"
     if release.relation != account.relation or release.order != (None if plan else account.order):
         _bad(where, "its account's relation and order", f"{release.relation}, {release.order}")
-    cost, delta = (0, 0) if plan else costs.reservation(account, release.epsilon, release.delta, release.own_delta)
+    cost, delta = _reservation(release, account, entries, plan)
     if not _close(cost, release.reserved_cost) or delta != release.reserved_delta:
         _bad(where, f"a reservation of {cost}, {delta}", f"{release.reserved_cost}, {release.reserved_delta}")
     if plan is not None and not covers(_as_admitted(plan.tagged), _as_admitted(costs.tagged_events(entries))):
@@ -181,6 +182,73 @@ def _check_release(release: Release, account: Account, entries: Sequence[Entry],
         _check_charge(release, entries)
 
 
+def _reservation(release: Release, account: Account, entries: Sequence[Entry], plan: Plan | None) -> tuple[int, int]:
+    """Return what a release must have reserved: nothing as a use of a plan, and by hand no more than it was charged."""
+    if plan is not None:
+        return 0, 0
+    if release.by_hand:
+        return costs.charge(release, entries, release.epsilon, release.delta)
+    return costs.reservation(account, release.epsilon, release.delta, release.own_delta)
+
+
+MIRRORED = {
+    Release: (
+        "table", "run_id", "code_version", "epsilon", "delta", "own_delta", "state", "who", "reserved_at",
+        "final_epsilon", "final_delta", "why", "relation", "by_hand",
+    ),
+    Entry: ("position", "mechanism", "events", "planned", "state", "steps_started", "upon"),
+    Plan: ("events", "mechanisms", "times", "used", "epsilon", "delta", "relation", "declared_at", "who", "why"),
+}  # fmt: skip
+"""In what a mirror is what it mirrors."""
+
+
+def _check_mirrors(
+    releases: Sequence[Release], entries: dict[str, list[Entry]], plans: Sequence[Plan], terms: replay.Terms
+) -> None:
+    """Raise LedgerCorrupted if an umbrella was not charged for just what its members released and declared."""
+    under = {release: replay.account(account).under for release, account in terms.under.items()}
+    planned = {p.id: replay.account(terms.opened[p.account]).under for p in plans}
+    for kind, records, above in (("release", releases, under), ("plan", list(plans), planned)):
+        mirrors = {r.mirrors: r for r in records if r.mirrors is not None}
+        if len(mirrors) != sum(r.mirrors is not None for r in records):
+            _bad(f"the {kind}s", "one mirror of each", "several of one")
+        own = {r.id: r for r in records if r.mirrors is None}
+        for identity in own.keys() | mirrors.keys():
+            mirror, umbrella = mirrors.get(identity), above.get(identity)
+            if identity not in own or (mirror and mirror.account) != umbrella:
+                _bad(
+                    f"{kind} {identity}",
+                    f"charged to its umbrella: {umbrella or 'it has none'}",
+                    mirror and mirror.account,
+                )
+            if mirror is not None:
+                _check_same(f"{kind} {identity} in umbrella {umbrella}", own[identity], mirror)
+    by_id = {r.id: r for r in releases}
+    for mirror in by_id.values():
+        if mirror.mirrors is not None:
+            _check_charged_alike(by_id[mirror.mirrors], mirror, entries)
+        elif replay.account(terms.under[mirror.id]).umbrella and not mirror.by_hand:
+            _bad(f"release {mirror.id}", "a release of a member", f"one of umbrella {mirror.account} itself")
+
+
+def _check_charged_alike(release: Release, mirror: Release, entries: dict[str, list[Entry]]) -> None:
+    where = f"release {release.id} in umbrella {mirror.account}"
+    expected = (None, None) if mirror.plan else (mirror.order, mirror.reserved_cost)
+    if (release.umbrella_order, release.umbrella_cost) != expected:
+        _bad(where, "the order and units of its mirror", f"{release.umbrella_order}, {release.umbrella_cost}")
+    own, mirrored = (entries.get(r.id, []) for r in (release, mirror))
+    if len(own) != len(mirrored):
+        _bad(where, f"{len(own)} entries", len(mirrored))
+    for entry, copy in zip(own, mirrored, strict=True):
+        _check_same(f"{where}, mechanism {entry.mechanism}", entry, copy)
+
+
+def _check_same(where: str, own: Release | Entry | Plan, mirror: Release | Entry | Plan) -> None:
+    differing = [name for name in MIRRORED[type(own)] if getattr(own, name) != getattr(mirror, name)]
+    if differing:
+        _bad(where, "what the member's record says", f"another {', '.join(differing)}")
+
+
 def _as_admitted(events: Iterable[TaggedEvent]) -> list[TaggedEvent]:
     """Return events as earlier versions compared them, which admitted more discrete noise where less was declared."""
     return [
@@ -190,18 +258,24 @@ def _as_admitted(events: Iterable[TaggedEvent]) -> list[TaggedEvent]:
 
 def _check_charge(release: Release, entries: Sequence[Entry]) -> None:
     where = f"release {release.id}"
-    final_delta = release.final_delta or 0.0
-    epsilon, delta = costs.guarantee(release, entries, final_delta, stopped=bool(release.why))
-    if any(e.upon is None for e in entries) and release.why:  # an older version charged what ran, also of a share
-        epsilon, delta = costs.together(release, costs.all_events(entries), final_delta), final_delta
-    final = release.final_epsilon
-    if final is None or abs(epsilon - final) > RELATIVE * (1 + epsilon) or delta != final_delta:
-        _bad(where, f"a final epsilon of {epsilon}, from its events", final)
+    final_delta, final = release.final_delta or 0.0, release.final_epsilon
+    if final is None:
+        _bad(where, "a final epsilon", final)
+    if release.mirrors is None:  # that of a mirror is compared with what it mirrors
+        _check_guarantee(release, entries, final, final_delta)
     cost, delta = costs.charge(release, entries, final, final_delta)
     if (cost, delta) != (release.charged_cost, release.charged_delta):
         _bad(where, f"a charge of {cost}, {delta}", f"{release.charged_cost}, {release.charged_delta}")
     if cost > release.reserved_cost or delta > release.reserved_delta:
         _bad(where, f"at most the {release.reserved_cost}, {release.reserved_delta} reserved", f"{cost}, {delta}")
+
+
+def _check_guarantee(release: Release, entries: Sequence[Entry], final: float, final_delta: float) -> None:
+    epsilon, delta = costs.guarantee(release, entries, final_delta, stopped=bool(release.why))
+    if any(e.upon is None for e in entries) and release.why:  # an older version charged what ran, also of a share
+        epsilon, delta = costs.together(release, costs.all_events(entries), final_delta), final_delta
+    if abs(epsilon - final) > RELATIVE * (1 + epsilon) or delta != final_delta:
+        _bad(f"release {release.id}", f"a final epsilon of {epsilon}, from its events", final)
 
 
 def _check_balances(

@@ -148,6 +148,7 @@ def facts(ledger: Ledger, account: str) -> dict[str, Any]:
         "share_held_by_unfinished_releases": metadata.rounded_up(page["cost_held"] / page["cost_limit"]),
         "limit": f"ε {page['epsilon']:g} at δ {scientific(page['delta'])}",
         "epsilon_left_for_one_release": metadata.rounded_down(page["epsilon_left"]),
+        **({"umbrella": f"{page['under']}: {ledger.share(page['under'])}"} if page["under"] else {}),
         "releases": len(releases),
         **metadata.burn_down(page),
         "newest_releases": dg.MetadataValue.md(_newest(page["releases"])),

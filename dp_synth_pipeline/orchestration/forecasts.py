@@ -8,7 +8,7 @@ printed, that every schedule is on, a refresh costs all that it may, and nothing
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -133,9 +133,42 @@ def dues(account: Account, schedules: Iterable[Scheduled], until: datetime) -> l
     return sorted(refreshes, key=lambda d: d.at)
 
 
-def foretell(ledger: Ledger, account: str, refreshes: Sequence[Due]) -> Foretold:
-    """Return which refreshes would be admitted, each after those before it that were; change nothing."""
-    return Foretold(tuple(refreshes), tuple(ledger.foretold(account, [d.ask for d in refreshes])))
+def foretell(ledger: Ledger, account: str, refreshes: Sequence[Due], beside: Sequence[Due] = ()) -> Foretold:
+    """Return which refreshes would be admitted, each after those before it that were; change nothing.
+
+    Args:
+        beside: refreshes of other members of the account's umbrella, which charge that umbrella meanwhile.
+    """
+    queue = sorted([*refreshes, *beside], key=lambda d: d.at)
+    answers = zip(queue, ledger.foretold(account, [d.ask for d in queue]), strict=True)
+    own = [(due, fits) for due, fits in answers if due.ask.account in ("", account)]
+    return Foretold(tuple(due for due, _ in own), tuple(fits for _, fits in own))
+
+
+def beside(ledger: Ledger, account: str, schedules: Mapping[str, Sequence[Scheduled]], until: datetime) -> list[Due]:
+    """Return every refresh by which other members charge the umbrella of an account; none if it is under none.
+
+    A use of a declared plan is none of them: the umbrella was charged for it when the plan was declared.
+    """
+    umbrella = ledger.account(account).under
+    members = [] if umbrella is None else [member for member in ledger.members(umbrella) if member.name != account]
+    return [due for member in members for due in _paying(ledger, member, schedules.get(member.name, ()), until)]
+
+
+def _paying(ledger: Ledger, member: Account, schedules: Iterable[Scheduled], until: datetime) -> list[Due]:
+    able = [schedule for schedule in schedules if schedule.plan is None and not sound(ledger, schedule)]
+    return [replace(d, ask=replace(d.ask, account=member.name)) for d in dues(member, able, until)]
+
+
+def under(ledger: Ledger, umbrella: str, schedules: Mapping[str, Sequence[Scheduled]], until: datetime) -> Foretold:
+    """Return what becomes of every refresh by which the members of an umbrella charge it, in the order they are due."""
+    every = [
+        due
+        for member in ledger.members(umbrella)
+        for due in _paying(ledger, member, schedules.get(member.name, ()), until)
+    ]
+    every.sort(key=lambda d: d.at)
+    return Foretold(tuple(every), tuple(ledger.foretold(umbrella, [d.ask for d in every])))
 
 
 def chosen(outcome: Foretold, predicate: Callable[[Due], bool]) -> Foretold:
@@ -150,12 +183,21 @@ def uses(ledger: Ledger, account: str, plan: str, refreshes: Sequence[Due]) -> t
     return Foretold(tuple(refreshes), tuple(i < uses_left for i in range(len(refreshes)))), uses_left
 
 
-def everything(ledger: Ledger, account: str, schedules: Sequence[Scheduled], until: datetime) -> Foretold:
-    """Return what becomes of every refresh that is due, whether it pays itself, uses a declared plan, or can never fit."""
-    account_terms = ledger.account(account)
+def everything(
+    ledger: Ledger, account: str, by_account: Mapping[str, Sequence[Scheduled]], until: datetime
+) -> Foretold:
+    """Return what becomes of every refresh that is due, whether it pays itself, uses a declared plan, or can never fit.
+
+    Args:
+        by_account: the schedules of every account: those of other members charge the same umbrella.
+    """
+    account_terms, schedules = ledger.account(account), by_account.get(account, ())
+    if account_terms.umbrella:
+        return under(ledger, account, by_account, until)
     able = [schedule for schedule in schedules if not sound(ledger, schedule)]
     paying = dues(account_terms, [schedule for schedule in able if schedule.plan is None], until)
-    outcomes = list(zip(paying, foretell(ledger, account, paying).fits, strict=True))
+    others = beside(ledger, account, by_account, until)
+    outcomes = list(zip(paying, foretell(ledger, account, paying, others).fits, strict=True))
     for plan in sorted({schedule.plan for schedule in able if schedule.plan is not None}):
         plan_outcome, _ = uses(
             ledger, account, plan, dues(account_terms, [schedule for schedule in able if schedule.plan == plan], until)
@@ -169,15 +211,24 @@ def everything(ledger: Ledger, account: str, schedules: Sequence[Scheduled], unt
     return Foretold(tuple(refresh for refresh, _ in outcomes), tuple(fits for _, fits in outcomes))
 
 
-def affordable(ledger: Ledger, account: str, refreshes: Sequence[Due], predicate: Callable[[Due], bool]) -> float:
+def affordable(
+    ledger: Ledger,
+    account: str,
+    refreshes: Sequence[Due],
+    predicate: Callable[[Due], bool],
+    others: Sequence[Due] = (),
+) -> float:
     """Return the largest epsilon, to three digits, at which all wanted refreshes fit, the others as they are; 0 for none.
 
     What is returned was itself asked about and found to fit.
+
+    Args:
+        others: refreshes of other members of the account's umbrella.
     """
 
     def fits(epsilon: float) -> bool:
         requests = [replace(d, ask=replace(d.ask, epsilon=epsilon)) if predicate(d) else d for d in refreshes]
-        return all(chosen(foretell(ledger, account, requests), predicate).fits)
+        return all(chosen(foretell(ledger, account, requests, others), predicate).fits)
 
     low, high = LEAST, max((d.ask.epsilon for d in refreshes if predicate(d)), default=0.0)
     if high <= low or not fits(low):

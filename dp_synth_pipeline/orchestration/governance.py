@@ -63,16 +63,18 @@ def facts(
         "tables": tables,
         "sources": sources(tables, ledger, store),
         "raises": raises(ledger),
+        "by_hand": by_hand(ledger),
         "refused": [] if instance is None else list(refusals(instance)),
     }
 
 
 def forecast(ledger: Ledger, definitions: dg.Definitions, days: int) -> dict[str, dict[str, Any]]:
     """Return for each account that a schedule charges the dates of its refreshes, and how many of them fit."""
-    account_names, until = {a.name for a in ledger.accounts()}, datetime.now(UTC) + timedelta(days=days)
-    by_account = {}
-    for name, schedules in forecasts.scheduled(definitions).items():
-        if name in account_names:
+    accounts_by_name, until = {a.name: a for a in ledger.accounts()}, datetime.now(UTC) + timedelta(days=days)
+    schedules, by_account = forecasts.scheduled(definitions), {}
+    umbrellas = {a.under: [] for name in schedules if (a := accounts_by_name.get(name)) is not None and a.under}
+    for name in (*schedules, *umbrellas):
+        if name in accounts_by_name:
             outcome = forecasts.everything(ledger, name, schedules, until)
             first_refused = outcome.first_refused.at.isoformat() if outcome.first_refused else None
             by_account[name] = {
@@ -99,6 +101,12 @@ def raises(ledger: Ledger) -> list[dict[str, Any]]:
             limit_raises.append({**who, "from": list(previous), "to": list(limit)})
         limits[row.account] = limit
     return limit_raises
+
+
+def by_hand(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return every charge that a person entered for another tool, oldest first: when, by whom, why, of which account."""
+    told = ("account", "who", "why", "final_epsilon", "final_delta")
+    return [{"at": r.reserved_at, **{n: getattr(r, n) for n in told}} for r in ledger.releases() if r.by_hand]
 
 
 def refusals(instance: dg.DagsterInstance) -> Iterator[dict[str, Any]]:

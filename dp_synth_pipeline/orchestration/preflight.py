@@ -98,7 +98,9 @@ def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] =
         return {"": error}
     except DpSynthError:
         return {}
-    why = f"Account {settings.charge.account!r} refuses a refresh of {settings.name}: {answer.told}."
+    under = ledger.account(settings.charge.account).under
+    whose = f"Account {settings.charge.account!r}" + (f", or umbrella {under!r} above it," if under else "")
+    why = f"{whose} refuses a refresh of {settings.name}: {answer.told}."
     return {k: BudgetExceeded(why) for k, fits in zip(answer.keys, answer.fits, strict=True) if not fits}
 
 

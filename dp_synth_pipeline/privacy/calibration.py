@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from scipy.optimize import brentq
@@ -25,8 +25,7 @@ def least_noise(
     plan: Callable[[float], Sequence[Event]],
     budget: Budget,
     *,
-    order: float | None = None,
-    rdp_limit: float | None = None,
+    rdp_limits: Mapping[float, float] | None = None,
     relation: str = ADD_REMOVE,
 ) -> float:
     """Return the least noise multiplier at which `plan(noise)` costs at most `budget`, as was computed for that value.
@@ -34,7 +33,7 @@ def least_noise(
     Args:
         plan: the events performed at a given noise multiplier; their cost must fall as the noise grows.
         budget: the (epsilon, delta) that PLD accounting must not exceed.
-        order, rdp_limit: if given, the plan's Rényi divergence at `order` must not exceed `rdp_limit` either.
+        rdp_limits: by order, the Rényi divergences that the plan must not exceed either.
         relation: the neighbouring relation under which both are computed.
 
     Raises:
@@ -46,7 +45,7 @@ def least_noise(
     def excess(log_noise: float) -> float:
         """Log of cost over limit: above 0 does not fit."""
         if log_noise not in seen:
-            seen[log_noise] = _excess(plan(math.exp(log_noise)), budget, order, rdp_limit, relation)
+            seen[log_noise] = _excess(plan(math.exp(log_noise)), budget, rdp_limits, relation)
         return seen[log_noise]
 
     low, high = math.log(LEAST), 0.0
@@ -74,8 +73,7 @@ def most_steps(
     most: int,
     budget: Budget,
     *,
-    order: float | None = None,
-    rdp_limit: float | None = None,
+    rdp_limits: Mapping[float, float] | None = None,
     relation: str = ADD_REMOVE,
 ) -> int:
     """Return the most steps, from 1 to `most`, at which `plan(steps)` costs at most `budget`.
@@ -88,7 +86,7 @@ def most_steps(
     """
 
     def fits(steps: int) -> bool:
-        return _excess(plan(steps), budget, order, rdp_limit, relation) <= 0
+        return _excess(plan(steps), budget, rdp_limits, relation) <= 0
 
     if not fits(1):
         raise InvalidInput(
@@ -102,12 +100,10 @@ def most_steps(
     return low
 
 
-def _excess(
-    events: Sequence[Event], budget: Budget, order: float | None, rdp_limit: float | None, relation: str
-) -> float:
+def _excess(events: Sequence[Event], budget: Budget, rdp_limits: Mapping[float, float] | None, relation: str) -> float:
     ratio = 0.0
-    if order is not None and rdp_limit is not None:
-        ratio = accountant.rdp(events, order, relation) / rdp_limit if rdp_limit > 0 else math.inf
+    for order, limit in (rdp_limits or {}).items():
+        ratio = max(ratio, accountant.rdp(events, order, relation) / limit if limit > 0 else math.inf)
     if ratio <= 1:
         ratio = max(ratio, accountant.epsilon(events, budget.delta, relation) / budget.epsilon)
     return min(math.log(ratio), 50.0) if ratio > 0 else -50.0

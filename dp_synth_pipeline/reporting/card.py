@@ -160,6 +160,8 @@ class CardFacts:
             whose plan it attacked), `passed`, `claimed`, `epsilon`, `ratio`, `delta`, `confidence`; empty if there was none.
         tables: of a database, one dict a table: `name`, `rows`, `columns`, `belongs` (what its rows belong to, and which of
             them were kept, in words) and `sha256`; empty for a single table.
+        umbrella, umbrella_epsilon, umbrella_delta: the umbrella that this release was charged to as well, and its limit on
+            what all its member accounts release together; empty if the account is under none, and on earlier cards.
     """
 
     table: str
@@ -207,6 +209,9 @@ class CardFacts:
     intended_use: list[str] = field(default_factory=list)
     out_of_scope: list[str] = field(default_factory=list)
     tables: list[dict[str, Any]] = field(default_factory=list)
+    umbrella: str = ""
+    umbrella_epsilon: float | None = None
+    umbrella_delta: float | None = None
 
 
 @dataclass(frozen=True)

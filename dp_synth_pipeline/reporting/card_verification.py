@@ -115,7 +115,7 @@ def _release(f: CardFacts, ledger: Ledger) -> Iterator[Finding]:
     yield Finding("the release is settled", is_settled, "" if is_settled else f"it is {release.state}")
     yield Finding("what it read is on the ledger's record", release.fingerprint is not None)
     past = _until(ledger.history(), f.ledger_head)
-    for claim, card_value, ledger_value in _pairs(f, release, _account(ledger, release, past)):
+    for claim, card_value, ledger_value in _pairs(f, release, past):
         agrees = _agree(card_value, ledger_value)
         yield Finding(claim, agrees, "" if agrees else f"card {_short(card_value)}, ledger {_short(ledger_value)}")
     entries = ledger.entries(release_id=release.id)
@@ -158,7 +158,8 @@ def _flat(figures: Any) -> tuple[Any, ...]:
     return (figures,)
 
 
-def _pairs(f: CardFacts, release: Release, account: Account | None) -> Iterable[tuple[str, Any, Any]]:
+def _pairs(f: CardFacts, release: Release, past: list[JournalRow]) -> Iterable[tuple[str, Any, Any]]:
+    account = _account(release.account, past)
     yield from (
         ("the table", f.table, release.table),
         ("the account", f.account, release.account),
@@ -171,16 +172,20 @@ def _pairs(f: CardFacts, release: Release, account: Account | None) -> Iterable[
     if account is not None:
         yield "the privacy unit", (f.unit, f.unit_max_rows), (account.unit, account.max_rows)
         yield "the account's limit", (f.account_epsilon, f.account_delta), (account.epsilon, account.delta)
+        yield "the umbrella", f.umbrella, account.under or ""
+        if account.under is not None and (umbrella := _account(account.under, past)) is not None:
+            limit = (umbrella.epsilon, umbrella.delta)
+            yield "the umbrella's limit", (f.umbrella_epsilon, f.umbrella_delta), limit
 
 
 def _added(added: float | None, whole: float | None) -> float | None:
     return whole if added is None else added
 
 
-def _account(ledger: Ledger, release: Release, past: list[JournalRow]) -> Account | None:
-    """Return the account as it stood when the card was written; it may have been raised since."""
-    records = [row.facts["account"] for row in past if row.account == release.account and row.facts["account"]]
-    return Account.from_record({"unit_in_one_block": False, **records[-1]}) if records else None
+def _account(name: str, past: list[JournalRow]) -> Account | None:
+    """Return an account as it stood when the card was written; it may have been raised since."""
+    records = [row.facts["account"] for row in past if row.account == name and row.facts["account"]]
+    return Account.from_record({**Account.defaults(), **records[-1]}) if records else None
 
 
 def _until(chain: list[JournalRow], head: str) -> list[JournalRow]:

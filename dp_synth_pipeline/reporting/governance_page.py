@@ -37,6 +37,7 @@ def render_governance(facts: Mapping[str, Any]) -> str:
         sources=[_source(s) for s in facts.get("sources") or []],
         refused=[{**r, "at": _moment(r.get("at"))} for r in facts.get("refused") or []],
         raises=[_raise(r) for r in reversed(facts.get("raises") or [])],
+        by_hand=[_by_hand(r) for r in reversed(facts.get("by_hand") or [])],
         concerns=sorted(_concerns(facts, accounts), key=lambda c: c["tone"] != "fail"),
         shown=SHOWN,
     )
@@ -77,6 +78,11 @@ def _raise(r: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _by_hand(r: Mapping[str, Any]) -> dict[str, Any]:
+    cost = f"ε {wording.at_most(r['final_epsilon'])}, δ {wording.scientific(r['final_delta'])}"
+    return {**r, "at": _moment(r.get("at")), "cost": cost}
+
+
 def _concerns(facts: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
     """Yield what a reviewer should look into."""
     if facts.get("verified") is False:
@@ -92,8 +98,10 @@ def _concerns(facts: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Itera
             yield _concern("warn", t["table"], f"{_count(t['card']['checks_failed'], 'check')} failed or warned")
         if t.get("releases") and t.get("card") is None:
             yield _concern("warn", t["table"], "was released, and its card is not in this store")
+    under = {a["name"]: a.get("under") or None for a in accounts}
     for s in facts.get("sources") or []:
-        if len(s["accounts"]) > 1:
+        umbrellas = {under.get(name) for name in s["accounts"]}
+        if len(s["accounts"]) > 1 and (len(umbrellas) > 1 or None in umbrellas):
             message = f"is charged to {', '.join(s['accounts'])}: whoever is in it is protected by their sum only"
             yield _concern("warn", s["name"], message)
         for match in s["same_content"]:

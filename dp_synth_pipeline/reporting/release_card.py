@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import ReleaseStateError
-from dp_synth_pipeline.ledger import Entry, Ledger, Lineage
+from dp_synth_pipeline.ledger import Account, Entry, Ledger, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.reporting.card import (
@@ -169,12 +169,20 @@ def paid_facts(ledger: Ledger, record: LedgerRelease, lineage: Lineage) -> dict[
         "account_used": ledger.share(account.name).used,
         "account_left": f"one more release of up to epsilon {balance.epsilon_left:.3f}",
         "account_rule": RULES[account.rule],
+        **_umbrella_facts(ledger, account),
         "mechanisms": mechanisms_of(lineage.own),
         "reused": reused_of(lineage),
         "code_version": record.code_version,
         "run_id": record.run_id,
         "ledger_head": ledger.head(),
     }
+
+
+def _umbrella_facts(ledger: Ledger, account: Account) -> dict[str, Any]:
+    if account.under is None:
+        return {}
+    umbrella = ledger.account(account.under)
+    return {"umbrella": umbrella.name, "umbrella_epsilon": umbrella.epsilon, "umbrella_delta": umbrella.delta}
 
 
 def _public_facts(of: Release, release: Unprotected) -> dict[str, Any]:

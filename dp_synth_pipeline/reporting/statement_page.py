@@ -50,7 +50,7 @@ def render_statement(statement: Mapping[str, Any]) -> str:
         accounts=accounts,
         shown=SHOWN,
         waiting=sum(len(a["open"]) for a in accounts),
-        releases=sum(len(a["releases"]) for a in accounts),
+        releases=sum(not r["mirrors"] for a in accounts for r in a["releases"]),
     )
 
 
@@ -87,6 +87,9 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
         "raises": [_movement(h) for h in history if str(h.get("what")).startswith("raise")],
         "releases": releases,
         "open": _open_reservations(releases, now),
+        "under": a.get("under") or "",
+        "members": [(name, _up(part)) for name, part in sorted((a.get("members") or {}).items())],
+        "is_umbrella": bool(a.get("umbrella")),
         "counts": {state: sum(r["state"] == state for r in releases) for state in STATES},
     }
     return {**view, "state": _state(a, view)}
@@ -169,7 +172,9 @@ def _release(r: Mapping[str, Any]) -> dict[str, Any]:
     at = when(r.get("reserved_at"))
     share = r.get("charged_share")
     return {
-        "id": r.get("id") or "",
+        "id": r.get("mirrors") or r.get("id") or "",
+        "mirrors": r.get("mirrors") or "",
+        "by_hand": (r.get("why") or "") if r.get("by_hand") else "",
         "table": r.get("table") or "unnamed",
         "state": state,
         "tone": STATES.get(state, "off"),
@@ -224,7 +229,7 @@ def _open_reservations(releases: list[dict[str, Any]], now: Any) -> list[dict[st
     """Return the open reservations, oldest first, each with how long it stands and the command that ends it."""
     reservations = []
     for i, r in reversed(list(enumerate(releases))):
-        if r["open"]:
+        if r["open"] and not r["mirrors"]:
             entries = [e for e in r["entries"] if e["state"] not in ("settled", "voided")]
             commands = [f"dp-synth ledger settle {shlex.quote(e['id'])} --at-mark --why …" for e in entries]
             later = sum(1 for newer in releases[:i] if newer["sort"] > r["sort"])

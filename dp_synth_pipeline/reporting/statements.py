@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dp_synth_pipeline.ledger.export import statement
+from dp_synth_pipeline.ledger.journal import BY_HAND
 
 DRAWN = {"opened": "opened", "raised": "raise", "planned": "plan declared", "settled": "release", "voided": "voided"}
+DRAWN |= {BY_HAND: BY_HAND}
 """Journal actions that appear in the burn-down."""
 
 
@@ -79,7 +81,7 @@ def _histories(journal: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
             spent_cost[name] += cost - release_costs.get(release["id"], 0)
             release_costs[release["id"]] = cost
         if row["action"] in DRAWN and limits.get(name):
-            event = DRAWN[row["action"]] + (f" of {release['table']}" if release else "")
+            event = DRAWN[row["action"]] + (f" of {release['table']}" if release and not release.get("by_hand") else "")
             why = (body.get("note") or {}).get("why") or (body.get("account") or {}).get("why") or ""
             left_share = max(0.0, 1 - spent_cost[name] / limits[name])
             histories[name].append(

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -189,28 +189,26 @@ class RemainingBudget:
     Attributes:
         spent: events that have started.
         budget: the (epsilon, delta) of the whole release.
-        order, rdp_limit: under a Rényi filter, the Rényi divergence reserved, and its order.
+        rdp_limits: by order, the Rényi divergences reserved: under the account's Rényi filter, and under its umbrella's.
     """
 
     spent: tuple[Event, ...]
     budget: Budget
-    order: float | None = None
-    rdp_limit: float | None = None
+    rdp_limits: Mapping[float, float] = field(default_factory=dict)
     relation: str = ADD_REMOVE
 
     @classmethod
     def of(cls, release: LedgerRelease, spent: Sequence[Event], delta: float) -> RemainingBudget:
         """Return what is left of a release that ends with `delta`."""
         budget = Budget(release.epsilon, delta)
-        return cls(tuple(spent), budget, release.order, release.rdp_limit, release.relation)
+        return cls(tuple(spent), budget, release.rdp_limits, release.relation)
 
     def least_noise(self, events: Callable[[float], Sequence[Event]]) -> float:
         """Return the least noise at which `events(noise)` fit into it."""
         return calibration.least_noise(
             lambda noise: [*self.spent, *events(noise)],
             self.budget,
-            order=self.order,
-            rdp_limit=self.rdp_limit,
+            rdp_limits=self.rdp_limits,
             relation=self.relation,
         )
 
@@ -220,8 +218,7 @@ class RemainingBudget:
             lambda steps: [*self.spent, *events(steps)],
             most,
             self.budget,
-            order=self.order,
-            rdp_limit=self.rdp_limit,
+            rdp_limits=self.rdp_limits,
             relation=self.relation,
         )
 

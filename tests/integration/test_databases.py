@@ -270,3 +270,18 @@ def test_only_a_root_may_lack_its_table(tmp_path):
     with pytest.raises(InvalidInput, match="name the same tables"):
         fitter.fit({"patients": clinic(50)["patients"]}, relations={n: RELATIONS[n] for n in ("patients", "visits")})
     assert ledger.releases("patients") == []
+
+
+def test_a_database_under_an_umbrella_charges_it_once_for_all_tables_and_fits_what_it_holds(tmp_path):
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path}/ledger.db")
+    ledger.open_account("persons", epsilon=30, delta=1e-5, unit="patient_id", umbrella=True)
+    ledger.open_account("patients", epsilon=6, delta=1e-5, under="persons")
+    assert ledger.account("persons").order < ledger.account("patients").order
+    fitter, _ = synthesizer(tmp_path)
+    tables = {name: table for name, table in clinic(400).items() if name != "drugs"}
+    model = fitter.fit(tables, relations={name: RELATIONS[name] for name in tables})
+    (mirror,) = ledger.releases("persons")
+    assert (mirror.mirrors, mirror.state) == (model.release, "settled")
+    assert 0 < ledger.balance("persons").cost_spent <= mirror.reserved_cost
+    assert len(ledger.entries("persons")) == len(ledger.entries("patients"))
+    ledger.verify()

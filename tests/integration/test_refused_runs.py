@@ -13,6 +13,8 @@ from dagster._core.loader import LoadingContextForTest
 
 from dp_synth_pipeline.orchestration import accounts, failures, governance
 from dp_synth_pipeline.orchestration.build import build_defs
+from dp_synth_pipeline.reporting import card_verification
+from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.conftest import failure, steps
 
 QUICK = {"training": {"method": "marginals"}}
@@ -161,3 +163,42 @@ def test_what_nobody_can_use_is_a_failure_without_a_stack_trace_too(bench):
     assert failures.REFUSED not in bench.instance.get_run_by_id(result.run_id).tags
     assert failure(result).error.stack == []
     assert "There is no privacy account 'nobody'" in failure(result).error.message
+
+
+def test_a_run_of_a_member_charges_the_umbrella_and_one_that_it_refuses_says_its_name(bench):
+    unit = {"column": "person", "max_rows": 2}
+    bench.ledger.open_account("clinic", epsilon=6.0, delta=1e-4, unit="person", umbrella=True)
+    for name in ("visits", "drugs"):
+        bench.ledger.open_account(name, epsilon=6.0, delta=1e-4, max_rows=2, under="clinic")
+    told = {**QUICK, "unit": unit, "columns": {}}
+    first = bench.refresh(**told, account="visits", epsilon=4.0)
+    assert first.success, failure(first).user_failure_data.description
+    (release,), (mirror,) = bench.ledger.releases("visits"), bench.ledger.releases("clinic")
+    assert (mirror.mirrors, mirror.state) == (release.id, "settled")
+    assert 0 < bench.ledger.balance("clinic").cost_spent <= mirror.reserved_cost
+    card = json.loads((bench.store / "releasable" / "people" / "release_card.json").read_text())
+    assert (card["account"], card["umbrella"], card["umbrella_epsilon"]) == ("visits", "clinic", 6.0)
+    text = json.dumps(card)
+    assert [c.what for c in card_verification.claims(text, bench.ledger) if not c.holds] == []
+    page = accounts.facts(bench.ledger, "visits")
+    assert page["umbrella"].startswith("clinic: ")
+    second = bench.refresh(**told, account="drugs", epsilon=4.5)
+    run = bench.instance.get_run_by_id(second.run_id)
+    assert run.status == dg.DagsterRunStatus.CANCELED
+    assert run.tags[failures.REFUSED].startswith("Umbrella 'clinic' refuses this release of its member 'drugs'")
+    assert bench.ledger.releases("drugs") == []
+    assert next(accounts.refusals(bench.instance)).why.startswith("Umbrella 'clinic'")
+    review = governance.facts(bench.ledger, Store(bench.store))
+    assert [r["account"] for s in review["sources"] for r in s["releases"]] == ["visits"]
+    bench.ledger.verify()
+
+
+def test_a_member_trains_within_what_both_its_account_and_its_umbrella_hold(bench):
+    bench.ledger.open_account("clinic", epsilon=40.0, delta=1e-4, unit="person", umbrella=True)
+    bench.ledger.open_account("visits", epsilon=3.0, delta=1e-4, max_rows=2, under="clinic")
+    assert bench.ledger.account("clinic").order < bench.ledger.account("visits").order
+    done = bench.refresh(account="visits", epsilon=2.0, unit={"column": "person", "max_rows": 2}, columns={})
+    assert done.success, failure(done).user_failure_data.description
+    (mirror,) = bench.ledger.releases("clinic")
+    assert 0 < mirror.charged_cost <= mirror.reserved_cost
+    bench.ledger.verify()

@@ -54,7 +54,7 @@ def test_the_noise_obeys_the_renyi_limit_too(limit: float) -> None:
         return [Gaussian(noise)]
 
     free = calibration.gaussian_noise(8.0, 1e-5)
-    bound = calibration.least_noise(plan, Budget(8.0, 1e-5), order=6, rdp_limit=limit)
+    bound = calibration.least_noise(plan, Budget(8.0, 1e-5), rdp_limits={6: limit})
     assert accountant.rdp(plan(bound), 6) <= limit
     assert accountant.epsilon(plan(bound), 1e-5) <= 8.0
     assert bound >= free

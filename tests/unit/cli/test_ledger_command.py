@@ -193,3 +193,67 @@ def test_the_password_of_a_server_is_not_named() -> None:
 
     shown = str(parse("postgresql+psycopg://ada:CANARY@server/ledger?sslpassword=CANARY"))
     assert shown == "postgresql+psycopg://ada:***@server/ledger"
+
+
+def clinic(asked: Asked, book: Ledger) -> str:
+    """Open an umbrella and two members on the command line, and release from one of them; return all that was said."""
+    said = asked("open", "clinic", "--umbrella", "--unit", "patient_id", "--epsilon", 4).output
+    said += asked("open", "visits", "--epsilon", 3, "--under", "clinic", "--max-rows", 30).output
+    said += asked("open", "drugs", "--epsilon", 3, "--under", "clinic").output
+    release = ask(book, "visits", "k", unit="patient_id", max_rows=30, table="visits")
+    book.start(release.id, "training", (Gaussian(20.0),))
+    return said
+
+
+def test_an_umbrella_is_opened_and_joined_and_shown_with_the_shares_of_its_members(asked: Asked, book: Ledger) -> None:
+    said = " ".join(clinic(asked, book).split())
+    assert "Opened umbrella clinic: epsilon 4, delta 1e-05, unit patient_id, add-remove, Rényi order 8." in said
+    assert "under umbrella clinic." in said
+    assert book.account("drugs").max_rows == 4
+    shown = " ".join(asked("show", "clinic").output.split())
+    taken, (release,) = book.taken("clinic"), book.releases("visits")
+    assert (
+        f"visits │ {100 * taken['visits']:.1f} %" in shown.replace("|", "│")
+        or f"{100 * taken['visits']:.1f} %" in shown
+    )
+    assert "at most 30 rows" in shown
+    assert release.id[:12] in shown, "by the id that settle takes"
+    assert "Open" not in shown, "what is open is ended where it was begun"
+    member = " ".join(asked("show", "visits").output.split())
+    assert "Under umbrella clinic: " in member
+    assert f"{book.share('clinic')}" in member
+    facts = {a["name"]: a for a in json.loads(asked("show", "--json").stdout)["accounts"]}
+    assert (facts["visits"]["under"], facts["clinic"]["umbrella"]) == ("clinic", True)
+    assert facts["clinic"]["members"] == taken
+
+
+def test_can_answers_for_the_umbrella_too(asked: Asked, book: Ledger) -> None:
+    clinic(asked, book)
+    assert "Under umbrella clinic" in asked("can", "drugs", "--epsilon", 1).output
+    asked("charge", "clinic", "--event", "gaussian:noise_multiplier=1.4", "--why", "a study")
+    no = " ".join(asked("can", "drugs", "--epsilon", 2.2, code=3).output.split())
+    assert "No. Umbrella 'clinic' refuses this release of its member 'drugs'" in no
+
+
+def test_a_charge_by_hand_is_made_from_json_and_told_in_history(asked: Asked, book: Ledger) -> None:
+    clinic(asked, book)
+    event = '{"kind": "gaussian", "noise_multiplier": 8}'
+    said = asked("charge", "visits", "--event", event, "--why", "OpenDP query, 3 May", "--who", "Ana").output
+    assert "Charged visits and umbrella clinic by hand: epsilon" in said
+    for account in ("visits", "clinic"):
+        assert "charged by hand: OpenDP query, 3 May, says Ana" in asked("history", account).output
+    assert "Charged by hand" in asked("show", "visits").output
+    wrong = asked("charge", "visits", "--event", '{"kind": "gaussian"', "--why", "w", code=2)
+    assert "expected a JSON object" in str(wrong.exception)
+    before = sealed(book)
+    event = '{"kind": "gaussian", "noise_multiplier": 0.5}'
+    assert "This charge by hand is refused" in str(
+        asked("charge", "visits", "--event", event, "--why", "w", code=2).exception
+    )
+    assert sealed(book) == before
+
+
+@pytest.mark.parametrize("words", [("open", "--help"), ("charge", "--help")])
+def test_the_help_teaches_umbrellas_and_charges_by_hand(asked: Asked, words: tuple[str, ...]) -> None:
+    text = " ".join(asked(*words).output.split())
+    assert {"open": "--under clinic", "charge": "OpenDP query, 3 May"}[words[0]] in text

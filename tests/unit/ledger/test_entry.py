@@ -45,11 +45,10 @@ def test_records_read_back_as_they_were_written(ledger: Ledger) -> None:
 
 def test_the_rdp_limit_lies_under_what_was_reserved_by_room_for_rounding(ledger: Ledger) -> None:
     filtered, planned = ask(ledger, "f", "k"), ask(ledger, "p", "l")
-    assert planned.rdp_limit is None
+    assert planned.rdp_limits == {}
     assert planned.order is None
     assert filtered.order == 10.0
-    assert filtered.rdp_limit is not None
-    assert filtered.reserved_cost - 20 < filtered.rdp_limit * NANO < filtered.reserved_cost
+    assert filtered.reserved_cost - 20 < filtered.rdp_limits[10.0] * NANO < filtered.reserved_cost
 
 
 def test_an_entry_pays_for_the_steps_of_its_subsampled_events_only() -> None:

@@ -227,7 +227,7 @@ def test_what_was_calibrated_within_the_rdp_limit_starts_mechanism_by_mechanism(
         return [Gaussian(noise)] * 8
 
     budget = Budget(release.epsilon, release.delta)
-    noise = calibration.least_noise(plan, budget, order=release.order, rdp_limit=release.rdp_limit)
+    noise = calibration.least_noise(plan, budget, rdp_limits=release.rdp_limits)
     for number, event in enumerate(plan(noise)):
         ledger.start(release.id, f"part {number}", [event])
     assert ledger.settle(release.id).state == "settled"

@@ -25,8 +25,8 @@ from dp_synth_pipeline.ledger.store import Store
 from tests.unit.ledger.stores import SMALL, ask, in_processes
 
 NEW = {
-    "dp_account": ["unit_in_one_block"],
-    "dp_release": ["plan", "blocks", "relation"],
+    "dp_account": ["unit_in_one_block", "umbrella", "under"],
+    "dp_release": ["plan", "blocks", "relation", "mirrors", "by_hand", "umbrella_order", "umbrella_cost"],
     "dp_entry": ["planned", "upon"],
 }
 
@@ -109,6 +109,7 @@ def downgrade(ledger: Ledger) -> None:
         conn.execute(sa.text("DROP TABLE dp_plan"))
         conn.execute(sa.text("DROP TABLE dp_block"))
         conn.execute(sa.text("DROP INDEX dp_release_source"))
+        conn.execute(sa.text("DROP INDEX dp_release_mirrors"))
         for table, columns in NEW.items():
             for column in columns:
                 conn.execute(sa.text(f'ALTER TABLE {table} DROP COLUMN "{column}"'))
@@ -154,6 +155,11 @@ def test_alembic_is_not_loaded_to_use_a_ledger(tmp_path: Path) -> None:
 @pytest.fixture
 def second(tmp_path: Path) -> Path:
     """A ledger as version 2 wrote it: releases that are settled, open, voided, of a plan and over a block."""
+    return second_version(tmp_path)
+
+
+def second_version(tmp_path: Path) -> Path:
+    """Put the ledger that version 2 wrote into a folder."""
     path = tmp_path / "ledger.db"
     with sqlite3.connect(path) as connection:
         connection.executescript((Path(__file__).parent / "version_2.sql").read_text())
@@ -214,6 +220,13 @@ def fourth(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a ledger as version 4 wrote it: trainings that stopped, crashed and resumed, and one that still runs."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     return put_back(url, 4)
+
+
+@pytest.fixture
+def fifth(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a ledger as version 5 wrote it: accounts of both rules and of blocks, in every state, and a plan."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    return put_back(url, 5)
 
 
 def put_back(url: str, version: int) -> str:
@@ -308,3 +321,54 @@ def test_an_edited_ledger_of_version_4_is_not_upgraded(fourth: str) -> None:
         Ledger.open(fourth)
     with Store.open(fourth).read() as conn:
         assert "upon" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_entry")}
+
+
+def test_a_ledger_that_was_written_by_version_5_upgrades_verifies_and_goes_on(fifth: str) -> None:
+    ledger = Ledger.open(fifth)
+    head = ledger.head()
+    assert ledger.verify(since=head).releases == 8
+    assert [(a.umbrella, a.under) for a in ledger.accounts()] == [(False, None)] * 3
+    assert {(r.mirrors, r.by_hand, r.umbrella_cost) for r in ledger.releases()} == {(None, False, None)}
+    running = next(r for r in ledger.releases("f") if r.state == "started")
+    assert ledger.settle(running.id, why="it crashed").charged_cost == ledger.entries(release_id=running.id)[0].cost
+    ledger.raise_account("f", epsilon=4.0, why="w", who="w")
+    ledger.charge_by_hand("p", SMALL, delta=1e-7, why="w", who="w")
+    ask(ledger, "b", "feb", epsilon=0.2, unit="patient_id", max_rows=3, blocks=["feb"])
+    assert Ledger.open(fifth).verify(since=head).releases == 10
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_an_older_ledger_takes_umbrellas_and_charges_by_hand_and_its_accounts_stay_under_none(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    if version == 2 and "postgresql" in url:
+        pytest.skip("version 2 kept its checkpoint nowhere")
+    place = str(second_version(tmp_path)) if version == 2 else put_back(url, version)
+    ledger = Ledger.open(place)
+    head = ledger.head()
+    ledger.open_account("clinic", epsilon=4.0, delta=1e-5, unit="patient_id", umbrella=True)
+    ledger.open_account("visits", epsilon=2.0, delta=1e-5, under="clinic")
+    with pytest.raises(InvalidInput, match="never later"):
+        ledger.open_account("f", epsilon=2.0, delta=1e-5, under="clinic")
+    release = ask(ledger, "visits", "v", unit="patient_id")
+    ledger.start(release.id, "training", SMALL)
+    ledger.settle(release.id)
+    ledger.charge_by_hand("visits", SMALL, why="w", who="w")
+    ledger.charge_by_hand("f", SMALL, why="w", who="w")
+    spent = ledger.balance("clinic").cost_spent
+    assert spent == sum(r.charged_cost or 0 for r in ledger.releases("clinic")) > 0
+    assert Ledger.open(place).verify(since=head).head == ledger.head()
+
+
+def test_several_processes_that_open_a_ledger_of_version_5_upgrade_it_once(fifth: str) -> None:
+    assert in_processes(4, lambda: Ledger.open(fifth).verify()) == [0] * 4
+
+
+def test_an_edited_ledger_of_version_5_is_not_upgraded(fifth: str) -> None:
+    with Store.open(fifth)._writer.begin() as conn:
+        conn.execute(sa.text("UPDATE dp_account SET cost_spent = 0 WHERE name = 'f'"))
+    with pytest.raises(LedgerCorrupted, match="balance"):
+        Ledger.open(fifth)
+    with Store.open(fifth).read() as conn:
+        assert "under" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_account")}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import uuid
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -11,11 +13,12 @@ from rich.console import Console
 
 from dp_synth_pipeline.cli import forecasting
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.ledger import Ledger, advice
 from dp_synth_pipeline.orchestration import forecasts, governance
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.privacy.filter import NANO
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
 WEEKS = {**DAYS, "cadence": "weekly"}
@@ -53,12 +56,14 @@ def said(ledger: Ledger, monkeypatch, *tables: TableSettings, epsilon: float | N
 def happens(ledger: Ledger, told: forecasts.Foretold, account: str = "clinic") -> list[bool]:
     """Reserve every refresh in turn, as runs would, and say which were admitted."""
     admitted = []
-    for number, due in enumerate(told.dues):
+    protects = {name: getattr(ledger.account(account), name) for name in ("unit", "max_rows")}
+    for due in told.dues:
         ledger.add_blocks(account, due.ask.blocks, why="test", who="test") if due.ask.blocks else None
         try:
             ledger.reserve(
                 account,
-                key=str(number),
+                key=uuid.uuid4().hex,
+                **protects,
                 epsilon=due.ask.epsilon,
                 delta=due.ask.delta,
                 own_delta=due.ask.own_delta,
@@ -206,3 +211,56 @@ def test_the_review_foretells_partitions_and_tables_of_the_whole_alike(ledger):
     elsewhere = governance.forecast(ledger, build_defs([table(DAYS, account="whole")]), AHEAD)["whole"]
     assert (len(elsewhere["dates"]), elsewhere["fits"]) == (AHEAD, 0)
     assert elsewhere["first_refused"] == elsewhere["dates"][0]
+
+
+@pytest.fixture
+def shared(tmp_path) -> Ledger:
+    """An umbrella over two accounts, each of which would admit every refresh by itself."""
+    found = Ledger.open(f"sqlite:///{tmp_path / 'shared.db'}")
+    found.open_account("persons", epsilon=4.0, delta=1e-5, unit="patient_id", umbrella=True)
+    for name in ("clinic", "whole"):
+        found.open_account(name, epsilon=4.0, delta=1e-5, under="persons")
+    return found
+
+
+def test_a_forecast_of_a_member_counts_what_other_members_charge_their_umbrella_meanwhile(shared, monkeypatch):
+    visits, drugs = table(epsilon=0.7, delta=1e-6), table(table="drugs", account="whole", epsilon=0.7, delta=1e-6)
+    alone = said(shared, monkeypatch, visits)
+    both = said(shared, monkeypatch, visits, drugs)
+    assert "clinic: 21 refreshes of epsilon 0.7 in 21 days; 18 fit" in alone
+    assert (
+        "clinic: 21 refreshes of epsilon 0.7 in 21 days; 9 fit, and the account or umbrella persons is exhausted"
+        in both
+    )
+    assert "persons: 42 refreshes of its members in 21 days; 18 fit, and the first that does not" in both
+    until = datetime.now(UTC) + timedelta(days=AHEAD)
+    known = forecasts.scheduled(build_defs([visits, drugs]))
+    told = forecasts.under(shared, "persons", known, until)
+    assert reviewed(shared, visits, drugs) == 18
+    one_by_one = [happens(shared, forecasts.Foretold((due,), ()), due.ask.account)[0] for due in told.dues]
+    assert one_by_one == list(told.fits), "what is foretold is what happens"
+    assert reviewed(shared, visits, drugs) == 0
+
+
+def reviewed(ledger: Ledger, *tables: TableSettings) -> int:
+    """Return how many refreshes of an umbrella's members fit, as a governance review says: the sum over its members."""
+    told = governance.forecast(ledger, build_defs(list(tables)), AHEAD)
+    assert told["persons"]["fits"] == told["clinic"]["fits"] + told["whole"]["fits"]
+    return told["persons"]["fits"]
+
+
+def test_the_noise_that_would_let_all_refreshes_fit_is_what_the_umbrella_needs_too(shared, monkeypatch):
+    """A charge by hand is no release: how noisy the last one was is asked of releases."""
+    asked = {"epsilon": 2.0, "delta": 1e-6, "unit": "patient_id"}
+    release = shared.reserve("clinic", key="k", table="visits", run_id="r", code_version="v", **asked)
+    shared.start(release.id, "training", [Gaussian(3.0)])
+    shared.settle(release.id)
+    shared.charge_by_hand("whole", [Gaussian(1.9)], why="w", who="w")
+    shared.charge_by_hand("clinic", [Gaussian(900.0)], why="w", who="w")
+    text = said(shared, monkeypatch, table(epsilon=2.0, delta=1e-6))
+    told = float(re.search(r"with ([0-9.]+) times the noise", text)[1])
+    needed = {}
+    for name in ("clinic", "persons"):
+        terms, balance = shared.account(name), shared.balance(name)
+        needed[name] = advice.noise_factor([Gaussian(3.0)], AHEAD, terms.order, balance.cost_left / NANO)
+    assert told == float(f"{needed['persons']:.3g}") > needed["clinic"]

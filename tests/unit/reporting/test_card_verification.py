@@ -352,3 +352,39 @@ def test_a_release_that_never_noted_what_it_read_is_told(kept):
     text = to_json(card_of(kept.ledger, kept.ledger.settle(release.id), kept.table))
     told = [c.what for c in card_verification.verify(text, kept.ledger) if not c.holds]
     assert told == ["what it read is on the ledger's record"]
+
+
+def under_an_umbrella(folder: Path) -> tuple[Ledger, CardFacts]:
+    ledger = Ledger.open(f"sqlite:///{folder / 'clinic.db'}")
+    ledger.open_account("clinic", epsilon=6.0, delta=1e-5, unit="id", umbrella=True)
+    ledger.open_account("people", epsilon=5.0, delta=1e-5, max_rows=1, under="clinic")
+    (folder / "t.parquet").write_bytes(b"synthetic rows")
+    held = {"table": "people", "run_id": "run-k", "code_version": "c0de", "unit": "id"}
+    release = ledger.reserve("people", key="k", epsilon=1.0, delta=1e-6, **held)
+    for mechanism, events in EVENTS.items():
+        ledger.start(release.id, mechanism, events)
+    ledger.note_source(release.id, "digest")
+    return ledger, card_of(ledger, ledger.settle(release.id), folder / "t.parquet").facts
+
+
+def test_the_umbrella_on_a_card_must_be_the_one_that_was_charged_with_its_limit_then(tmp_path):
+    ledger, facts = under_an_umbrella(tmp_path)
+    told = {"unit": "id", "umbrella": "clinic", "umbrella_epsilon": 6.0, "umbrella_delta": 1e-5}
+
+    def found(**changes):
+        text = to_json(ReleaseCard(dataclasses.replace(facts, **{**told, **changes})).sealed(ledger.seal))
+        return broken(card_verification.claims(text, ledger))
+
+    ledger.raise_account("clinic", epsilon=8.0, why="w", who="w")
+    assert found() == []
+    assert found(umbrella="") == ["the umbrella"]
+    assert found(umbrella="other") == ["the umbrella"]
+    assert found(umbrella_epsilon=8.0) == ["the umbrella's limit"]
+    page = render_card(ReleaseCard(dataclasses.replace(facts, **told)))
+    assert "umbrella <code>clinic</code>" in page
+
+
+def test_a_card_that_names_no_umbrella_of_an_account_under_none_stays_true(kept):
+    data = json.loads(kept.text)
+    assert data["umbrella"] == ""
+    assert broken(card_verification.verify(kept.text, kept.ledger)) == []

@@ -94,6 +94,22 @@ def test_what_needs_a_look_is_said_at_the_top(concern: str) -> None:
     assert "Nothing to look into" not in text
 
 
+def test_one_data_set_in_two_accounts_is_no_concern_where_an_umbrella_bounds_their_sum() -> None:
+    sources = [{**SOURCE, "accounts": ["clinic", "ward"]}]
+    accounts = [account([], name=name, under="persons") for name in ("clinic", "ward")]
+    assert "Nothing to look into" in words(render_governance(told(accounts=accounts, sources=sources)))
+    apart = [accounts[0], account([], name="ward")]
+    assert "protected by their sum only" in words(render_governance(told(accounts=apart, sources=sources)))
+
+
+def test_what_other_tools_released_is_told_with_who_entered_it_and_why() -> None:
+    charge = {"account": "clinic", "at": iso(21), "who": "Ana", "why": "OpenDP query, 3 May"}
+    text = words(render_governance(told(by_hand=[{**charge, "final_epsilon": 0.5, "final_delta": 1e-5}])))
+    assert "Charged by hand" in text
+    assert [n for n in ("OpenDP query, 3 May", "Ana", "ε 0.5") if n not in text] == []
+    assert "Charged by hand" not in words(render_governance(told()))
+
+
 def test_what_must_be_acted_on_comes_before_what_to_look_at() -> None:
     table = {**TABLE, "card": {**CARD, "checks_failed": 1}, "reads_rows": ["scratch/peek"]}
     text = words(render_governance(told(tables=[table])))

@@ -301,3 +301,25 @@ def test_a_burn_down_of_any_length_has_a_few_dates_on_its_axis(days: float) -> N
 
 def test_a_raise_and_its_reason_are_told_outside_the_chart_too() -> None:
     assert "Raised 25 Jan 2026, 06:00 UTC by Amelie Vogt: board decision 17" in words(page(account([])))
+
+
+def test_an_umbrella_is_shown_with_what_its_members_took_and_its_open_releases_end_where_they_began() -> None:
+    running = [{"id": "entry-run", "mechanism": "training", "events": [], "state": "started"}]
+    mirror = release(
+        1, state="started", mirrors="the-members-release", entries=[{**running[0], "id": "mirrored-entry"}]
+    )
+    umbrella = account([mirror], umbrella=True, members={"visits": 0.25, "drugs": 0.5}, max_rows=0)
+    text = words(page(umbrella, account([release(2, state="started", entries=running)], name="visits", under="clinic")))
+    assert "drugs 50 %, visits 25 %" in text
+    assert "Each release of this account is also charged to umbrella clinic" in text
+    assert "the-members-release" in text
+    assert "settle entry-run --at-mark" in text
+    assert "settle mirrored-entry" not in text
+    assert "2 accounts, 1 release," in text, "a mirror is no release of its own"
+
+
+def test_a_charge_by_hand_is_shown_with_its_reason() -> None:
+    charge = release(1, table="(by hand)", by_hand=True, why="OpenDP query, 3 May", run_id="", code_version="")
+    text = words(page(account([charge])))
+    assert "(by hand)" in text
+    assert "OpenDP query, 3 May" in text

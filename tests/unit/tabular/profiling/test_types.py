@@ -37,7 +37,7 @@ KINDS: dict[str, Cell] = {
     ),
     "time64[us] %H:%M": lambda i, r: f"{r.integers(0, 24):02d}:{r.integers(0, 60):02d}",
 }
-CODES: Cell = lambda i, r: f"{r.integers(0, 99_999):05d}"  # noqa: E731
+CODES: Cell = lambda i, r: f"{r.integers(0, 50_000):05d}"  # noqa: E731
 UNIQUE: Cell = lambda i, r: f"person {i}"  # noqa: E731
 NULLS: Cell = lambda i, r: ""  # noqa: E731
 OFTEN_NULL: Cell = lambda i, r: str(r.choice(["", "NA", str(r.integers(0, 90))]))  # noqa: E731
@@ -73,8 +73,12 @@ def test_forty_mixed_columns_of_five_thousand_rows_are_typed_as_reading_all_cell
     path = written(tmp_path / "t.csv", forty(), ROWS)
     scale = 1e-3 if exact else noise(40, ROWS, 1.0)
     taken = read(str(path), tmp_path / "s.parquet", scale=scale)
-    wanted = {n: n.partition("|")[0] for n in forty()}
-    assert {c.name: " ".join(filter(None, (c.storage, c.format))) for c in taken.schema} == wanted
+    found = {c.name: " ".join(filter(None, (c.storage, c.format))) for c in taken.schema}
+    # Under noise a column is typed otherwise with a probability of 0.0004: a number as a code with 0.0002, a date as text.
+    # Three of the forty are so by chance with 8e-7, and three columns or more are of every kind that could be typed wrongly.
+    wrong = [(wanted, found[wanted]) for wanted in forty() if found[wanted] != wanted.partition("|")[0]]
+    assert len(wrong) <= (0 if exact else 2), wrong
+    assert list(found) == list(forty())
 
 
 def test_one_odd_cell_changes_no_type_and_is_a_null(tmp_path: Path) -> None:

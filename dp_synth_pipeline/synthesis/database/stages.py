@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
@@ -31,7 +32,7 @@ from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.release import Stage
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
-from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling
+from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling, reading_failed
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -74,23 +75,31 @@ class Ingestion(DatabaseStage):
 
         Raises:
             InvalidInput: if a source cannot be used, by public facts alone; the reservation is given back then.
+            ReadingFailed: if one cannot be read to its end. The details lie in the release's restricted folder.
         """
         settings, progress = release.settings, release.progress
         retention.forget(release.store, release.protection.ledger, settings.name)
-        files, digests = {}, []
         with retention.private():
             sources = self._sources(release)
-            for number, table in enumerate(release.relations):
-                progress.report(f"{settings.name}: reading", number, len(release.relations.tables))
-                with _opened(release, table.name) as opened:
-                    snapshot = opened.copy(release.restricted / f"{table.name}.source.parquet")
-                files[table.name], _ = snapshot.path, digests.append(snapshot.digest)
-            release.protection.note_source(release.id, "".join(digests))
-            related = relating.relate(release.relations, files, sources, release.restricted)
+            try:
+                related = self._related(release, sources)
+            except Exception as error:  # rows were read, so why it failed is a fact about them
+                raise reading_failed(release, error) from None
             tables = {name: self._one_row_each(release, name, rows) for name, rows in related.items()}
         progress.report(f"{settings.name}: reading", 1, 1)
         release.state = replace(release.state, sources=sources, rows=related, tables=tables)
         return {}
+
+    def _related(self, release: DatabaseRelease, sources: Mapping[str, TableSchema]) -> dict[str, RelatedRows]:
+        """Read every source once, and find the person of each row."""
+        files, digests = {}, []
+        for number, table in enumerate(release.relations):
+            release.progress.report(f"{release.settings.name}: reading", number, len(release.relations.tables))
+            with _opened(release, table.name) as opened:
+                snapshot = opened.copy(release.restricted / f"{table.name}.source.parquet")
+            files[table.name], _ = snapshot.path, digests.append(snapshot.digest)
+        release.protection.note_source(release.id, "".join(digests))
+        return relating.relate(release.relations, files, sources, release.restricted)
 
     def _sources(self, release: DatabaseRelease) -> dict[str, TableSchema]:
         """Return the columns of each source; no row is read."""

@@ -31,6 +31,9 @@ what they are ordered by. Rows are ordered by person, parent and place."""
 CHANCE = "__chance"
 """A random number of each row, fresh in every run, by which rows are chosen and ties are broken."""
 
+DRAWN = "random()"
+"""How it is drawn: for each row by itself."""
+
 
 @dataclass(frozen=True)
 class RelatedRows:
@@ -147,7 +150,7 @@ def _source(table: Related, file: Path, source: TableSchema) -> str:
     """Write the view of a table's rows, each with its chance; of `nulls: drop`, rows with a null are left out one by one."""
     wanted = [f" AND {quoted(c.name)} IS NOT NULL" for c in source.learned if c.nulls is NullPolicy.DROP]
     return (
-        f"CREATE VIEW {_view('source', table)} AS SELECT *, random() AS {CHANCE} "
+        f"CREATE VIEW {_view('source', table)} AS SELECT *, {DRAWN} AS {CHANCE} "
         f"FROM read_parquet({literal(file)}) WHERE true{''.join(wanted)}"
     )
 
@@ -241,7 +244,7 @@ def one_row_each(rows: RelatedRows, path: Path) -> Path:
     columns = ", ".join(quoted(c.name) for c in rows.schema)
     try:
         con.execute(
-            f"COPY (SELECT {columns} FROM (SELECT *, random() AS {CHANCE} FROM read_parquet({literal(rows.path)})) "
+            f"COPY (SELECT {columns} FROM (SELECT *, {DRAWN} AS {CHANCE} FROM read_parquet({literal(rows.path)})) "
             f"QUALIFY row_number() OVER (PARTITION BY {UNIT} ORDER BY {CHANCE}) = 1) "
             f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)"
         )

@@ -83,13 +83,20 @@ class Listener:
     log = wait = report
 
 
-def settings(folder: Path, tables: Tables, changes: dict[str, dict[str, Any]] | None = None) -> DatabaseSettings:
+def settings(
+    folder: Path, tables: Tables, changes: dict[str, dict[str, Any]] | None = None, epsilon: float = 4.0
+) -> DatabaseSettings:
     """Write the tables as Parquet files, and return what asks for a release of them."""
     asked = {}
     for name, table in tables.items():
         table.to_parquet(folder / f"{name}.parquet")
         asked[name] = {**RELATIONS[name], "source": str(folder / f"{name}.parquet"), **(changes or {}).get(name, {})}
-    facts: dict[str, Any] = {"database": "clinic", "account": "clinic", "epsilon": 4.0, "target": str(folder / "out")}
+    facts: dict[str, Any] = {
+        "database": "clinic",
+        "account": "clinic",
+        "epsilon": epsilon,
+        "target": str(folder / "out"),
+    }
     return DatabaseSettings(**facts, tables=asked, training=TRAINING)
 
 

@@ -69,6 +69,8 @@ DROPS: dict[str, Any] = {
     "visits": {"columns": {"seen": {"nulls": "drop"}, "ward": {"nulls": "drop"}}},
 }
 WHOLE = {**FULL, "visits": FULL["visits"].assign(seen=range(len(FULL["visits"])))}
+LONELY = but(WHOLE, "patients", 1, patient=7, city="Atlantis")
+FIRST, LAST = ({"patient": 7.0, "ward": "Atlantis", "seen": seen} for seen in (-(2**63), 2**63 - 1))
 
 Story = tuple[Tables, dict[str, Tables], dict[str, Any]]
 STORIES: dict[str, Story] = {
@@ -114,7 +116,7 @@ STORIES: dict[str, Story] = {
     ),
     "an order of whole numbers": (
         WHOLE,
-        {"a distance that no column holds": but(but(WHOLE, "visits", 1, seen=-(2**63)), "visits", 1, seen=2**63 - 1)},
+        {"a distance that no column holds": but(but(LONELY, "visits", 1, **FIRST), "visits", 1, **LAST)},
         {},
     ),
 }

@@ -71,11 +71,11 @@ class Ingestion(Stage):
             try:
                 snapshot = table.copy(release.restricted / "snapshot.parquet")
             except Exception as error:
-                raise _failed(release, error) from None
+                raise reading_failed(release, error) from None
             try:
                 release.protection.note_source(release.id, snapshot.digest)
             except ReleaseStateError as error:  # other rows than it began with, which is a fact about them
-                raise _failed(release, error) from None
+                raise reading_failed(release, error) from None
         report(1, 1)
         release.state = release.state.reading(
             dump_schema(snapshot.schema),
@@ -113,7 +113,7 @@ def _check_public(release: Release, table: ingestion.Opened) -> None:
         release.allocation.types(len(table.untyped))
 
 
-def _failed(release: Release, error: Exception) -> Exception:
+def reading_failed(release: Any, error: Exception) -> Exception:
     """Return what to raise when rows cannot be read to their end: one sentence, with the details beside the rows.
 
     The reservation stays. Of a source that was declared public, everything may be told.

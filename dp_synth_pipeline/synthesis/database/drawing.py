@@ -105,7 +105,7 @@ class DatabaseDrawer:
             parts.append((who, previous[who], now))
             if times is not None:
                 times[who] += _gaps(table, drawer, previous[who], rng)
-        return _joined(parts, drawer, above, rng)
+        return _joined(parts, times, drawer, above, rng)
 
     def _time_codes(self, table: Related, times: np.ndarray) -> np.ndarray:
         parent = self._drawer(str(table.parent)).codec
@@ -178,14 +178,17 @@ def _gaps(table: Related, drawer: Drawer, codes: np.ndarray, rng: np.random.Gene
 
 
 def _joined(
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]], drawer: Drawer, above: Rows, rng: np.random.Generator
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+    began: np.ndarray | None,
+    drawer: Drawer,
+    above: Rows,
+    rng: np.random.Generator,
 ) -> Rows:
-    """Return the rows of all places, ordered by parent and place."""
+    """Return the rows of all places, ordered by parent and place; `began` is None if rows have no times."""
     columns = len(drawer.codec.columns)
     parent = np.concatenate([np.zeros(0, np.int64), *(who for who, _, _ in parts)])
     codes = np.concatenate([np.zeros((0, columns), np.int64), *(found for _, found, _ in parts)])
-    times = [now for _, _, now in parts if now is not None]
+    whole = None if began is None else np.concatenate([began[:0], *(now for _, _, now in parts if now is not None)])
     order = np.argsort(parent, kind="stable")  # places come one after the other
     values = pa.Table.from_batches([drawer.codec.decode(codes[order], rng=rng)])
-    whole = np.concatenate(times)[order] if times else None
-    return Rows(values, codes[order], parent[order], above.root[parent[order]], whole)
+    return Rows(values, codes[order], parent[order], above.root[parent[order]], None if whole is None else whole[order])

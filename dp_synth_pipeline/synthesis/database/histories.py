@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -55,7 +54,8 @@ def encoded(release: TableRelease) -> np.ndarray:
     if not path.exists():
         with retention.private():
             whole = nulls.complete(release.rows.path, release.schema, release.profile, folder / "rows.parquet")
-            release.codec.encode_file(whole, path)
+            release.codec.encode_file(whole, partial := path.with_suffix(".partial"))
+            partial.replace(path)
     return np.load(path, mmap_mode="r")
 
 
@@ -93,12 +93,8 @@ def _clock(table: Related, parent: TableCodec) -> Any:
 
 
 def time_codes(table: Related, parent: TableCodec, times: pa.Array) -> np.ndarray:
-    """Return the code of each time, int64 (rows,); what has no time is taken for the least one that was released."""
-    column = parent.schema[str(table.first)]
-    known = times.cast(column.arrow_type)
-    if known.null_count:
-        known = pc.fill_null(known, pc.min(known))  # type: ignore[attr-defined]
-    return _clock(table, parent).encode(known).astype(np.int64)
+    """Return the code of each time, int64 (rows,), by that row's own time alone; no time has the code of no first row."""
+    return _clock(table, parent).encode(times)
 
 
 def learn(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> None:

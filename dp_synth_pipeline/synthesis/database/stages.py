@@ -32,7 +32,7 @@ from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.release import Stage
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
-from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling
+from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling, reading_failed
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -75,29 +75,35 @@ class Ingestion(DatabaseStage):
 
         Raises:
             InvalidInput: if a source cannot be used, by public facts alone; the reservation is given back then.
+            ReadingFailed: if one cannot be read to its end. The details lie in the release's restricted folder.
         """
         settings, progress = release.settings, release.progress
         retention.forget(release.store, release.protection.ledger, settings.name)
-        files, digests = {}, []
         with retention.private():
             sources, untyped = self._sources(release)
-            for number, (name, table) in enumerate(settings.tables.items()):
-                progress.report(f"{settings.name}: reading", number, len(settings.tables))
-                if table.source:
-                    with _opened(release, name) as opened:
-                        snapshot = opened.copy(release.restricted / f"{name}.source.parquet")
-                    files[name], _ = snapshot.path, digests.append(snapshot.digest)
-            root = release.relations.root.name
-            if root not in files:
-                files[root] = relating.named_roots(
-                    release.relations, files, release.restricted / f"{root}.source.parquet"
-                )
-            release.protection.note_source(release.id, "".join(digests))
-            related = relating.relate(release.relations, files, sources, release.restricted)
+            try:
+                related = self._related(release, sources)
+            except Exception as error:  # rows were read, so why it failed is a fact about them
+                raise reading_failed(release, error) from None
             tables = {n: self._one_row_each(release, n, rows, untyped[n]) for n, rows in related.items()}
         progress.report(f"{settings.name}: reading", 1, 1)
         release.state = replace(release.state, sources=sources, rows=related, tables=tables)
         return {}
+
+    def _related(self, release: DatabaseRelease, sources: Mapping[str, TableSchema]) -> dict[str, RelatedRows]:
+        """Read every source once, and find the person of each row."""
+        files, digests, tables = {}, [], release.settings.tables
+        for number, (name, table) in enumerate(tables.items()):
+            release.progress.report(f"{release.settings.name}: reading", number, len(tables))
+            if table.source:
+                with _opened(release, name) as opened:
+                    snapshot = opened.copy(release.restricted / f"{name}.source.parquet")
+                files[name], _ = snapshot.path, digests.append(snapshot.digest)
+        root = release.relations.root.name
+        if root not in files:
+            files[root] = relating.named_roots(release.relations, files, release.restricted / f"{root}.source.parquet")
+        release.protection.note_source(release.id, "".join(digests))
+        return relating.relate(release.relations, files, sources, release.restricted)
 
     def _sources(self, release: DatabaseRelease) -> tuple[dict[str, TableSchema], dict[str, tuple[str, ...]]]:
         """Return the columns of each source, and those of which the types are measured; no row is read."""

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import schema as schema_lib
+from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import KEY_OF, UNIT
@@ -32,6 +33,9 @@ NUMBERS = (UNIT, ROW, PARENT, PLACE, LEFT, TIME)
 
 CHANCE = "__chance"
 """A random number of each row, fresh in every run, by which rows are chosen and ties are broken."""
+
+DRAWN = "random()"
+"""How it is drawn: for each row by itself."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +62,38 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
         sources: the schema of each table's source.
 
     Raises:
-        InvalidInput: if an order is of no kind that has one, or is not typed yet.
+        InvalidInput: if an order is of no kind that has one, or is not typed yet; if a key is not made anew.
     """
-    table = relations[name]
-    columns = [column for column in sources[name].learned if column.name != table.order]
+    table, source = relations[name], sources[name]
+    _check_keys(table, source)
+    # Rows that `nulls: drop` leaves out are left out before they are related, so that no null of these columns stays.
+    columns = [_with_nulls(column) for column in source.learned if column.name != table.order]
     for child in relations.children(name):
         columns.append(_integer(child.count, 0, child.max_rows))
-        if child.order is not None:
-            columns.append(replace(_ordered(child, sources[child.name]), name=child.first))
+        if child.order is not None:  # a parent without rows here keeps its null
+            order = replace(_ordered(child, sources[child.name]), nulls=NullPolicy.KEEP, constant=None)
+            columns.append(replace(order, name=child.first))
     if table.order is not None:
-        columns.append(_gap(table, _ordered(table, sources[name])))
+        columns.append(_gap(table, _ordered(table, source)))
     if not columns:
         raise InvalidInput(f"tables.{name}: no column is left to learn; leave the table out.")
     return TableSchema(tuple(columns))
+
+
+def _check_keys(table: Related, source: TableSchema) -> None:
+    """Refuse a key that would be learnt, left out or repeated: synthetic rows belong to each other by keys made anew."""
+    published = {column.name: column.kind for column in source.published}
+    for key in table.keys:
+        kind = published.get(key)
+        if kind is None or kind.learned or (key == table.key and not kind.unique):
+            raise InvalidInput(
+                f"tables.{table.name}: columns: {key!r} is a key, which is made anew, each value once; leave its kind away, "
+                f"or declare kind: identifier."
+            )
+
+
+def _with_nulls(column: Column) -> Column:
+    return replace(column, nulls=NullPolicy.KEEP) if column.nulls is NullPolicy.DROP else column
 
 
 def _integer(name: str | None, lower: int, upper: int | None = None) -> Column:
@@ -85,7 +108,7 @@ def _ordered(table: Related, source: TableSchema) -> Column:
         InvalidInput: if it is no number, date or datetime, or the cells of a CSV of which nobody said what they are.
     """
     column = source[str(table.order)]
-    if not column.kind.numeric:
+    if not column.kind.numeric or pa.types.is_time(column.arrow_type):  # a time of day begins again every day
         hint = "a number, a date or a datetime"
         if is_text(column.arrow_type):
             raise InvalidInput(
@@ -119,9 +142,9 @@ def relate(
     con = connection_beside(folder / "related")
     try:
         for table in relations:
-            con.execute(_source(table, files[table.name]))
+            con.execute(_source(table, files[table.name], sources[table.name]))
             con.execute(f"CREATE TABLE {_view('kept', table)} AS {_kept(relations, table)}")
-        return {table.name: _written(con, relations, table, schemas[table.name], folder) for table in relations}
+        return {t.name: _written(con, relations, t, (sources[t.name], schemas[t.name]), folder) for t in relations}
     finally:
         con.close()
 
@@ -146,8 +169,13 @@ def named_roots(relations: Relations, files: Mapping[str, Path], path: Path) -> 
     return path
 
 
-def _source(table: Related, file: Path) -> str:
-    return f"CREATE VIEW {_view('source', table)} AS SELECT *, random() AS {CHANCE} FROM read_parquet({literal(file)})"
+def _source(table: Related, file: Path, source: TableSchema) -> str:
+    """Write the view of a table's rows, each with its chance; of `nulls: drop`, rows with a null are left out one by one."""
+    wanted = [f" AND {quoted(c.name)} IS NOT NULL" for c in source.learned if c.nulls is NullPolicy.DROP]
+    return (
+        f"CREATE VIEW {_view('source', table)} AS SELECT *, {DRAWN} AS {CHANCE} "
+        f"FROM read_parquet({literal(file)}) WHERE true{''.join(wanted)}"
+    )
 
 
 def _view(stage: str, table: Related) -> str:
@@ -183,9 +211,18 @@ def _kept(relations: Relations, table: Related) -> str:
 
 
 def _written(
-    con: duckdb.DuckDBPyConnection, relations: Relations, table: Related, schema: TableSchema, folder: Path
+    con: duckdb.DuckDBPyConnection,
+    relations: Relations,
+    table: Related,
+    schemas: tuple[TableSchema, TableSchema],
+    folder: Path,
 ) -> RelatedRows:
-    """Write a table's rows with what they say of their children and of the next row."""
+    """Write a table's rows with what they say of their children and of the next row.
+
+    Args:
+        schemas: of the table's source, and of what is modelled of it.
+    """
+    source, schema = schemas
     kept, joins, derived = _view("kept", table), "", {}
     for number, child in enumerate(relations.children(table.name)):
         first = "" if child.order is None else f", min({TIME}) AS first"
@@ -194,8 +231,8 @@ def _written(
         derived[child.count] = f"CAST(coalesce(c{number}.n, 0) AS BIGINT)"
         derived[child.first] = f"c{number}.first"
     if table.gap is not None:
-        order = schema[table.gap]
-        derived[table.gap] = _distance(order, f"lead(t.{TIME}) OVER (PARTITION BY t.{PARENT} ORDER BY t.{PLACE})")
+        following = f"lead(t.{TIME}) OVER (PARTITION BY t.{PARENT} ORDER BY t.{PLACE})"
+        derived[table.gap] = _distance(schema[table.gap], source[str(table.order)], following)
     columns = ", ".join(
         f"{derived[c.name]} AS {quoted(c.name)}" if c.name in derived else f"t.{quoted(c.name)}" for c in schema
     )
@@ -208,13 +245,20 @@ def _written(
     return RelatedRows(path, schema, units)
 
 
-def _distance(gap: Column, following: str) -> str:
-    """Write the distance from a row to the next, as the column of gaps holds it; null for the last row."""
-    if pa.types.is_duration(gap.arrow_type):
-        return f"epoch_us({following}) - epoch_us(t.{TIME})"
+def _distance(gap: Column, order: Column, following: str) -> str:
+    """Write the distance from a row to the next, as the column of gaps holds it; null for the last row.
+
+    A distance that the column cannot hold is a null as well: whether any is so large is a fact about somebody's rows.
+    """
+    end, start = following, f"t.{TIME}"
     if pa.types.is_floating(gap.arrow_type):
-        return f"CAST({following} - t.{TIME} AS DOUBLE)"
-    return f"CAST({following} - t.{TIME} AS BIGINT)"
+        distance = f"CAST({end} AS DOUBLE) - CAST({start} AS DOUBLE)"
+        return f"CASE WHEN isfinite({distance}) THEN {distance} END"
+    if pa.types.is_timestamp(order.arrow_type):
+        end, start = f"epoch_us({end})", f"epoch_us({start})"
+    if pa.types.is_date(order.arrow_type):
+        return f"CAST({end} - {start} AS BIGINT)"
+    return f"TRY_CAST(CAST({end} AS HUGEINT) - CAST({start} AS HUGEINT) AS BIGINT)"
 
 
 def one_row_each(rows: RelatedRows, path: Path) -> Path:
@@ -223,7 +267,7 @@ def one_row_each(rows: RelatedRows, path: Path) -> Path:
     columns = ", ".join(quoted(c.name) for c in rows.schema)
     try:
         con.execute(
-            f"COPY (SELECT {columns} FROM (SELECT *, random() AS {CHANCE} FROM read_parquet({literal(rows.path)})) "
+            f"COPY (SELECT {columns} FROM (SELECT *, {DRAWN} AS {CHANCE} FROM read_parquet({literal(rows.path)})) "
             f"QUALIFY row_number() OVER (PARTITION BY {UNIT} ORDER BY {CHANCE}) = 1) "
             f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)"
         )

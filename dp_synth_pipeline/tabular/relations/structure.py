@@ -82,10 +82,10 @@ class Relations:
                 f"to one person in one way."
             )
         for table in self.tables:
-            if table.key is None and self.children(table.name):
-                child = self.children(table.name)[0].name
+            users = [child.name for child in self.children(table.name)] or ["the privacy unit"] * (table.parent is None)
+            if table.key is None and users:
                 raise InvalidInput(
-                    f"tables.{table.name}: key: {child} refers to its rows; name the column of its keys."
+                    f"tables.{table.name}: key: {users[0]} refers to its rows; name the column of its keys."
                 )
             if self.most_rows(table.name) > MOST_ROWS:
                 raise InvalidInput(

@@ -24,12 +24,15 @@ BATCH = 1 << 17
 def key_of(name: str) -> str:
     """Return the SQL of a unit's key, as bytes that are equal for equal keys alone; null for a null and for NaN.
 
-    A NaN names nobody, so a row that has one for a key has no owner, like a row with a null.
+    A NaN names nobody, so a row that has one for a key has no owner, like a row with a null. A whole number has one spelling
+    whatever its type: a column of whole keys is one of floats in pandas as soon as a key is missing.
     """
     column = quoted(name)
     text = f"CAST({column} AS VARCHAR)"
-    number = f"CASE {text} WHEN 'nan' THEN NULL WHEN '-nan' THEN NULL WHEN '-0.0' THEN '0.0' ELSE {text} END"
-    return f"encode(CASE WHEN typeof({column}) IN ('FLOAT', 'DOUBLE') THEN {number} ELSE {text} END)"
+    whole = f"regexp_replace({text}, '\\.0*$', '')"
+    number = f"CASE {whole} WHEN 'nan' THEN NULL WHEN '-nan' THEN NULL WHEN '-0' THEN '0' ELSE {whole} END"
+    of_type = f"regexp_extract(typeof({column}), '^[A-Z]+') IN ('FLOAT', 'DOUBLE', 'DECIMAL')"
+    return f"encode(CASE WHEN {of_type} THEN {number} ELSE {text} END)"
 
 
 class Bound:

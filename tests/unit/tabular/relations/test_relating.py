@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.sources import ingestion, source
@@ -40,12 +41,13 @@ def tables() -> dict[str, pd.DataFrame]:
     }
 
 
-def related(folder: Path, frames: dict[str, pd.DataFrame], relations: Relations = RELATIONS):
+def related(folder: Path, frames: dict[str, pd.DataFrame], relations: Relations = RELATIONS, columns=None):
     files, schemas = {}, {}
+    folder.mkdir(exist_ok=True)
     for table in relations:
         path = folder / f"{table.name}.input.parquet"
         frames[table.name].to_parquet(path, index=False)
-        declared = {key: {"kind": "identifier"} for key in table.keys}
+        declared = {key: {"kind": "identifier"} for key in table.keys} | (columns or {}).get(table.name, {})
         taken = ingestion.snapshot(
             source.parse(str(path)), folder / f"{table.name}.taken", declared=declared, keys=table.keys
         )
@@ -101,8 +103,6 @@ def test_one_person_more_adds_one_row_to_what_is_profiled_and_changes_nobody_els
         "patients": pd.concat([frames["patients"], pd.DataFrame({"patient": [50], "sex": ["X"]})]),
         "visits": pd.concat([frames["visits"], frames["visits"].assign(patient=50, score=7.0)]),
     }
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
     before, after = related(tmp_path / "a", frames, small), related(tmp_path / "b", more, small)
     for name in ("patients", "visits"):
         sizes = [
@@ -150,3 +150,110 @@ def test_gaps_are_lengths_of_time_or_numbers(tmp_path, times, gap):
     frames = {"a": pd.DataFrame({"k": [1], "x": [1.0]}), "b": pd.DataFrame({"k": [1, 1], "t": times, "y": [0, 1]})}
     value = read(related(tmp_path, frames, relations)["b"])["t: to the next"].iloc[0]
     assert value == (gap.value // 1000 if isinstance(gap, pd.Timedelta) else gap)
+
+
+SMALL = Relations([Related("a", "k"), Related("b", None, "a", "k", "t", max_rows=2)])
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pd.array([-100, 100], "Int8"),
+        pd.array([-(2**63), 2**63 - 1], "Int64"),
+        pd.array([0, 2**64 - 1], "UInt64"),
+        [-1.7e308, 1.7e308],
+        pd.to_datetime(["1700-01-01", "2200-01-01"]),
+    ],
+)
+def test_whether_a_distance_is_too_large_refuses_nothing(tmp_path, times):
+    """One person with such rows would otherwise end the run: a free and exact query."""
+    frames = {"a": pd.DataFrame({"k": [1], "x": [1.0]}), "b": pd.DataFrame({"k": [1, 1], "t": times, "y": [0, 1]})}
+    gaps = pq.read_table(related(tmp_path, frames, SMALL)["b"].path)["t: to the next"]
+    held = isinstance(times, pd.DatetimeIndex) or times[1] == 100
+    assert gaps.null_count == (1 if held else 2)
+    assert all(math.isfinite(float(gap)) for gap in gaps.drop_null().to_pylist())
+
+
+@pytest.mark.parametrize("column", ["sex", "score", "seen"])
+def test_rows_with_a_null_that_is_not_wanted_are_left_out_before_they_are_related(tmp_path, column):
+    """Left out afterwards, one row would shift all rows after it to somebody else's parent."""
+    frames = tables()
+    table, child = ("patients", "visits") if column == "sex" else ("visits", "drugs")
+    gone = 0 if table == "patients" else 1
+    frames[table].loc[gone, column] = None
+    found = related(tmp_path, frames, columns={table: {column: {"nulls": "drop"}}})
+    rows = {name: read(found[name]) for name in found}
+    assert all(c.nulls is NullPolicy.KEEP for name in found for c in found[name].schema), "completion leaves no row out"
+    if table == "patients":
+        assert len(rows["patients"]) == 3
+        assert not set(rows["visits"]["score"]) & {0.5, 0.1}
+    else:
+        assert 0.1 not in set(rows["visits"]["score"])
+        assert len(rows["drugs"]) == 2
+    assert rows[child][relating.PARENT].isin(rows[table][relating.ROW]).all()
+    assert rows[child][UNIT].isin(rows["patients"][UNIT]).all()
+
+
+def test_a_key_is_the_same_as_a_whole_number_of_any_type(tmp_path):
+    """pandas makes floats of whole keys as soon as one is missing."""
+    frames = tables()
+    assert frames["visits"]["patient"].dtype == float
+    frames["patients"]["patient"] = [1, 2, 3, 4, 4, 6]
+    assert frames["patients"]["patient"].dtype == int
+    assert len(read(related(tmp_path, frames)["visits"])) == 6
+
+
+def test_rows_whose_keys_name_nobody_belong_to_nobody_and_repeated_keys_are_bounded_each(tmp_path):
+    nan = float("nan")
+    frames = {
+        "patients": pd.DataFrame({"patient": [1.0, 1.0, nan, nan, None], "sex": list("FMFMF")}),
+        "visits": pd.DataFrame(
+            {"visit": [9.0] * 6 + [nan] * 4, "patient": [1.0] * 6 + [nan] * 4, "seen": range(10), "score": range(10)}
+        ),
+        "drugs": pd.DataFrame({"visit": [9.0] * 20 + [nan] * 30, "drug": ["a"] * 50}),
+    }
+    found = {name: read(rows) for name, rows in related(tmp_path, frames).items()}
+    assert [len(rows) for rows in found.values()] == [1, 3, 6]
+    assert found["visits"]["score"].max() <= 5
+    assert found["drugs"].groupby(relating.PARENT).size().tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["category", "integer", "excluded"])
+def test_a_key_that_is_not_made_anew_each_value_once_is_refused(tmp_path, kind):
+    with pytest.raises(InvalidInput, match="is a key, which is made anew, each value once"):
+        related(tmp_path, tables(), columns={"patients": {"patient": {"kind": kind}}})
+
+
+def test_an_order_that_is_a_time_of_day_is_refused(tmp_path):
+    frames = tables()
+    frames["visits"]["seen"] = pd.to_datetime(frames["visits"]["seen"]).dt.time
+    with pytest.raises(InvalidInput, match="name a number, a date or a datetime"):
+        related(tmp_path, frames)
+
+
+def test_the_row_that_is_profiled_is_any_of_a_persons_alike_and_chosen_by_itself(tmp_path):
+    """2,000 persons of two rows: each row is chosen in half of them, whatever was chosen of the person before."""
+    n = 2000
+    relations = Relations([Related("a", "k"), Related("b", None, "a", "k", max_rows=2)])
+    frames = {
+        "a": pd.DataFrame({"k": range(n), "x": range(n)}),
+        "b": pd.DataFrame({"k": [i // 2 for i in range(2 * n)], "y": [i % 2 for i in range(2 * n)], "x": range(2 * n)}),
+    }
+    rows = related(tmp_path, frames, relations)["b"]
+    chosen = pq.read_table(relating.one_row_each(rows, tmp_path / "one.parquet")).to_pandas().sort_values("x")["y"]
+    assert len(chosen) == n
+    assert abs(chosen.mean() - 0.5) < 5 * 0.5 / math.sqrt(n)
+    assert abs(chosen.autocorr()) < 5 / math.sqrt(n)
+
+
+@pytest.mark.parametrize("keep_first", [False, True])
+def test_the_rows_beyond_the_bound_are_left_out_by_chance_of_their_own(tmp_path, keep_first):
+    relations = Relations([Related("a", "k"), Related("b", None, "a", "k", "t", max_rows=1, keep_first=keep_first)])
+    n = 2000
+    frames = {
+        "a": pd.DataFrame({"k": range(n), "x": range(n)}),
+        "b": pd.DataFrame({"k": [i // 2 for i in range(2 * n)], "t": [i % 2 for i in range(2 * n)], "y": 0}),
+    }
+    kept = read(related(tmp_path, frames, relations)["b"])[relating.TIME]
+    assert len(kept) == n
+    assert kept.mean() == 0 if keep_first else abs(kept.mean() - 0.5) < 5 * 0.5 / math.sqrt(n)

@@ -31,6 +31,7 @@ def test_a_persons_rows_are_bounded_by_the_product_of_the_bounds_above():
         ([PATIENTS, Related("staff", "id", "staff", "boss")], "refer to rows of the same table"),
         ([PATIENTS, Related("visits", None, "persons", "id")], "there is no table 'persons'"),
         ([Related("patients"), VISITS], "key: visits refers to its rows"),
+        ([Related("patients")], "key: the privacy unit refers to its rows"),
         ([PATIENTS, VISITS, VISITS], "named twice"),
         ([Related("patients", "id", order="born")], "needs no order"),
         ([PATIENTS, Related("visits", None, "patients", "id", keep_first=True)], "needs an order"),

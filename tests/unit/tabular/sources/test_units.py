@@ -3,6 +3,7 @@
 import math
 import tempfile
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -95,7 +96,10 @@ def test_rows_whose_id_is_nan_do_not_become_a_unit_each():
         (pa.array([7, None], pa.int8()), [b"7", None]),
         (pa.array([7, None], pa.uint64()), [b"7", None]),
         (pa.array(["nan", "-0.0", "7"]), [b"nan", b"-0.0", b"7"]),
-        (pa.array([float("nan"), -0.0], pa.float32()), [None, b"0.0"]),
+        (pa.array([float("nan"), -0.0], pa.float32()), [None, b"0"]),
+        (pa.array([7.0, 7.5, 1e300]), [b"7", b"7.5", b"1e+300"]),
+        (pa.array([Decimal("70.00"), Decimal("70.50")]), [b"70", b"70.50"]),
+        (pa.array(["7.0", "7"]), [b"7.0", b"7"]),
     ],
 )
 def test_a_key_is_the_bytes_of_its_text_whatever_its_width(values, keys):

@@ -1,0 +1,136 @@
+"""A made-up clinic and its neighbours: the same with one person more, who has the most and the oddest rows everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dp_synth_pipeline.errors import DpSynthError
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.reporting import database_card
+from dp_synth_pipeline.synthesis.database import stages
+from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
+from dp_synth_pipeline.synthesis.store import Store
+from tests.adversarial import pinned
+
+Tables = dict[str, pd.DataFrame]
+
+MOST = {"visits": 3, "drugs": 2}
+RELATIONS: dict[str, dict[str, Any]] = {
+    "patients": {"key": "patient"},
+    "visits": {"key": "visit", "parent": {"patient": "patients"}, "order": "seen", "max_rows": MOST["visits"]},
+    "drugs": {"parent": {"visit": "visits"}, "max_rows": MOST["drugs"]},
+}
+TRAINING = {"max_epochs": 1, "settings": {"hidden": 4}}
+
+
+def clinic(patients: int = 60) -> Tables:
+    """Return patients, their visits in time, and what was prescribed; column `x` differs in every row of a table."""
+    rng = np.random.default_rng(3)
+    person = np.repeat(np.arange(patients), rng.integers(0, 6, patients))
+    visits = pd.DataFrame(
+        {
+            "visit": [f"v{i:04d}" for i in range(len(person))],
+            "patient": person + 500.0,
+            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, len(person)), unit="D"),
+            "ward": rng.choice(["Rome", "Oslo"], len(person)),
+            "x": np.arange(len(person)) / 7,
+        }
+    )
+    held = np.repeat(visits["visit"].to_numpy(), rng.integers(0, 4, len(visits)))
+    return {
+        "patients": pd.DataFrame(
+            {
+                "patient": pd.array(np.arange(patients) + 500, "Int64"),
+                "city": rng.choice(["Rome", "Lima"], patients),
+                "x": np.arange(patients) / 7,
+            }
+        ),
+        "visits": visits,
+        "drugs": pd.DataFrame(
+            {"visit": held, "drug": rng.choice(["Oslo", "Lima"], len(held)), "x": np.arange(len(held)) / 7}
+        ),
+    }
+
+
+def one_more(tables: Tables, visits: int = 40, drugs: int = 9) -> Tables:
+    """Return the tables with a person more: many rows in each, all unlike everybody's, null and extreme times included."""
+    seen = [pd.Timestamp("1931-05-07") + pd.Timedelta(days=400 * i) for i in range(visits)]
+    seen[::7] = [pd.NaT] * len(seen[::7])
+    names = [f"w{i}" for i in range(visits)]
+    more = {
+        "patients": pd.DataFrame({"patient": [9**8] * 3, "city": ["Atlantis"] * 3, "x": [1e9, -1e9, None]}),
+        "visits": pd.DataFrame({"visit": names, "patient": 9.0**8, "seen": seen, "ward": "Atlantis", "x": 1e9}),
+        "drugs": pd.DataFrame({"visit": names * drugs, "drug": "hemlock", "x": 1e9}),
+    }
+    return {name: pd.concat([table, more[name]], ignore_index=True) for name, table in tables.items()}
+
+
+class Listener:
+    """Remembers all that a release reports of itself."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[Any, ...]] = []
+
+    def report(self, *line: Any) -> None:
+        self.lines.append(line)
+
+    log = wait = report
+
+
+def settings(
+    folder: Path, tables: Tables, changes: dict[str, dict[str, Any]] | None = None, epsilon: float = 4.0
+) -> DatabaseSettings:
+    """Write the tables as Parquet files, and return what asks for a release of them."""
+    asked = {}
+    for name, table in tables.items():
+        table.to_parquet(folder / f"{name}.parquet")
+        asked[name] = {**RELATIONS[name], "source": str(folder / f"{name}.parquet"), **(changes or {}).get(name, {})}
+    facts: dict[str, Any] = {
+        "database": "clinic",
+        "account": "clinic",
+        "epsilon": epsilon,
+        "target": str(folder / "out"),
+    }
+    return DatabaseSettings(**facts, tables=asked, training=TRAINING)
+
+
+def released(
+    tables: Tables, *, changes: dict[str, dict[str, Any]] | None = None, upto: str = "published"
+) -> Callable[[Path], dict[str, Any]]:
+    """Return an act: release a database up to a stage, and look at all that leaves.
+
+    Args:
+        changes: settings of its tables.
+    """
+
+    def act(here: Path) -> dict[str, Any]:
+        ledger, heard, told = Ledger.open(f"sqlite:///{here / 'ledger.db'}"), Listener(), ""
+        ledger.open_account("clinic", epsilon=6, delta=1e-5, unit="patient", why="test")
+        asked = settings(here, tables, changes)
+        release = DatabaseRelease.reserve(asked, ledger, Store(here / "store"), key="k", run_id="run", progress=heard)
+        facts = []
+        try:
+            for stage in stages.of_database(asked):
+                facts.append((stage.name, release.run(stage)))
+                if stage.name == upto:
+                    break
+            if upto == "published":
+                database_card.write(release)
+        except DpSynthError as error:
+            told = f"{type(error).__name__}: {error}"
+        return {
+            "facts": facts,
+            "told": told,
+            "log": heard.lines,
+            "files": pinned.files(here / "store" / "releasable"),
+            "published": pinned.files(here / "out"),
+            "ledger": pinned.ledger(ledger),
+        }
+
+    return act

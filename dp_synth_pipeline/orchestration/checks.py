@@ -98,7 +98,8 @@ def checked_by(settings: TableSettings) -> CheckPlan:
         constraints.check_names(validation.parsed_rules, settings.columns, complete=settings.columns_complete)
     user_suite = read_suite(validation.suite) if validation.suite is not None else []
     names = _published_names(settings)
-    return CheckPlan(names, validation.parsed_rules, user_suite, validation.severity, validation.at_least)
+    outputs = tuple(settings.generation.outputs)
+    return CheckPlan(names, validation.parsed_rules, user_suite, validation.severity, validation.at_least, outputs)
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:

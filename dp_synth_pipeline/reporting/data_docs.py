@@ -17,6 +17,12 @@ from dp_synth_pipeline.reporting.templates import source
 PAGE = "data_docs/index.html"
 """Great Expectations' page about the checks, in a table's releasable folder."""
 
+
+def page_of_output(name: str) -> str:
+    """Return the page about the checks of a further table, beside `PAGE`."""
+    return f"data_docs/output_{name}.html"
+
+
 SEALED = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
 """Tells browsers to fetch nothing and run nothing, whatever else the page says."""
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.reporting import data_docs
+from dp_synth_pipeline.reporting.data_docs import Heading
 from dp_synth_pipeline.synthesis.blocks import FOLDER
 from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.run_state import RunState
@@ -19,7 +21,7 @@ from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.check_plan import CheckPlan
-from dp_synth_pipeline.validation.checks import Check, CheckResult
+from dp_synth_pipeline.validation.checks import OUTPUT, Check, CheckResult
 from dp_synth_pipeline.validation.expectations import suite_json
 from dp_synth_pipeline.validation.run import validate
 
@@ -31,8 +33,19 @@ def write(state: RunState, plan: CheckPlan, folder: Path, run_id: str = "") -> l
         folder: the table's folder for what may leave, or that of its partition.
         run_id: the run that checks, for the page's head.
     """
-    suite = plan.suite(state.table_schema(), _profile(state), state.facts.asked_rows or 0, state.facts.accuracy)
-    return _written(state, suite, (), folder, run_id)
+    profile, heading, besides = _profile(state), _heading(state, folder, run_id), []
+    suite = plan.suite(
+        state.table_schema(),
+        profile,
+        state.facts.asked_rows or 0,
+        state.facts.accuracy,
+        conditional=state.facts.effective is not None,
+    )
+    for name in plan.outputs:
+        with sink.replacing(folder / data_docs.page_of_output(name)) as partial:
+            page = data_docs.to(partial, replace(heading, table=f"{heading.table}: {name}"))
+            besides.append(_output_result(state, plan, profile, name, page))
+    return _written(state, suite, besides, folder, heading)
 
 
 def write_related(
@@ -54,28 +67,45 @@ def write_related(
         parent_keys = pq.read_table(state.table(table.parent).path("synthetic"), columns=[key])[key]
     found = validate(related.facts_of(table, rows, parent_keys), related.related_checks(table))
     suite = related.suite(table, state.sources[table.name], _profile(own), own.facts.asked_rows or 0)
-    return _written(own, suite, [replace(r, column=None) for r in found], folder, run_id)
+    return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))
 
 
 def _profile(state: RunState) -> TableProfile:
     return TableProfile.from_json(state.path("profile").read_text(encoding="utf-8"))
 
 
-def _written(
-    state: RunState, suite: Sequence[Check], besides: Sequence[CheckResult], folder: Path, run_id: str
-) -> list[CheckResult]:
-    """Run a suite, and write its results and those that were found besides."""
-    heading = data_docs.Heading(
+def _heading(state: RunState, folder: Path, run_id: str) -> Heading:
+    return Heading(
         table=", ".join([_table(folder), *state.partitions]),
         release=state.release,
         run=run_id,
         date=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
+
+
+def _written(
+    state: RunState, suite: Sequence[Check], besides: Sequence[CheckResult], folder: Path, heading: Heading
+) -> list[CheckResult]:
+    """Run a suite, and write its results and those that were found besides."""
     with sink.replacing(folder / data_docs.PAGE) as partial:
         results = [*validate(state.path("synthetic"), suite, docs=data_docs.to(partial, heading)), *besides]
     sink.write_text(json.dumps([asdict(r) for r in results], indent=1, default=str), folder / "checks.json")
     sink.write_text(suite_json(suite), folder / "suite.json")
     return results
+
+
+def _output_result(
+    state: RunState, plan: CheckPlan, profile: TableProfile, name: str, page: Callable[[Any], None]
+) -> CheckResult:
+    """Return the one result of a further table; a table that was not drawn yet is not published, so it blocks nothing."""
+    drawn = (state.facts.outputs or {}).get(name)
+    if drawn is None:
+        page(None)
+        text = f"The further table {name!r} was not drawn yet; materialize `synthetic` again, which is free."
+        return CheckResult(f"{OUTPUT}{name}", False, False, None, text)
+    conditional = drawn["effective"] is not None
+    suite = plan.suite_of_output(state.table_schema(), profile, drawn["rows"], conditional=conditional)
+    return plan.output_result(name, validate(drawn["path"], suite, docs=page))
 
 
 def _table(folder: Path) -> str:

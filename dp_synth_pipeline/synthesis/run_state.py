@@ -53,7 +53,8 @@ class Facts:
         asked_rows, synthetic_rows: rows to draw, and rows drawn.
         seal: the ledger's keyed seal of the drawn file.
         published: where the drawn rows were written.
-        outputs: further tables that were drawn, by name: each its path, rows, seal, and what was asked of it.
+        outputs: further tables that were drawn, by name: each its path, rows, effective sample size and seal.
+        effective: the effective sample size of the drawn rows; None unless they were drawn on a condition or by shares.
     """
 
     profile_release: str | None = None
@@ -65,6 +66,7 @@ class Facts:
     seal: str | None = None
     published: list[str] | None = None
     outputs: dict[str, dict[str, Any]] | None = None
+    effective: int | None = None
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,11 @@ class Sampling(Stage):
         generation, path = release.settings.generation, release.folder / FILE
         drawn = _draw(release, drawer, generation, path, release.settings.rows)
         release.state = release.state.with_(
-            synthetic=path, synthetic_rows=drawn["rows"], asked_rows=drawn["rows"], seal=drawn["seal"]
+            synthetic=path,
+            synthetic_rows=drawn["rows"],
+            asked_rows=drawn["rows"],
+            seal=drawn["seal"],
+            effective=drawn["effective"],
         )
         shutil.rmtree(release.folder / OUTPUTS, ignore_errors=True)
         outputs = {

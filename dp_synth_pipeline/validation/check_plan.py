@@ -14,7 +14,16 @@ from dp_synth_pipeline.tabular.constraints import Rule, digits
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation import verdict
-from dp_synth_pipeline.validation.checks import GROUPS, QUALITY, Check, CheckName, check_names
+from dp_synth_pipeline.validation.checks import (
+    GROUPS,
+    OUTPUT,
+    QUALITY,
+    Check,
+    CheckName,
+    CheckResult,
+    check_names,
+    together,
+)
 from dp_synth_pipeline.validation.rules import rule_checks, rule_names
 
 BLOCK = "block"
@@ -31,6 +40,7 @@ class CheckPlan:
         severity: check name or pattern to `warn` or `block`; the last that matches wins. The names of groups (types,
             domains, nulls) stand for their members.
         at_least: the verdict that charged figures must reach for the table to be published; None for any.
+        outputs: names of the further tables that are drawn from the same generator, each of which has one check.
     """
 
     columns: Sequence[str] | None = None
@@ -38,6 +48,7 @@ class CheckPlan:
     own: Sequence[Check] = ()
     severity: Mapping[str, str] = field(default_factory=dict)
     at_least: str | None = None
+    outputs: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         names = [n.name for n in self._names()]
@@ -53,23 +64,44 @@ class CheckPlan:
         return [replace(n, blocking=self._blocks(n.name, n.blocking)) for n in self._names()]
 
     def suite(
-        self, schema: TableSchema, profile: TableProfile, rows: int, metrics: Mapping[str, float] | None = None
+        self,
+        schema: TableSchema,
+        profile: TableProfile,
+        rows: int,
+        metrics: Mapping[str, float] | None = None,
+        *,
+        conditional: bool = False,
     ) -> list[Check]:
         """Return every expectation, for a synthetic table of `rows` rows.
 
         Args:
             metrics: the charged figures of the generator, for the gate.
+            conditional: the rows were drawn on a condition or by shares, so that any null rate is as expected.
         """
+        gate = [] if self.at_least is None else [verdict.check_for(self.at_least, metrics or {})]
+        own = [replace(c, blocking=self._blocks(c.name, c.blocking)) for c in (*gate, *self.own)]
+        return [*self.suite_of_output(schema, profile, rows, conditional=conditional), *own]
+
+    def suite_of_output(
+        self, schema: TableSchema, profile: TableProfile, rows: int, *, conditional: bool
+    ) -> list[Check]:
+        """Return what every table drawn from the generator must meet: all but the gate and a person's own suite."""
         from dp_synth_pipeline.validation.expectations import suite_for
 
-        ours = [*suite_for(schema, profile, rows), *rule_checks(self.rules, schema, digits(schema, profile))]
-        gate = [] if self.at_least is None else [verdict.check_for(self.at_least, metrics or {})]
-        return [replace(c, blocking=self._blocks(c.name, c.blocking)) for c in (*ours, *gate, *self.own)]
+        ours = suite_for(schema, profile, rows, conditional=conditional)
+        rules = rule_checks(self.rules, schema, digits(schema, profile))
+        return [replace(c, blocking=self._blocks(c.name, c.blocking)) for c in (*ours, *rules)]
+
+    def output_result(self, output: str, results: Sequence[CheckResult]) -> CheckResult:
+        """Return one result for a further table, from those of its suite; it blocks iff one that failed does."""
+        result = together(f"{OUTPUT}{output}", f"The further table {output!r}", results)
+        return replace(result, blocking=self._blocks(result.name, result.blocking))
 
     def _names(self) -> list[CheckName]:
         own = [CheckName(c.name, c.blocking, None, c.description.rstrip(".")) for c in self.own]
         gate = [] if self.at_least is None else [CheckName(QUALITY, True, None, "the charged figures of quality")]
-        return [*check_names(self.columns), *rule_names(self.rules), *gate, *own]
+        drawn = [CheckName(f"{OUTPUT}{n}", True, None, f"the further table {n}, as the first is") for n in self.outputs]
+        return [*check_names(self.columns), *rule_names(self.rules), *gate, *drawn, *own]
 
     def _blocks(self, name: str, default: bool) -> bool:
         severities = [v for pattern, v in self.severity.items() if any(fnmatchcase(n, pattern) for n in _called(name))]
@@ -78,5 +110,5 @@ class CheckPlan:
 
 def _called(name: str) -> list[str]:
     """Return a check's name, and its group's if it is about a column."""
-    group = GROUPS.get(name.rpartition("__")[2]) if not name.startswith(("rule_", "own_")) else None
+    group = GROUPS.get(name.rpartition("__")[2]) if not name.startswith(("rule_", "own_", OUTPUT)) else None
     return [name, group] if group else [name]

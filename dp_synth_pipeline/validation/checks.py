@@ -29,8 +29,14 @@ Kind = Literal[
 REGENERATED, QUALITY = "identifiers_regenerated", "quality_gate"
 """The check that no identifier was modelled; the gate on charged figures."""
 
+OUTPUT = "output_"
+"""How the check of a further table begins, before the table's name."""
+
 TYPE, DOMAIN, NULLS = "type", "domain", "nulls"
 """The check of each column: its storage type; its values; its nulls."""
+
+MOST_TOLD = 3
+"""Expectations that were not met and are quoted where one result stands for many."""
 
 GROUPS = {TYPE: "types", DOMAIN: "domains", NULLS: "nulls"}
 """The check that stands for all columns at once, when column names are not known ahead."""
@@ -165,6 +171,16 @@ def summary(results: Iterable[CheckResult]) -> str:
     names = ", ".join(r.name for r in failed[:5]) + (", …" if len(failed) > 5 else "")
     tail = "the table is not published" if blocked else "warnings only"
     return f"{len(failed)} of {len(results)} checks failed ({names}); {tail}."
+
+
+def together(name: str, subject: str, results: Sequence[CheckResult]) -> CheckResult:
+    """Return one result for many: it passes iff all pass, and blocks iff one that failed blocks."""
+    failed = [r for r in results if not r.passed]
+    observed = {"passed": len(results) - len(failed), "failed": [r.name for r in failed]}
+    said = " ".join(r.description for r in failed[:MOST_TOLD])
+    text = f"{subject} meets {len(results) - len(failed)} of {len(results)} expectations."
+    text += f" Not met: {said}" if said else ""
+    return CheckResult(name, not failed, any(r.blocking for r in failed or results), None, text, observed)
 
 
 def _group(name: str, members: list[CheckResult]) -> CheckResult:

@@ -29,17 +29,20 @@ NULL_RATE_SLACK = 0.02
 SAMPLING_DEVIATIONS = 4.0
 """How many standard deviations of that drawing are allowed."""
 
+ANY_RATE = {"min_value": 0.0, "max_value": 1.0}
+
 STORAGE_EXPECTATION = "expect_column_storage_to_be"
 """Our own expectation, in `run`: the exact Arrow type of a column."""
 
 
-def suite_for(schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
+def suite_for(schema: TableSchema, profile: TableProfile, rows: int, *, conditional: bool = False) -> list[Check]:
     """Return every expectation about a synthetic table of `rows` rows, named as `check_names` names them.
 
     Args:
         schema: the declared facts, which are public.
         profile: what the private pass released.
         rows: how many synthetic rows were asked for.
+        conditional: they were drawn on a condition or by shares, so that any null rate is as expected.
     """
     names = [c.name for c in schema.published]
     stems = stems_of(names)
@@ -49,7 +52,7 @@ def suite_for(schema: TableSchema, profile: TableProfile, rows: int) -> list[Che
         stem, facts = stems[column.name], measured.get(column.name)
         checks.append(type_check(column, f"{stem}__{TYPE}"))
         checks.append(_domain(column, facts, f"{stem}__{DOMAIN}"))
-        checks.append(_nulls(column, facts, rows, f"{stem}__{NULLS}"))
+        checks.append(_nulls(column, facts, None if conditional else rows, f"{stem}__{NULLS}"))
     return checks
 
 
@@ -197,18 +200,23 @@ def _unit(column: Column, facts: ColumnProfile) -> float:
     return column.kind.storage_step(column, facts.decimals, largest)
 
 
-def _nulls(column: Column, facts: ColumnProfile | None, rows: int, name: str) -> Check:
+def _nulls(column: Column, facts: ColumnProfile | None, rows: int | None, name: str) -> Check:
+    """Expect the profile's null rate, as nearly as so many rows have it; any rate, without a number of rows."""
     empty = column.constant is None if column.kind.fixed else facts is not None and _stays_empty(column, facts)
     if empty:
         recipe = ("expect_column_values_to_be_null", {"column": column.name})
         return Check(name, column.name, "null_rate", True, f"{column.name} holds nulls alone.", *recipe)
-    if facts is not None and facts.hidden and column.label is None:
+    if facts is not None and facts.hidden and column.label is None and rows is not None:
         return _hidden(column, facts, name)
     if facts is None or column.nulls is not NullPolicy.KEEP:
         unlearned = f"{column.kind} columns have a value in every row"
         why = unlearned if facts is None else f"the null policy is {column.nulls.value}"
         recipe = ("expect_column_values_to_not_be_null", {"column": column.name})
         return Check(name, column.name, "null_rate", True, f"{column.name} has no nulls: {why}.", *recipe)
+    if rows is None:
+        recipe = ("expect_column_proportion_of_non_null_values_to_be_between", {"column": column.name, **ANY_RATE})
+        text = f"{column.name} may have any part of nulls, since the rows were drawn on a condition or by shares."
+        return Check(name, column.name, "null_rate", False, text, *recipe)
     rate = facts.null_rate
     spread = SAMPLING_DEVIATIONS * math.sqrt(max(rate * (1 - rate), 1 / max(rows, 1)) / max(rows, 1))
     tolerance = NULL_RATE_SLACK + spread

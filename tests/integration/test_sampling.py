@@ -9,13 +9,14 @@ import warnings
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.store import Store
-from tests.integration.conftest import people
+from tests.integration.conftest import people, steps
 
 ROWS = 2_000
 DECLARED = {
@@ -306,5 +307,32 @@ def test_a_pipeline_draws_what_its_yaml_asks_and_further_tables_of_one_generator
     limits = json.loads((folder / "release_card.json").read_text())["limits"]
     assert any("conditional: only rows were drawn that satisfy age >= 30" in text for text in limits)
     assert any("smokers" in text for text in limits)
+    checked = {r["name"]: r for r in json.loads((folder / "checks.json").read_text())}
+    assert checked["output_smokers"]["passed"]
+    assert "smokers" in (folder / "data_docs" / "output_smokers.html").read_text()
     (release,) = bench.ledger.releases("people")
     assert release.state == "settled"
+
+
+def test_a_further_table_that_fails_its_checks_keeps_all_tables_from_being_published(bench, monkeypatch):
+    from dp_synth_pipeline.synthesis import sampling
+
+    original = sampling.sink.write_parquet
+
+    def with_strangers(batches, schema, path):
+        if path.parent.name == sampling.OUTPUTS:
+            rows = pa.Table.from_batches(batches, schema)
+            strangers = pa.array(["Paris"] * len(rows))
+            batches = rows.set_column(rows.schema.get_field_index("city"), "city", strangers).to_batches()
+        return original(batches, schema, path)
+
+    monkeypatch.setattr(sampling.sink, "write_parquet", with_strangers)
+    asked = {"rows": 120, "outputs": {"all": {"rows": 70, "target": str(bench.folder / "all.parquet")}}}
+    run = bench.refresh(generation=asked, training={"method": "marginals"}, columns=DECLARED)
+    assert not run.success
+    assert "published" not in steps(run, "STEP_SUCCESS")
+    assert not (bench.folder / "all.parquet").exists()
+    checked = {r["name"]: r for r in json.loads((bench.store / "releasable" / "people" / "checks.json").read_text())}
+    assert not checked["output_all"]["passed"]
+    assert checked["output_all"]["observed"]["failed"] == ["city__domain"]
+    assert "Every value of city is one of the 3" in checked["output_all"]["description"]

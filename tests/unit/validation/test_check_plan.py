@@ -244,3 +244,29 @@ def test_a_page_that_cannot_be_drawn_takes_no_check_down(tmp_path, monkeypatch) 
 
 def test_results_are_json_ready() -> None:
     json.dumps([r.observed for r in validate(good(), rule_checks(rules(), schema()))])
+
+
+def test_a_further_table_has_one_check_that_fails_as_its_rows_do() -> None:
+    plan = CheckPlan(COLUMNS, rules("age >= 18"), outputs=["adults"])
+    assert "output_adults" in [n.name for n in plan.names()]
+    suite = plan.suite_of_output(schema(), profile(), ROWS, conditional=False)
+    kept = plan.output_result("adults", validate(good(), suite))
+    broken = plan.output_result("adults", validate(good().slice(0, ROWS - 1), suite))
+    assert (kept.name, kept.passed, kept.blocks) == ("output_adults", True, False)
+    assert (broken.passed, broken.blocks, broken.observed["failed"]) == (False, True, ["row_count"])
+
+
+def test_a_person_decides_whether_the_check_of_a_further_table_blocks() -> None:
+    plan = CheckPlan(COLUMNS, outputs=["adults"], severity={"output_*": "warn"})
+    assert not {n.name: n for n in plan.names()}["output_adults"].blocking
+    suite = plan.suite_of_output(schema(), profile(), ROWS + 1, conditional=False)
+    assert not plan.output_result("adults", validate(good(), suite)).blocks
+
+
+def test_rows_drawn_on_a_condition_may_have_any_part_of_nulls() -> None:
+    nulls = [c for c in CheckPlan(COLUMNS).suite(schema(), profile(), ROWS, conditional=True) if c.kind == "null_rate"]
+    full = [c for c in CheckPlan(COLUMNS).suite(schema(), profile(), ROWS) if c.kind == "null_rate"]
+    assert [c.name for c in nulls] == [c.name for c in full]
+    rates = [c for c in nulls if "proportion" in c.expectation]
+    assert rates
+    assert all((c.kwargs["min_value"], c.kwargs["max_value"]) == (0.0, 1.0) for c in rates)

@@ -26,6 +26,7 @@ from tests.integration.conftest import (
     shell,  # noqa: F401
 )
 from tests.integration.test_command_line import GOOD, write
+from tests.light import light  # noqa: F401
 
 WORD = "KANARIENVOGEL"
 NUMBER = 98765432.1

@@ -26,6 +26,7 @@ from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.tabular.profiling import measure
 from tests.adversarial.pinned import Stage, bench, command, differences, seen
 from tests.integration.conftest import Bench, people
+from tests.light import light  # noqa: F401
 
 ROWS = people(60)[["person", "age", "city"]]
 QUICK: dict[str, Any] = {"training": {"method": "marginals"}}

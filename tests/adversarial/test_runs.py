@@ -15,6 +15,7 @@ from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.conftest import failure, lent, steps
+from tests.light import light  # noqa: F401
 from tests.unit.ledger.stores import new_store
 
 

@@ -19,6 +19,9 @@ from dp_synth_pipeline import cli
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
+from tests.light import light
+
+__all__ = ["light"]  # every module of this folder
 
 ROWS = 600
 

@@ -77,10 +77,14 @@ class Listener:
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []
 
-    def report(self, *line: Any) -> None:
-        self.lines.append(line)
+    def report(self, stage: str, done: int, total: int, note: str = "") -> None:
+        self.lines.append((stage, done, total, note))
 
-    log = wait = report
+    def log(self, message: str) -> None:
+        self.lines.append((message,))
+
+    def wait(self, stage: str, why: str) -> None:
+        self.lines.append((stage, why))
 
 
 def settings(

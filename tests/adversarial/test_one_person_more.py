@@ -23,6 +23,8 @@ from dp_synth_pipeline.tabular.schema import TableSchema
 from tests.adversarial.databases import Tables, clinic, one_more, released
 from tests.adversarial.pinned import Stage, differences
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
@@ -46,7 +48,7 @@ def test_one_person_more_changes_not_a_byte_of_what_leaves(stage: Stage) -> None
 
 
 def without(tables: Tables, *names: str) -> Tables:
-    return {name: table[:0] if name in names else table for name, table in tables.items()}
+    return {name: table.head(0) if name in names else table for name, table in tables.items()}
 
 
 FULL = clinic()
@@ -54,7 +56,7 @@ FULL = clinic()
 
 def but(tables: Tables, name: str, rows: int, **cells: Any) -> Tables:
     """Return the tables with copies of the first row of one of them, with some cells changed."""
-    more = pd.concat([FULL[name][:1]] * rows, ignore_index=True).assign(**cells)
+    more = pd.concat([FULL[name].head(1)] * rows, ignore_index=True).assign(**cells)
     return {**tables, name: pd.concat([tables[name], more], ignore_index=True).astype(tables[name].dtypes)}
 
 

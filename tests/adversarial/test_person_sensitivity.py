@@ -43,6 +43,8 @@ from dp_synth_pipeline.tabular.relations.structure import Related
 from dp_synth_pipeline.tabular.schema import Column
 from tests.adversarial.databases import MOST, Tables, clinic, one_more, settings
 
+pytestmark = pytest.mark.slow
+
 HIDDEN = -(10**9)
 CLIP = 1.0
 SPEC = GeneratorSpec(hidden=4, embedding=2, max_grad_norm=CLIP)

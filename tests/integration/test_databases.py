@@ -5,13 +5,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReleaseStateError, UnexpectedFailure
+from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReadingFailed, ReleaseStateError, UnexpectedFailure
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
+from dp_synth_pipeline.tabular.relations import relating
 from tests.integration.clinic import clinic
 
 RELATIONS = {
@@ -285,3 +286,38 @@ def test_a_database_under_an_umbrella_charges_it_once_for_all_tables_and_fits_wh
     assert 0 < ledger.balance("persons").cost_spent <= mirror.reserved_cost
     assert len(ledger.entries("persons")) == len(ledger.entries("patients"))
     ledger.verify()
+
+
+def test_rows_that_a_csv_s_untyped_nulls_would_leave_out_are_refused_with_what_to_declare(tmp_path):
+    """Left out once rows are related, one row would shift all rows after it to somebody else's parent."""
+    tables = clinic(60)
+    tables["patients"].loc[3, "sex"] = None
+    for name, table in tables.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    sources = {name: tmp_path / f"{name}.csv" for name in ("patients", "visits")}
+    relations = {name: {**RELATIONS[name]} for name in sources}
+    relations["visits"]["columns"] = {"visited": {"kind": "date", "format": "%Y-%m-%d"}}
+    relations["patients"]["columns"] = {"sex": {"nulls": "drop"}}
+    fitter, ledger = synthesizer(tmp_path)
+    with pytest.raises(InvalidInput, match="Declare its kind as well"):
+        fitter.fit(sources, relations=relations)
+    assert ledger.entries("patients") == []
+    relations["patients"]["columns"] = {"sex": {"kind": "category", "nulls": "drop"}}
+    assert len(fitter.fit(sources, relations=relations).sample(20)["patients"]) == 20
+
+
+def test_a_source_that_cannot_be_read_to_its_end_is_one_sentence_and_its_reservation_stays(tmp_path, monkeypatch):
+    """Why it failed is a fact about rows, so it is told beside them, to their owner alone."""
+
+    def broken(*given):
+        raise InvalidInput("while looking at 5001")
+
+    monkeypatch.setattr(relating, "relate", broken)
+    fitter, ledger = synthesizer(tmp_path)
+    with pytest.raises(ReadingFailed) as told:
+        fitter.fit(clinic(50), relations=RELATIONS)
+    assert "5001" not in str(told.value)
+    assert [r.state for r in ledger.releases("patients")] == ["reserved"]
+    (details,) = (tmp_path / "store" / "restricted").rglob("reading-failed.txt")
+    assert "5001" in details.read_text()
+    assert details.stat().st_mode & 0o077 == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
@@ -33,6 +33,7 @@ from dp_synth_pipeline.synthesis.release import Stage
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
 from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling, reading_failed
+from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -145,7 +146,19 @@ def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str
         if column not in names:
             raise InvalidInput(f"tables.{name}: there is no column {column!r}; it has: {', '.join(names)}.")
     with _opened(release, name) as opened:
-        return opened.schema, tuple(column for column in opened.untyped if column != table.order)
+        untyped = tuple(column for column in opened.untyped if column != table.order)
+        _check_drops(name, untyped, release.settings.tables[name].columns)
+        return opened.schema, untyped
+
+
+def _check_drops(name: str, untyped: Sequence[str], columns: Mapping[str, Any]) -> None:
+    """Refuse to leave rows out by cells whose types are not known yet: rows below them hang on those that stay."""
+    for column in untyped:
+        if (columns.get(column) or {}).get("nulls") == NullPolicy.DROP:
+            raise InvalidInput(
+                f"tables.{name}: columns: {column!r} has nulls: drop, and rows are related before the types of a CSV are "
+                f"measured. Declare its kind as well: columns: {{{column}: {{kind: category, nulls: drop}}}}."
+            )
 
 
 def _schema_of_named(release: DatabaseRelease, sources: Mapping[str, TableSchema]) -> TableSchema:

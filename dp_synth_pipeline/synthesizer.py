@@ -292,11 +292,14 @@ class SyntheticModel:
         private as the frame. Known cells come back as they are, in their type. Columns that the frame lacks are added;
         columns that the model did not learn stay as they are. Where a cell lies beyond what was released, the model is
         told the nearest bin of a number, and that a name is among the suppressed ones; if it knows of none, the cell tells
-        it nothing. Declared rules across columns are not enforced, since known cells may break them.
+        it nothing. Filled cells keep the declared rules across columns, as far as the known cells of their row leave room.
 
         Args:
             frame: rows with the model's columns, or some of them.
             seed: the same seed fills the same values.
+
+        Warns:
+            UserWarning: if nothing was found for some rows that keeps the rules beside what is known of them.
 
         Raises:
             InvalidInput: if a column holds values of another kind, naming it.

@@ -6,6 +6,8 @@ free, and no more private than the rows themselves.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.encoding.support import log_within
 from dp_synth_pipeline.tabular.kinds.base import Codec, Column
@@ -27,6 +30,8 @@ UNKNOWN = -1
 def completed(frame: pd.DataFrame, drawer: Drawer, rng: np.random.Generator) -> pd.DataFrame:
     """Return a copy of a frame with the nulls of its learned columns filled; see `SyntheticModel.complete`."""
     codec, learned = drawer.codec, drawer.codec.schema.learned
+    if not isinstance(frame, pd.DataFrame):
+        raise InvalidInput(f"complete: expected a pandas DataFrame, got {type(frame).__name__}; make one of it.")
     if not frame.columns.is_unique:
         raise InvalidInput("complete: two columns have one name; rename one of them.")
     empty = np.stack([_missing(frame, c) for c in learned], 1) if len(frame) else np.zeros((0, len(learned)), bool)
@@ -34,19 +39,68 @@ def completed(frame: pd.DataFrame, drawer: Drawer, rng: np.random.Generator) -> 
     rows = np.flatnonzero(empty.any(1))
     if not len(rows):
         return _with_all(result, drawer)
-    codes = np.stack([_evidence(frame.iloc[rows], c, k) for c, k in zip(learned, codec.columns, strict=True)], 1)
-    full = drawer.model.complete(codes, drawer.never_null, forbidden=codec.forbidden, rng=rng)
-    drawn = codec.decode(np.where(empty[rows] | (codes < 0), full, codes), rng=rng)
+    some, empty = frame.iloc[rows], empty[rows]
+    codes = np.stack([_evidence(some, c, k) for c, k in zip(learned, codec.columns, strict=True)], 1)
+
+    def draw(numbers: np.ndarray) -> pa.Table:
+        given = codes[numbers]
+        full = drawer.model.complete(given, drawer.never_null, forbidden=codec.forbidden, rng=rng)
+        return pa.Table.from_batches([codec.decode(np.where(empty[numbers] | (given < 0), full, given), rng=rng)])
+
+    drawn = _ruled(some, empty, draw, drawer, rng) if drawer.rules else draw(np.arange(len(some)))
     for number, column in enumerate(learned):
         holes = empty[:, number]
         if holes.any():
-            values = pa.array(drawn.column(column.name)).filter(pa.array(holes[rows]))
-            result[column.name] = _filled(result, column, holes, values)
+            values = drawn.column(column.name).combine_chunks().filter(pa.array(holes))
+            result[column.name] = _filled(result, column, rows[holes], values)
     return _with_all(result, drawer)
+
+
+def _ruled(
+    frame: Any, empty: np.ndarray, draw: Callable[[np.ndarray], pa.Table], drawer: Drawer, rng: np.random.Generator
+) -> pa.Table:
+    """Return rows whose filled cells keep the declared rules; warn of those that cannot, given what is known of them."""
+    schema = drawer.codec.schema
+    numbers = {c.name: i for i, c in enumerate(schema.learned)}
+    known = {c.name: _known(frame, c) for c in schema.published if c.name in _ruled_names(drawer) or c.name in numbers}
+    nowhere = np.zeros(len(frame), dtype=bool)
+    holes = {name: empty[:, numbers[name]] if name in numbers else nowhere for name in known}
+    dependencies = [rule for rule in drawer.rules if isinstance(rule, constraints.Dependency)]
+    pilot = drawer.pilot(rng) if dependencies else None
+    rows, good = constraints.filled(
+        pa.table(known),
+        holes,
+        draw,
+        drawer.rules,
+        mapped={rule: constraints.usual(rule, pilot) for rule in dependencies if pilot is not None},
+        digits=constraints.digits(schema, drawer.profile),
+    )
+    if not good.all():
+        warnings.warn(
+            f"{(~good).sum():,} of the completed rows break a declared rule, since nothing was found that keeps it beside "
+            f"what is known of them; check the known cells of the columns that rules speak of.",
+            stacklevel=4,
+        )
+    return rows
+
+
+def _ruled_names(drawer: Drawer) -> set[str]:
+    return {name for rule in drawer.rules for name in rule.columns}
+
+
+def _known(frame: Any, column: Column) -> pa.Array:
+    """Return a column's cells in the model's type; if the frame lacks it, nulls, or what is written without learning."""
+    if column.name in frame:
+        return _arrow(frame[column.name], column)
+    if column.kind.learned:
+        return pa.nulls(len(frame), column.arrow_type)
+    return column.kind.generated(column, 0, len(frame))
 
 
 def log_likelihoods(frame: pd.DataFrame, drawer: Drawer) -> np.ndarray:
     """Return the log-likelihood of each row, float64 (rows,), in nats; see `SyntheticModel.log_likelihood`."""
+    if not isinstance(frame, pd.DataFrame):
+        raise InvalidInput(f"log_likelihood: expected a pandas DataFrame, got {type(frame).__name__}; make one of it.")
     learned, codecs = drawer.codec.schema.learned, drawer.codec.columns
     absent = [c.name for c in learned if c.name not in frame]
     if absent:
@@ -101,6 +155,7 @@ def _arrow(values: pd.Series, column: Column) -> pa.Array:
 def _filled(frame: Any, column: Column, holes: np.ndarray, values: pa.Array) -> pd.Series:
     """Return a column with its holes filled, in the type that it had; what was there is not touched.
 
+    Holes are given by their row numbers, and `values` are theirs, in this order.
     A categorical type is given the categories that it lacks. A column that the frame lacks is made, in the model's type.
     """
     if column.name not in frame:
@@ -111,7 +166,7 @@ def _filled(frame: Any, column: Column, holes: np.ndarray, values: pa.Array) -> 
         known = set(series.cat.categories)
         series = series.cat.add_categories([v for v in drawn.dropna().unique() if v not in known])
     try:
-        series.iloc[np.flatnonzero(holes)] = drawn.astype(series.dtype).array
+        series.iloc[holes] = drawn.astype(series.dtype).array
     except (TypeError, ValueError):
         raise InvalidInput(
             f"complete: column {column.name!r} has type {series.dtype}, which does not hold what the model draws "

@@ -148,6 +148,7 @@ class Drawer:
         model: the generator.
         codec: what its codes stand for.
         facts: public facts of how it came to be.
+        rules: what holds across columns in every row.
     """
 
     def __init__(self, generator: Path, profile: Path, rules: list[Rule] | None = None) -> None:
@@ -156,8 +157,8 @@ class Drawer:
         self.model, self.facts = artifact.load(generator)
         self.profile = TableProfile.from_json(profile.read_text(encoding="utf-8"))
         self.codec = TableCodec(load_schema(self.facts["schema"]), self.profile)
-        self._declared = [constraints.parse(text) for text in self.facts.get("rules", [])] if rules is None else rules
-        constraints.check(self._declared, self.codec.schema)
+        self.rules = [constraints.parse(text) for text in self.facts.get("rules", [])] if rules is None else rules
+        constraints.check(self.rules, self.codec.schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -186,7 +187,7 @@ class Drawer:
         if asked.where is not None:
             return self._conditional(int(rows), asked.where, rng)
         source = partial(self._table, rng=rng)
-        return Drawn(rows, self._kept(source, rows, rng) if self._declared else self._decoded(rows, rng))
+        return Drawn(rows, self._kept(source, rows, rng) if self.rules else self._decoded(rows, rng))
 
     def _decoded(self, rows: int, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
         return self.codec.decode_stream(self.model.draw(rows, forbidden=self.codec.forbidden, rng=rng), rng)
@@ -201,7 +202,7 @@ class Drawer:
     def _ruled(self, source: Callable[[int], pa.Table], rows: int, rng: np.random.Generator) -> Iterator[pa.Table]:
         schema, profile = self.codec.schema, self.profile
         limits, digits = constraints.limits(schema, profile), constraints.digits(schema, profile)
-        return constraints.enforced(source, rows, self._declared, limits=limits, digits=digits, rng=rng)
+        return constraints.enforced(source, rows, self.rules, limits=limits, digits=digits, rng=rng)
 
     def _conditional(self, rows: int, where: Where, rng: np.random.Generator) -> Drawn:
         condition = Condition(where, self.codec)
@@ -221,7 +222,7 @@ class Drawer:
 
     def _satisfying(self, pool: Pool, condition: Condition, rows: int, rng: np.random.Generator) -> pa.Table:
         """Return rows that satisfy a condition and keep the rules: where the rules changed one, it is judged again."""
-        if not self._declared:
+        if not self.rules:
             return pool.draw(rows)
         parts: list[pa.Table] = []
         for _ in range(ATTEMPTS):
@@ -241,7 +242,7 @@ class Drawer:
         assert asked.share is not None
         where = None if asked.where is None else written(asked.where, self.codec)
         share = {n: {respelled(v, n, self.codec): p for v, p in parts.items()} for n, parts in _mapping(asked.share)}
-        plan = rebalancing.planned(share, rows, lambda: self._pilot(where, rng), self._holds)
+        plan = rebalancing.planned(share, rows, lambda: self.pilot(rng, where), self._holds)
         parts, effective = [], 0
         for group, count in plan:
             drawn = self._conditional(count, group if where is None else f"({where}) AND {group}", rng)
@@ -250,7 +251,8 @@ class Drawer:
         whole = pa.concat_tables(parts).take(pa.array(rng.permutation(rows)))
         return Drawn(rows, self.codec.renumber([whole]), effective)
 
-    def _pilot(self, where: str | None, rng: np.random.Generator) -> pa.Table:
+    def pilot(self, rng: np.random.Generator, where: str | None = None) -> pa.Table:
+        """Return rows as the model has them, or has those that satisfy a condition, to learn from; free as all draws are."""
         if where is None:
             return self._table(BATCH, rng)
         return pa.Table.from_batches(self._conditional(BATCH, where, rng), self.schema)

@@ -304,6 +304,15 @@ class DrawSettings(Section):
             )
         return value
 
+    @field_validator("where")
+    @classmethod
+    def _condition(cls, value: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
+        if value is not None:
+            from dp_synth_pipeline.tabular import condition  # brings DuckDB
+
+            condition.check(value)
+        return value
+
     @field_validator("share")
     @classmethod
     def _parts(cls, value: dict[str, dict[Any, float]] | None) -> dict[str, dict[Any, float]] | None:
@@ -510,7 +519,7 @@ class ReleaseSettings(Section):
     @model_validator(mode="after")
     def _spared_source(self) -> ReleaseSettings:
         every = [*self.targets, *(output.target for output in self.generation.outputs.values())]
-        for target in every:
+        for target in every if self.source else ():  # a Python call names its source when it fits
             sink.check_spared(target, self.read)
         for number, target in enumerate(every):
             if any(same_place(target, other) for other in every[:number]):

@@ -26,7 +26,7 @@ from dp_synth_pipeline.synthesis.reading import reading, sentences, told_by_name
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
-from dp_synth_pipeline.tabular import constraints, recognition
+from dp_synth_pipeline.tabular import condition, constraints, recognition
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.types import Types as Measured
@@ -107,6 +107,13 @@ def _check_public(release: Release, table: ingestion.Opened) -> None:
     settings, schema = release.settings, table.schema
     check_declared(schema, settings.validation.predict, settings.validation.sensitive)
     holdout.check(settings, schema, table.untyped)
+    names = [c.name for c in schema.published]
+    constraints.check_names(settings.validation.parsed_rules, dict.fromkeys(names), complete=True)
+    for asked in (settings.generation, *settings.generation.outputs.values()):
+        if asked.where is not None:
+            condition.check(asked.where, names)
+        for name in asked.share or ():
+            condition.own_name([name], names, "share")
     if not table.untyped:
         constraints.check(settings.validation.parsed_rules, schema)
     elif release.allocation.pays_profile:

@@ -46,6 +46,41 @@ def written(where: Where, codec: TableCodec) -> str:
     raise InvalidInput(f"where: it is empty; {FORM}.")
 
 
+def check(where: Where, names: Sequence[str] | None = None) -> None:
+    """Refuse what is no condition, or names a column that a table lacks, by what a person wrote alone.
+
+    Args:
+        names: the table's columns; None if they are not known yet.
+
+    Raises:
+        InvalidInput: saying what is wrong with it.
+    """
+    sql = where.strip() if isinstance(where, str) else " AND ".join(_equal(str(n), v) for n, v in where.items())
+    if not sql:
+        raise InvalidInput(f"where: it is empty; {FORM}.")
+    paths = list(_columns(_tree(sql)))
+    if names is not None:
+        for path in paths:
+            own_name(path, names)
+
+
+def own_name(path: Sequence[str], names: Sequence[str], said: str = "where") -> str:
+    """Return the table's own name of a column; like SQL, whatever its case.
+
+    Raises:
+        InvalidInput: if the table has no such column.
+    """
+    named = {n.casefold(): n for n in reversed(names)} | {n: n for n in names}
+    name = path[-1]
+    found = named.get(name, named.get(name.casefold()))
+    if len(path) > 1 or found is None:
+        raise InvalidInput(
+            f"{said}: no column {'.'.join(path)!r}; the table has: {', '.join(names)}. Text is written in single quotes, "
+            f"and a name of other than letters, digits and _ in double quotes."
+        )
+    return found
+
+
 def respelled(value: Any, name: str, codec: TableCodec) -> Any:
     """Return a truth value as the text that a column has for it, if it has texts: YAML reads `yes` and `no` as truth values.
 
@@ -181,22 +216,10 @@ class Condition:
 
     def _part(self, node: Mapping[str, Any]) -> _Part:
         joined = {"CONJUNCTION_AND": "and", "CONJUNCTION_OR": "or", "OPERATOR_NOT": "not"}.get(node["type"], "test")
-        columns = frozenset(self._column(n) for n in _columns(node))
+        columns = frozenset(own_name(n, self._schema.names) for n in _columns(node))
         if joined == "test":
             return _Part(_sql(node), "test", (), columns, _literals(node))
         return _Part(_sql(node), joined, tuple(self._part(child) for child in node["children"]), columns)
-
-    def _column(self, path: Sequence[str]) -> str:
-        """Return the table's own name of a column; like SQL, whatever its case."""
-        named = {n.casefold(): n for n in reversed(self._schema.names)} | {n: n for n in self._schema.names}
-        name = path[-1]
-        found = named.get(name, named.get(name.casefold()))
-        if len(path) > 1 or found is None:
-            raise InvalidInput(
-                f"where: no column {'.'.join(path)!r}; the table has: {', '.join(self._schema.names)}. Text is written in "
-                f"single quotes, and a name of other than letters, digits and _ in double quotes."
-            )
-        return found
 
     def _fits(self, part: _Part, wanted: bool, column: int, before: np.ndarray | None) -> np.ndarray | bool:
         """Say for each code of a column whether a part can be true (or false, if not `wanted`) given the codes before.

@@ -174,6 +174,12 @@ def test_partial_rows_are_completed_and_what_was_known_is_untouched(model):
     assert set(done["city"]) <= {"Rome", "Oslo", "Lima"}
 
 
+def test_filled_cells_keep_the_declared_rules_and_known_cells_stay(model):
+    """The model's rule is age >= 20; its rows are of 18 to 79."""
+    assert (model.complete(pd.DataFrame({"age": [None] * 2_000}), seed=1)["age"] >= 20).all()
+    assert model.complete(pd.DataFrame({"age": [18], "city": [None]}))["age"].tolist() == [18]
+
+
 def test_cells_beyond_what_was_released_are_kept_and_used_as_far_as_they_go(model):
     rows = pd.DataFrame({"age": [900, None], "city": ["Atlantis", None], "smoker": [None, True]}, index=[5, 9])
     done = model.complete(rows)
@@ -185,6 +191,10 @@ def test_cells_beyond_what_was_released_are_kept_and_used_as_far_as_they_go(mode
     assert model.complete(rows.iloc[:0]).empty
     with pytest.raises(InvalidInput, match="column 'age' holds values that are no integer"):
         model.complete(pd.DataFrame({"age": ["old"]}))
+    with pytest.raises(InvalidInput, match="expected a pandas DataFrame, got dict"):
+        model.complete({"age": [1]})
+    with pytest.raises(InvalidInput, match="expected a pandas DataFrame, got list"):
+        model.log_likelihood([1])
 
 
 def test_what_is_known_of_a_row_moves_what_is_filled_in(place):
@@ -336,3 +346,27 @@ def test_a_further_table_that_fails_its_checks_keeps_all_tables_from_being_publi
     assert not checked["output_all"]["passed"]
     assert checked["output_all"]["observed"]["failed"] == ["city__domain"]
     assert "Every value of city is one of the 3" in checked["output_all"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"generation": {"where": "aeg > 30"}}, "where: no column 'aeg'"),
+        (
+            {"generation": {"outputs": {"all": {"where": {"smokr": True}, "target": "o.csv"}}}},
+            "where: no column 'smokr'",
+        ),
+        ({"generation": {"share": {"smokr": {True: 0.5}}}}, "share: no column 'smokr'"),
+        ({"validation": {"rules": ["aeg <= income"]}}, "there is no column 'aeg' to publish"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_wrong_name_is_refused_before_anything_is_read_or_charged(place, tmp_path, asked, message, kind):
+    source = tmp_path / f"people.{kind}"
+    (people(50).to_csv if kind == "csv" else people(50).to_parquet)(source, index=False)
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.open_account("people", epsilon=3, delta=1e-5)
+    made = dps.Synthesizer("people", 1.5, ledger, store=Store(tmp_path / "store"), show=False, **asked)
+    with pytest.raises(InvalidInput, match=message):
+        made.fit(source)
+    assert [r.state for r in ledger.releases()] == ["voided"]

@@ -14,8 +14,9 @@ quotes.
 from __future__ import annotations
 
 from dp_synth_pipeline.tabular.constraints.enforce import enforced
+from dp_synth_pipeline.tabular.constraints.filling import filled
 from dp_synth_pipeline.tabular.constraints.fit import check, check_names, digits, limits
-from dp_synth_pipeline.tabular.constraints.hold import holds
+from dp_synth_pipeline.tabular.constraints.hold import holds, usual
 from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Literal, Rule, Sum, parse
 
 __all__ = [
@@ -28,7 +29,9 @@ __all__ = [
     "check_names",
     "digits",
     "enforced",
+    "filled",
     "holds",
     "limits",
     "parse",
+    "usual",
 ]

@@ -38,6 +38,12 @@ MISTAKES = [  # what stands below HEAD, the line that is wrong, and what is said
         8,
         "generation.outputs.adults.rows: .*got 0",
     ),
+    ("generation:\n  where: smoker is yes", 5, "where: this is no SQL condition: smoker is yes"),
+    (
+        "generation:\n  outputs:\n    adults:\n      target: a.csv\n      where: age >",
+        8,
+        "where: this is no SQL condition: age >",
+    ),
     ("rows: 0", 4, "rows: .*greater than or equal to 1, got 0"),
     ("profile_share: 2", 4, "profile_share: .*less than 1, or input should be 'auto', got 2"),
     ("unit:\n  column: p\n  max_rows: 0", 6, "unit.max_rows: .*greater than or equal to 1, got 0"),

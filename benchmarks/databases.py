@@ -79,21 +79,22 @@ def relations(spec: dict[str, Any], max_rows: dict[str, int]) -> dict[str, dict[
 
 def ours(asked: Namespace, spec: dict[str, Any], epsilon: float, out: Path) -> dict[str, Any]:
     """Fit and draw as many persons as are released, and write them where the scorer looks for them."""
-    import dp_synth_pipeline as dps
+    from dp_synth_pipeline.ledger import Ledger
     from dp_synth_pipeline.synthesis.store import Store
+    from dp_synth_pipeline.synthesizer import Synthesizer
 
     began = time.process_time()
     tables = read(asked.data, spec, "train")
     with TemporaryDirectory() as home:
-        ledger = dps.Ledger.open(f"sqlite:///{home}/ledger.db")
+        ledger = Ledger.open(f"sqlite:///{home}/ledger.db")
         ledger.open_account("persons", epsilon=epsilon + 1, delta=DELTA, unit="person", why="a benchmark")
         settings = {"delta": DELTA, "training": json.loads(asked.training), "store": Store(Path(home) / "store")}
         if asked.shares:
             settings["shares"] = dict(zip(tables, asked.shares, strict=True))
-        fitter = dps.Synthesizer("persons", epsilon, ledger, table="benchmark", show=False, **settings)
+        fitter = Synthesizer("persons", epsilon, ledger, table="benchmark", show=False, **settings)
         bounds = dict(pair.split("=") for pair in asked.max_rows)
         model = fitter.fit(tables, relations=relations(spec, {name: int(most) for name, most in bounds.items()}))
-    model.save(out.with_suffix(".dps"))
+    model.save(out.with_name(f"{out.name}.dps"))
     fitted = time.process_time()
     drawn = model.sample_arrow()
     out.mkdir(parents=True, exist_ok=True)
@@ -105,7 +106,7 @@ def ours(asked: Namespace, spec: dict[str, Any], epsilon: float, out: Path) -> d
 
 def score(asked: Namespace, out: Path) -> dict[str, dict[str, Any]]:
     """Return the scorer's figures of one synthetic database, and of its references."""
-    report = out.with_suffix(".score.json")
+    report = out.with_name(f"{out.name}.score.json")
     command = [asked.scorer_python, asked.scorer, asked.data / "spec.json", asked.data / "train"]
     command += [asked.data / "holdout", out, report]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=one_thread())

@@ -113,4 +113,4 @@ def test_a_plan_that_is_the_whole_account_is_used_in_the_parts_it_was_declared_i
     third = used(opened, whole, declared(opened, opened.cost_limit, opened.delta_limit, 52, 13))
     assert third.used == 0.25
     assert third.set_aside == pytest.approx(0.75)
-    assert str(third) == "25 % used, 75 % set aside for declared plans; nothing was released yet"
+    assert str(third) == "25 % used, 75 % set aside for declared plans; no release of its own yet"

@@ -111,8 +111,10 @@ def test_magnitudes_beyond_the_stairs_are_as_likely_as_they_should_be(monkeypatc
 
 
 def test_two_calls_and_forked_processes_share_no_bits():
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        streams = [noise.secure_bytes(32), noise.secure_bytes(32), *pool.map(noise.secure_bytes, [32] * 8)]
+    pool = multiprocessing.get_context("fork").Pool(2)
+    streams = [noise.secure_bytes(32), noise.secure_bytes(32), *pool.map(noise.secure_bytes, [32] * 8)]
+    pool.close()  # SIGTERM ends no worker where an earlier test left a handler of it, so they are let go
+    pool.join()
     assert len(set(streams)) == 10
 
 

@@ -195,6 +195,8 @@ def test_two_releases_of_a_table_at_once_each_learn_from_marginals_of_their_own(
 
 def test_the_units_of_the_account_are_those_of_the_fit(ledger, store):
     ledger.open_account("persons", epsilon=3, delta=1e-5, unit="person", max_rows=2)
-    fitter = dps.Synthesizer("persons", 1.0, ledger, store=store, training={"max_epochs": 1}, show=False)
+    # Declared, since the noisy count of 150 persons is below two in one of forty runs.
+    terms = {"population": 150, "training": {"max_epochs": 1}}
+    fitter = dps.Synthesizer("persons", 1.0, ledger, store=store, show=False, **terms)
     card = fitter.fit(people(300)).card()
     assert (card.facts.unit, card.facts.unit_max_rows) == ("person", 2)

@@ -161,7 +161,7 @@ def _outcome(result: dg.ExecuteInProcessResult) -> Outcome:
             outcome.seconds[stage] = round(event.step_success_data.duration_ms / 1000, 2)
         if event.event_type_value == "ASSET_CHECK_EVALUATION":
             check = event.asset_check_evaluation_data
-            if not check.passed and check.blocking:
+            if not check.passed and check.blocking and check.severity is dg.AssetCheckSeverity.ERROR:
                 outcome.failed_checks.append(check.check_name)
     if result.success:
         return outcome

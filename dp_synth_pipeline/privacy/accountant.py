@@ -46,9 +46,11 @@ def rdp(events: Event | Iterable[Event], order: float, relation: str = ADD_REMOV
 def _rdp_one(event: Event, order: float) -> float:
     if event.pure_epsilon:
         return pure_rdp(event.pure_epsilon, order)
-    accountant = rdp_lib.RdpAccountant([order], NeighboringRelation.ADD_OR_REMOVE_ONE)
+    # A divergence grows with its order (van Erven & Harremoes 2014, Theorem 3), so that of the next whole order bounds it
+    # too. The library sums a series at fractional orders whose rounding, below 2, would hide all but large costs.
+    accountant = rdp_lib.RdpAccountant(sorted({order, math.ceil(order)}), NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(event.to_dp_event())
-    return float(accountant.rdp[0])
+    return float(min(accountant.rdp))
 
 
 def pure_rdp(epsilon: float, order: float) -> float:

@@ -10,6 +10,7 @@ from dp_synth_pipeline.errors import (
     AccountMismatch,
     BudgetExceeded,
     InvalidInput,
+    LedgerCorrupted,
     ReleaseStateError,
     UnknownAccount,
 )
@@ -304,3 +305,29 @@ def test_one_release_fills_an_account_opened_for_it(ledger: Ledger) -> None:
     assert (left.cost_left, left.delta_left, left.epsilon_left) == (0, 0, 0)
     with pytest.raises(BudgetExceeded):
         ask(ledger, "once", "l", epsilon=0.01, delta=1e-9)
+
+
+def test_an_account_of_a_large_epsilon_pays_for_a_small_training(url: str) -> None:
+    ledger = Ledger.open(url)
+    account = ledger.open_account("large", epsilon=60, delta=1e-5)
+    assert account.order is not None and account.order < 2
+    release = ask(ledger, "large", "small", epsilon=0.5, delta=1e-6)
+    ledger.start(release.id, mechanism="training", events=(SubsampledGaussian(50.0, 0.01, 352),))
+    ledger.settle(release.id)
+    assert ledger.verify().entries == 1
+
+
+@pytest.mark.parametrize(("epsilon", "kept"), [(60.0, True), (3.0, False)])
+def test_what_a_version_before_charged_too_much_at_orders_below_two_verifies(url, monkeypatch, epsilon, kept) -> None:
+    ledger = Ledger.open(url)
+    ledger.open_account("large", epsilon=epsilon, delta=1e-5)
+    with monkeypatch.context() as before:
+        honest = accountant.rdp
+        before.setattr(accountant, "rdp", lambda *asked: 1.5 * honest(*asked))
+        release = ask(ledger, "large", "r", epsilon=0.5, delta=1e-6)
+        ledger.start(release.id, mechanism="training", events=(SubsampledGaussian(50.0, 0.01, 352),))
+    if kept:
+        assert ledger.verify().entries == 1
+        return
+    with pytest.raises(LedgerCorrupted, match="a cost of"):
+        ledger.verify()

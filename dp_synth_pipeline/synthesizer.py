@@ -24,7 +24,7 @@ import uuid
 import warnings
 import weakref
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -51,7 +51,7 @@ from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer
-from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section, said
 from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
 from dp_synth_pipeline.synthetic_tables import SyntheticTables, holds_tables, load_tables, packed
 from dp_synth_pipeline.tabular.condition import Where
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Settings = TypeVar("Settings")
+Settings = TypeVar("Settings", bound=Section)
 
 GENERATOR, CARD, RULES = "generator", "release_card.json", "rules.json"
 """What lies in a saved model: the released generator's folder, its card, and the rules that its rows keep."""
@@ -93,7 +93,7 @@ class Synthesizer:
             the account's unless `unit` names another.
 
     Raises:
-        InvalidInput: if a setting is unknown or cannot be, naming it.
+        InvalidInput: if a setting or a declared fact is unknown or cannot be, naming it.
         UnknownAccount: if the ledger has no such account.
     """
 
@@ -169,7 +169,7 @@ class Synthesizer:
             terms = {k: v for k, v in self._terms.items() if k not in ("unit", "table")}
             tables = {name: {**facts, "source": sources.get(name, "")} for name, facts in relations.items()}
             named_terms: dict[str, Any] = {**terms, "database": self._terms["table"], "tables": tables}
-            settings = _named(lambda: DatabaseSettings(**named_terms))
+            settings = _named(DatabaseSettings, **named_terms)
             run_id = uuid.uuid4().hex
             if resume:
                 state = DatabaseState.from_dict(_left(self._store, settings.name, resume))
@@ -219,7 +219,7 @@ class Synthesizer:
             lock.release()
 
     def _checked(self, source: str) -> ReleaseSettings:
-        return _named(lambda: ReleaseSettings(**self._terms, source=source))
+        return _named(ReleaseSettings, **self._terms, source=source)
 
 
 @dataclass(frozen=True)
@@ -375,15 +375,12 @@ class SyntheticModel:
         return partial.replace(path)
 
 
-def _named(settings: Callable[[], Settings]) -> Settings:
+def _named(settings: type[Settings], **facts: Any) -> Settings:
     """Return settings, or refuse what is wrong with them by its name."""
     try:
-        return settings()
+        return settings(**facts)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        reason = first["msg"].removeprefix("Value error, ").rstrip(".")
-        raise InvalidInput(f"{place}: {reason}." if place else f"{reason}.") from None
+        raise InvalidInput(said(error, settings)) from None
 
 
 def _described(column: Column, drawer: Drawer) -> dict[str, Any]:

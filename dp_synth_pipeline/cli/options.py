@@ -98,6 +98,7 @@ class AccountOptions(Options):
 def checked(**facts: Any) -> TableSettings:
     """Return the settings that options amount to; raise InvalidInput naming the option that is wrong."""
     from dp_synth_pipeline.orchestration.settings import TableSettings
+    from dp_synth_pipeline.synthesis.settings import said
 
     if facts.get("epsilon") is not None:
         check_epsilon(facts["epsilon"])
@@ -106,10 +107,9 @@ def checked(**facts: Any) -> TableSettings:
     try:
         return TableSettings(**facts)
     except ValidationError as error:
-        mistake = error.errors()[0]
-        where = ".".join(str(p) for p in mistake["loc"])
-        message = mistake["msg"].removeprefix("Value error, ").rstrip(".")
-        raise InvalidInput(f"--{where}: {message}." if where else f"{message}.") from None
+        place = error.errors()[0]["loc"]
+        option = "--schema: " if place[:1] == ("columns",) else "--" if place else ""
+        raise InvalidInput(option + said(error, TableSettings)) from None
 
 
 LEDGER_VARIABLES = ("DP_SYNTH_LEDGER", "DP_SYNTH_HOME", "DAGSTER_HOME")

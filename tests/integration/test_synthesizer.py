@@ -123,7 +123,13 @@ def test_a_fit_that_the_account_cannot_pay_for_is_refused_and_changes_nothing(le
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epsilonn": 3}, "epsilonn"),
+        ({"trainng": {}}, "trainng: there is no such setting. Did you mean training?"),
+        ({"training": {"max_epoch": 3}}, r"training.max_epoch: .* Did you mean max_epochs\?"),
+        ({"public": {"whi": "x", "why": "x", "by": "x"}}, "public.whi: there is no such setting"),
+        ({"columns": {"age": {"kind": "intger"}}}, r"^columns.age: kind: .*got 'intger'. Did you mean integer\?$"),
+        ({"columns": {"age": {"knd": "integer"}}}, r"^columns.age: unknown fact 'knd'.* Did you mean kind\?$"),
+        ({"columns": {"age": {"nulls": "droop"}}}, r"^columns.age: nulls: .* Did you mean drop\?$"),
+        ({"columns": {"age": "integer"}}, r"^columns.age: expected facts such as \{kind: category\}"),
         ({"nulls": "perhaps"}, "nulls"),
         ({"training": {"settings": {"seed": 1}}}, "a seed would repeat the noise"),
     ],

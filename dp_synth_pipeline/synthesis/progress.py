@@ -32,6 +32,10 @@ class Silent:
         """Say nothing."""
 
 
+def unheard(*_: object) -> None:
+    """Take a report that nobody listens to."""
+
+
 def with_epsilon(report: Callable[..., None], epsilon: Callable[[int], float]) -> Callable[[int, int], None]:
     """Add to a callback what was spent when so many steps are done, worked out every tenth of the way."""
     tenth, note = -1, ""

@@ -79,6 +79,14 @@ STATE = "state.json"
 """In a release's restricted folder: how far it is, for `resume`."""
 
 
+class _Heard(ProgressBars):
+    """Progress bars whose warnings are Python's, which a notebook shows and a program may filter."""
+
+    def warn(self, message: str) -> None:
+        """Warn of what is surely not meant, or came out empty."""
+        warnings.warn(message, stacklevel=2)
+
+
 class Synthesizer:
     """Learns a table under an account's budget: reserves, charges and settles like the pipeline, without it.
 
@@ -110,7 +118,7 @@ class Synthesizer:
     ) -> None:
         self.ledger = ledger or Ledger.open(ledger_url())
         self._store, self._show = store or default_store(), show
-        self._terms = {"unit": _unit(self.ledger.account(account)), **settings}
+        self._terms = {**_unit(self.ledger.account(account)), **settings}
         self._terms |= {"account": account, "epsilon": epsilon, "table": table}
         self._checked("")
 
@@ -134,13 +142,17 @@ class Synthesizer:
                 without a parent, is protected together; without data, it has a row for whom the other tables name.
             resume: the id of a release that an earlier `fit` of this table left open; it goes on from there.
 
+        Warns:
+            UserWarning: before anything is charged, if a row is the unit though a column's name says that it names people
+                (`unit="row"` says that this is meant); and once it is settled, if a column came out empty.
+
         Raises:
             BudgetExceeded: if the account cannot pay; nothing was read or charged.
             InvalidInput: if the data cannot be used; nothing was charged.
         """
         if relations is not None or isinstance(data, Mapping):
             return self._fit_database(data, relations or {}, resume)
-        with _source(data) as uri, self._alone(), ProgressBars(show=self._show) as bars:
+        with _source(data) as uri, self._alone(), _Heard(show=self._show) as bars:
             settings, run_id = self._checked(uri), uuid.uuid4().hex
             if resume:
                 state = RunState.from_dict(_left(self._store, settings.name, resume))
@@ -164,7 +176,7 @@ class Synthesizer:
             )
         with ExitStack() as stack:
             stack.enter_context(self._alone())
-            bars = stack.enter_context(ProgressBars(show=self._show))
+            bars = stack.enter_context(_Heard(show=self._show))
             sources = {name: stack.enter_context(_source(table)) for name, table in data.items()}
             terms = {k: v for k, v in self._terms.items() if k not in ("unit", "table")}
             tables = {name: {**facts, "source": sources.get(name, "")} for name, facts in relations.items()}
@@ -435,8 +447,9 @@ def _packed(release: Release) -> SyntheticModel:
     return SyntheticModel(folder)
 
 
-def _unit(account: Account) -> Any:
-    return "row" if account.unit == "row" else {"column": account.unit, "max_rows": account.max_rows}
+def _unit(account: Account) -> dict[str, Any]:
+    """Return the account's unit; none where it is a row, which nobody need have chosen."""
+    return {} if account.unit == "row" else {"unit": {"column": account.unit, "max_rows": account.max_rows}}
 
 
 def _left(store: Store, table: str, release: str) -> dict[str, Any]:

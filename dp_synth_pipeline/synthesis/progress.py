@@ -15,6 +15,9 @@ class Progress(Protocol):
     def log(self, message: str) -> None:
         """Take note of a decision."""
 
+    def warn(self, message: str) -> None:
+        """Tell a person what is surely not meant, or came out empty; in public and released facts only."""
+
     def wait(self, stage: str, why: str) -> None:
         """Take note that a stage waits, and what for."""
 
@@ -26,6 +29,9 @@ class Silent:
         """Say nothing."""
 
     def log(self, message: str) -> None:
+        """Say nothing."""
+
+    def warn(self, message: str) -> None:
         """Say nothing."""
 
     def wait(self, stage: str, why: str) -> None:

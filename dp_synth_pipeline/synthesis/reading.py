@@ -5,7 +5,7 @@ Recognition looks at names and at released figures, so it costs nothing and may 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
@@ -62,6 +62,22 @@ def recognised(settings: ReleaseSettings, schema: TableSchema) -> list[Column]:
     """Return the columns that are made anew though nobody declared that they are."""
     unit = settings.privacy_unit.column
     return [c for c in schema.published if c.kind.regenerated and not settings.columns.get(c.name) and c.name != unit]
+
+
+def unit_sentence(settings: ReleaseSettings, names: Iterable[str]) -> str:
+    """Say whom a row as unit does not protect, if nobody chose that unit and a column's name alone names people.
+
+    Whether ids repeat is a fact about rows, so it is not asked; empty if there is nothing to say.
+    """
+    chosen = settings.privacy == "none" or "unit" in settings.model_fields_set
+    found = [] if chosen else [name for name in names if recognition.names_a_unit(name)]
+    if not found:
+        return ""
+    return (
+        f"The privacy unit is a row, so rows of one {found[0]} are protected one by one. unit: {found[0]} (on the command "
+        f"line --unit {found[0]}) protects all rows of a person together, and takes an account of that unit. If nobody has "
+        f"several rows, say so: unit: row (--unit row)."
+    )
 
 
 def regenerated_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:

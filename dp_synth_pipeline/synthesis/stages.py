@@ -22,7 +22,14 @@ from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
-from dp_synth_pipeline.synthesis.reading import reading, sentences, told_by_names, told_by_profile, undeclared
+from dp_synth_pipeline.synthesis.reading import (
+    reading,
+    sentences,
+    told_by_names,
+    told_by_profile,
+    undeclared,
+    unit_sentence,
+)
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
@@ -64,6 +71,8 @@ class Ingestion(Stage):
             try:
                 table = stack.enter_context(_opened(release))
                 _check_public(release, table)
+                if said := unit_sentence(settings, [c.name for c in table.schema]):
+                    release.progress.warn(said)
             except Exception:  # no row was read
                 release.protection.void(release.id, "the source could not be ingested")
                 release.drop()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import stat
+import warnings
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -206,3 +208,31 @@ def test_the_units_of_the_account_are_those_of_the_fit(ledger, store):
     fitter = dps.Synthesizer("persons", 1.0, ledger, store=store, show=False, **terms)
     card = fitter.fit(people(300)).card()
     assert (card.facts.unit, card.facts.unit_max_rows) == ("person", 2)
+
+
+def warned_of_units(fitter, data) -> list[str]:
+    """Begin a fit, and return what was warned of before anything was charged."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(KeyboardInterrupt):
+            fitter.fit(data)
+    return [str(w.message) for w in caught if "privacy unit" in str(w.message)]
+
+
+@pytest.mark.parametrize("repeats", [1, 3], ids=["each person once", "each person thrice"])
+def test_a_row_as_unit_beside_a_column_that_names_people_is_told_before_the_charge_by_names_alone(
+    ledger, store, monkeypatch, repeats
+):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "measure_profile", stopped)
+    frame = people(300).rename(columns={"person": "patient_id"}).assign(patient_id=np.repeat(range(300), repeats)[:300])
+    (said,) = warned_of_units(synthesizer_of(ledger, store, columns={}), frame)
+    assert "rows of one patient_id are protected one by one" in said
+    assert ledger.entries("people") == []
+    assert warned_of_units(synthesizer_of(ledger, store, columns={}, unit="row"), frame) == []
+    assert warned_of_units(synthesizer_of(ledger, store, columns={}), frame.drop(columns="patient_id")) == []
+    ledger.open_account("patients", epsilon=6, delta=1e-5, unit="patient_id", max_rows=3)
+    whole = dps.Synthesizer("patients", 1.5, ledger, store=store, show=False)
+    assert warned_of_units(whole, frame) == []

@@ -47,6 +47,7 @@ from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.partial_rows import completed, log_likelihoods
 from dp_synth_pipeline.synthesis.protection import OPEN
+from dp_synth_pipeline.synthesis.reading import text_sentence
 from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
@@ -58,6 +59,8 @@ from dp_synth_pipeline.tabular.condition import Where
 from dp_synth_pipeline.tabular.constraints.parse import parse
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column
+from dp_synth_pipeline.tabular.sources import ingestion
+from dp_synth_pipeline.tabular.sources import source as sources
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,7 +139,8 @@ class Synthesizer:
         """Learn a table and settle the release; return the model that rows are drawn from.
 
         Args:
-            data: a pandas or pyarrow table, a path, or a URI as in the YAML's `source`.
+            data: a pandas or pyarrow table, a path, or a URI as in the YAML's `source`. Text is learnt as categories;
+                dates and numbers that are text need a declared kind, and their cells are read by it one by one.
             relations: with several tables by name in `data`: of each its `key`, its `parent` ({COLUMN: TABLE}), the column
                 of its `order`, and `max_rows`, as in `DatabaseTable`. All that belongs to one row of the root, the table
                 without a parent, is protected together; without data, it has a row for whom the other tables name.
@@ -154,6 +158,8 @@ class Synthesizer:
             return self._fit_database(data, relations or {}, resume)
         with _source(data) as uri, self._alone(), _Heard(show=self._show) as bars:
             settings, run_id = self._checked(uri), uuid.uuid4().hex
+            if not isinstance(data, (str, Path)) and not resume:
+                bars.say(text_sentence(settings, ingestion.column_types(sources.parse(uri))))
             if resume:
                 state = RunState.from_dict(_left(self._store, settings.name, resume))
                 how: dict[str, Any] = {"attempt": run_id, "progress": bars}
@@ -177,9 +183,9 @@ class Synthesizer:
         with ExitStack() as stack:
             stack.enter_context(self._alone())
             bars = stack.enter_context(_Heard(show=self._show))
-            sources = {name: stack.enter_context(_source(table)) for name, table in data.items()}
+            files = {name: stack.enter_context(_source(table)) for name, table in data.items()}
             terms = {k: v for k, v in self._terms.items() if k not in ("unit", "table")}
-            tables = {name: {**facts, "source": sources.get(name, "")} for name, facts in relations.items()}
+            tables = {name: {**facts, "source": files.get(name, "")} for name, facts in relations.items()}
             named_terms: dict[str, Any] = {**terms, "database": self._terms["table"], "tables": tables}
             settings = _named(DatabaseSettings, **named_terms)
             run_id = uuid.uuid4().hex

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+import pyarrow as pa
+
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import Reading
+from dp_synth_pipeline.tabular.storage import is_text
+
+EMPTY = 0.95
+"""Part of a column that is null, by its noisy profile, from which hardly anything else is in it."""
 
 REGENERATED = "Regenerated as what they identify, and never modelled"
 """How the sentence about recognised columns begins."""
@@ -99,7 +105,32 @@ def hidden_sentence(schema: TableSchema, profile: TableProfile) -> str:
         return ""
     return (
         f"Text that hardly repeats, of which no value may be released, so that only nulls are drawn: {', '.join(names)}. "
-        f"Declare what it is, such as kind: identifier with a pattern, kind: name or kind: excluded."
+        f"Declare what it is, such as kind: date, kind: identifier with a pattern, kind: name or kind: excluded."
+    )
+
+
+def empty_sentence(schema: TableSchema, profile: TableProfile) -> str:
+    """Say which columns were released as nulls and hardly anything else; empty if there is none."""
+    names = [c.name for c in schema.learned if profile[c.name].null_rate >= EMPTY]
+    if not names:
+        return ""
+    return (
+        f"Nulls, and hardly anything else: {', '.join(names)}. If the source has values there, they are not read as what "
+        f"was declared: dates as text are read as ISO writes them, or by a declared format, such as format: '%d.%m.%Y'."
+    )
+
+
+def text_sentence(settings: ReleaseSettings, storage: Mapping[str, pa.DataType | None]) -> str:
+    """Say what becomes of text columns that nobody declared anything about, from public types; empty if there is none."""
+    texts = {name: kind for name, kind in storage.items() if kind is not None and is_text(kind)}
+    plain = [n for n, kind in texts.items() if not pa.types.is_dictionary(kind) and not recognition.by_name(n, kind)]
+    names = [n for n in plain if not settings.columns.get(n) and n != settings.privacy_unit.column]
+    if not names:
+        return ""
+    return (
+        f"Text is learnt as categories: {', '.join(names)}. Only values that many rows share are drawn, so text that "
+        f"hardly repeats comes out empty. Of dates and numbers that are stored as text, declare the kind, as in "
+        f"columns={{{names[-1]!r}: {{'kind': 'date'}}}}, or convert them first, as by pandas.to_datetime."
     )
 
 
@@ -120,6 +151,7 @@ def sentences(settings: ReleaseSettings, schema: TableSchema, profile: TableProf
         regenerated_sentence(settings, schema),
         kept_sentence(settings, schema),
         hidden_sentence(schema, profile),
+        empty_sentence(schema, profile),
     )
     return [sentence for sentence in said if sentence]
 

@@ -23,6 +23,8 @@ from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
 from dp_synth_pipeline.synthesis.reading import (
+    empty_sentence,
+    hidden_sentence,
     reading,
     sentences,
     told_by_names,
@@ -169,6 +171,8 @@ class Profiling(Stage):
         release.state = release.state.with_(profile=path, profile_release=facts["profile_release"])
         if said := sentences(release.settings, release.schema, profile):
             release.progress.log(f"{release.settings.name}: {' '.join(said)}")
+        for empty in filter(None, (hidden_sentence(release.schema, profile), empty_sentence(release.schema, profile))):
+            release.progress.warn(f"{release.settings.name}: {empty}")
         return {**facts, **_left_out(profile)}
 
     @staticmethod

@@ -6,6 +6,8 @@ Messages are written here so that one wording serves the library, the command li
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -128,3 +130,14 @@ class UnexpectedFailure(DpSynthError):
             f"{stage} stopped on an unexpected {type(error).__name__}. Its message is withheld because it may quote "
             f"private values; run again with DP_SYNTH_DEBUG=1 in a terminal to print it there and nowhere else."
         )
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return a question that ends a refusal of an unknown name, or nothing where no known name is like it.
+
+    Example:
+        >>> nearest("intger", ["integer", "number"]), nearest("x", ["integer"])
+        (' Did you mean integer?', '')
+    """
+    found = get_close_matches(str(name), list(known), n=1)
+    return f" Did you mean {found[0]}?" if found else ""

@@ -15,6 +15,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 
 class ProgressBars:
@@ -52,6 +53,15 @@ class ProgressBars:
 
     def log(self, message: str) -> None:
         """Say nothing: decisions stand on the release card."""
+
+    def say(self, message: str) -> None:
+        """Print a remark above the bars, if there is one and they are drawn."""
+        if message and not self._bars.disable:
+            self._bars.console.print(Text(message, "dim"), soft_wrap=True)
+
+    def warn(self, message: str) -> None:
+        """Print above the bars what a person should hear, whether bars are drawn or not."""
+        self._bars.console.print(Text(f"Warning: {message}", "yellow"), soft_wrap=True)
 
     def wait(self, stage: str, why: str) -> None:
         """Say beside a stage's bar what it waits for."""

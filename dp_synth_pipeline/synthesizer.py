@@ -24,7 +24,7 @@ import uuid
 import warnings
 import weakref
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -47,24 +47,27 @@ from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.partial_rows import completed, log_likelihoods
 from dp_synth_pipeline.synthesis.protection import OPEN
+from dp_synth_pipeline.synthesis.reading import text_sentence
 from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer
-from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section, said
 from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
 from dp_synth_pipeline.synthetic_tables import SyntheticTables, holds_tables, load_tables, packed
 from dp_synth_pipeline.tabular.condition import Where
 from dp_synth_pipeline.tabular.constraints.parse import parse
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column
+from dp_synth_pipeline.tabular.sources import ingestion
+from dp_synth_pipeline.tabular.sources import source as sources
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     import pyarrow as pa
 
-Settings = TypeVar("Settings")
+Settings = TypeVar("Settings", bound=Section)
 
 GENERATOR, CARD, RULES = "generator", "release_card.json", "rules.json"
 """What lies in a saved model: the released generator's folder, its card, and the rules that its rows keep."""
@@ -77,6 +80,14 @@ DRAWING = ("synthetic", "published")
 
 STATE = "state.json"
 """In a release's restricted folder: how far it is, for `resume`."""
+
+
+class _Heard(ProgressBars):
+    """Progress bars whose warnings are Python's, which a notebook shows and a program may filter."""
+
+    def warn(self, message: str) -> None:
+        """Warn of what is surely not meant, or came out empty."""
+        warnings.warn(message, stacklevel=2)
 
 
 class Synthesizer:
@@ -93,7 +104,7 @@ class Synthesizer:
             the account's unless `unit` names another.
 
     Raises:
-        InvalidInput: if a setting is unknown or cannot be, naming it.
+        InvalidInput: if a setting or a declared fact is unknown or cannot be, naming it.
         UnknownAccount: if the ledger has no such account.
     """
 
@@ -110,7 +121,7 @@ class Synthesizer:
     ) -> None:
         self.ledger = ledger or Ledger.open(ledger_url())
         self._store, self._show = store or default_store(), show
-        self._terms = {"unit": _unit(self.ledger.account(account)), **settings}
+        self._terms = {**_unit(self.ledger.account(account)), **settings}
         self._terms |= {"account": account, "epsilon": epsilon, "table": table}
         self._checked("")
 
@@ -128,11 +139,16 @@ class Synthesizer:
         """Learn a table and settle the release; return the model that rows are drawn from.
 
         Args:
-            data: a pandas or pyarrow table, a path, or a URI as in the YAML's `source`.
+            data: a pandas or pyarrow table, a path, or a URI as in the YAML's `source`. Text is learnt as categories;
+                dates and numbers that are text need a declared kind, and their cells are read by it one by one.
             relations: with several tables by name in `data`: of each its `key`, its `parent` ({COLUMN: TABLE}), the column
                 of its `order`, and `max_rows`, as in `DatabaseTable`. All that belongs to one row of the root, the table
                 without a parent, is protected together; without data, it has a row for whom the other tables name.
             resume: the id of a release that an earlier `fit` of this table left open; it goes on from there.
+
+        Warns:
+            UserWarning: before anything is charged, if a row is the unit though a column's name says that it names people
+                (`unit="row"` says that this is meant); and once it is settled, if a column came out empty.
 
         Raises:
             BudgetExceeded: if the account cannot pay; nothing was read or charged.
@@ -140,8 +156,10 @@ class Synthesizer:
         """
         if relations is not None or isinstance(data, Mapping):
             return self._fit_database(data, relations or {}, resume)
-        with _source(data) as uri, self._alone(), ProgressBars(show=self._show) as bars:
+        with _source(data) as uri, self._alone(), _Heard(show=self._show) as bars:
             settings, run_id = self._checked(uri), uuid.uuid4().hex
+            if not isinstance(data, (str, Path)) and not resume:
+                bars.say(text_sentence(settings, ingestion.column_types(sources.parse(uri))))
             if resume:
                 state = RunState.from_dict(_left(self._store, settings.name, resume))
                 how: dict[str, Any] = {"attempt": run_id, "progress": bars}
@@ -164,12 +182,12 @@ class Synthesizer:
             )
         with ExitStack() as stack:
             stack.enter_context(self._alone())
-            bars = stack.enter_context(ProgressBars(show=self._show))
-            sources = {name: stack.enter_context(_source(table)) for name, table in data.items()}
+            bars = stack.enter_context(_Heard(show=self._show))
+            files = {name: stack.enter_context(_source(table)) for name, table in data.items()}
             terms = {k: v for k, v in self._terms.items() if k not in ("unit", "table")}
-            tables = {name: {**facts, "source": sources.get(name, "")} for name, facts in relations.items()}
+            tables = {name: {**facts, "source": files.get(name, "")} for name, facts in relations.items()}
             named_terms: dict[str, Any] = {**terms, "database": self._terms["table"], "tables": tables}
-            settings = _named(lambda: DatabaseSettings(**named_terms))
+            settings = _named(DatabaseSettings, **named_terms)
             run_id = uuid.uuid4().hex
             if resume:
                 state = DatabaseState.from_dict(_left(self._store, settings.name, resume))
@@ -219,7 +237,7 @@ class Synthesizer:
             lock.release()
 
     def _checked(self, source: str) -> ReleaseSettings:
-        return _named(lambda: ReleaseSettings(**self._terms, source=source))
+        return _named(ReleaseSettings, **self._terms, source=source)
 
 
 @dataclass(frozen=True)
@@ -375,15 +393,12 @@ class SyntheticModel:
         return partial.replace(path)
 
 
-def _named(settings: Callable[[], Settings]) -> Settings:
+def _named(settings: type[Settings], **facts: Any) -> Settings:
     """Return settings, or refuse what is wrong with them by its name."""
     try:
-        return settings()
+        return settings(**facts)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        reason = first["msg"].removeprefix("Value error, ").rstrip(".")
-        raise InvalidInput(f"{place}: {reason}." if place else f"{reason}.") from None
+        raise InvalidInput(said(error, settings)) from None
 
 
 def _described(column: Column, drawer: Drawer) -> dict[str, Any]:
@@ -438,8 +453,9 @@ def _packed(release: Release) -> SyntheticModel:
     return SyntheticModel(folder)
 
 
-def _unit(account: Account) -> Any:
-    return "row" if account.unit == "row" else {"column": account.unit, "max_rows": account.max_rows}
+def _unit(account: Account) -> dict[str, Any]:
+    """Return the account's unit; none where it is a row, which nobody need have chosen."""
+    return {} if account.unit == "row" else {"unit": {"column": account.unit, "max_rows": account.max_rows}}
 
 
 def _left(store: Store, table: str, release: str) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class SyntheticTables:
 
     def sample_arrow(self, persons: int | None = None, *, seed: int | None = None) -> dict[str, pa.Table]:
         """Return what `sample` does as Arrow tables, in the sources' exact types."""
-        drawer = self._drawer()
+        drawer = self.drawer()
         return drawer.draw(drawer.persons if persons is None else persons, seed)
 
     def card(self) -> ReleaseCard:
@@ -76,7 +76,8 @@ class SyntheticTables:
         except FileNotFoundError:
             raise InvalidInput("this database was saved without a card; fit it again, or ask the ledger.") from None
 
-    def _drawer(self) -> DatabaseDrawer:
+    def drawer(self) -> DatabaseDrawer:
+        """Return what draws the tables, one after the other."""
         sources = {name: load_schema(text) for name, text in self._facts()["sources"].items()}
         return DatabaseDrawer(self.relations, sources, {t.name: self.folder / t.name for t in self.relations})
 

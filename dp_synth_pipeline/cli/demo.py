@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,9 +34,7 @@ ACCOUNTS = {
 }
 """What the demo's accounts may ever spend; opened at the first run, and only because the demo says so."""
 
-START_OVER = (
-    "To start over: dp-synth demo --fresh (or make demo FRESH=1), which puts this ledger aside and deletes nothing."
-)
+START_OVER = "To start over: {} (or make demo FRESH=1), which puts this ledger aside and deletes nothing."
 
 
 def demo(
@@ -102,18 +105,31 @@ def _say_why_not(name: str, outcome: Outcome, err: Console) -> None:
 def _say_what_next(book: Ledger, names: list[str], codes: list[int], err: Console) -> None:
     if 3 in codes:
         err.print("[bold]That is what a ledger is for[/]: what was promised to the people in the data still holds.")
-        err.print(START_OVER, highlight=False, soft_wrap=True)
+        err.print(START_OVER.format(_from_any_shell("demo --fresh")), highlight=False, soft_wrap=True)
         return
     if any(codes):
         return
     err.print("[bold]Next[/]", highlight=False)
     for line in (
         "open the release cards above in a browser: they may leave the house, the quality reports may not",
-        f"dp-synth ledger show {names[0]}   what was charged, and for what",
-        "dp-synth demo   once more: it spends more, until the ledger refuses",
+        f"{_from_any_shell(f'ledger show {names[0]}')}   what was charged, and for what",
+        f"{_from_any_shell('demo')}   once more: it spends more, until the ledger refuses",
         "make ui   the same tables as assets in the Dagster UI",
     ):
         err.print(f"  {line}", highlight=False, soft_wrap=True)
+
+
+def _from_any_shell(command: str) -> str:
+    """Return a command of `dp-synth` as a shell that knows neither this home nor the program must spell it."""
+    from dp_synth_pipeline.cli.options import LEDGER_VARIABLES
+    from dp_synth_pipeline.ledger.place import parse
+
+    files = {
+        name: parse(os.environ[name]).path for name in LEDGER_VARIABLES if os.environ.get(name)
+    }  # a server's is None
+    places = [f"{name}={shlex.quote(str(file))}" for name, file in files.items() if file]
+    program = "dp-synth" if shutil.which("dp-synth") else str(Path(sys.executable).with_name("dp-synth"))
+    return " ".join([*places, program, command])
 
 
 def _put_aside() -> list[str]:
@@ -149,7 +165,7 @@ def _put_aside() -> list[str]:
     ledger = aside / place.path.name
     return [
         f"Put ledger and releases of the demo aside: {aside}.",
-        f"To look at it: dp-synth ledger show --ledger {ledger}",
+        f"To look at it: {_from_any_shell(f'ledger show --ledger {ledger}')}",
     ]
 
 

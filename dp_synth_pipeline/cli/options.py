@@ -66,15 +66,17 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
 class UnitOptions(Options):
     """Whose presence is hidden, and which columns take no part."""
 
-    unit: str | None = Field(default=None, description="Column that names a person, if one has several rows.")
+    unit: str | None = Field(
+        default=None, description="Column that names a person, if one has several rows; row: if nobody has."
+    )
     max_rows: int = Field(default=4, ge=1, description="With --unit: rows kept per person.")
     exclude: list[str] | None = Field(default=None, description="Leave this column out; may be repeated.")
 
     def settings(self, declared_columns: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the settings that these amount to, beside declared columns."""
         excluded = {name: {"kind": "excluded"} for name in self.exclude or ()}
-        unit = {"column": self.unit, "max_rows": self.max_rows} if self.unit else "row"
-        return {"unit": unit, "columns": (declared_columns or {}) | excluded}
+        unit = self.unit if self.unit in (None, "row") else {"column": self.unit, "max_rows": self.max_rows}
+        return {**({"unit": unit} if unit else {}), "columns": (declared_columns or {}) | excluded}
 
 
 class AccountOptions(Options):
@@ -98,6 +100,7 @@ class AccountOptions(Options):
 def checked(**facts: Any) -> TableSettings:
     """Return the settings that options amount to; raise InvalidInput naming the option that is wrong."""
     from dp_synth_pipeline.orchestration.settings import TableSettings
+    from dp_synth_pipeline.synthesis.settings import said
 
     if facts.get("epsilon") is not None:
         check_epsilon(facts["epsilon"])
@@ -106,10 +109,9 @@ def checked(**facts: Any) -> TableSettings:
     try:
         return TableSettings(**facts)
     except ValidationError as error:
-        mistake = error.errors()[0]
-        where = ".".join(str(p) for p in mistake["loc"])
-        message = mistake["msg"].removeprefix("Value error, ").rstrip(".")
-        raise InvalidInput(f"--{where}: {message}." if where else f"{message}.") from None
+        place = error.errors()[0]["loc"]
+        option = "--schema: " if place[:1] == ("columns",) else "--" if place else ""
+        raise InvalidInput(option + said(error, TableSettings)) from None
 
 
 LEDGER_VARIABLES = ("DP_SYNTH_LEDGER", "DP_SYNTH_HOME", "DAGSTER_HOME")

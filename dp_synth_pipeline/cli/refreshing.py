@@ -23,4 +23,4 @@ def refresh(definitions: Any, table: str, console: Console, *, show: bool = True
     if show:
         console.print(f"[bold]{escape(table)}[/]: stage, steps done, time taken, time left", highlight=False)
     with ProgressBars(console, show=show) as bars:
-        return in_process.refresh(definitions, table, bars.report, **how)
+        return in_process.refresh(definitions, table, bars, **how)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,11 +15,11 @@ from pydantic import Field
 from dp_synth_pipeline.cli.options import Options, takes_options
 from dp_synth_pipeline.cli.terminal import console
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.progress_bars import ProgressBars
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dp_synth_pipeline.progress_bars import ProgressBars
     from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Drawn
     from dp_synth_pipeline.synthetic_tables import SyntheticTables
 
@@ -85,9 +85,12 @@ def sample(
 
 def _draw_table(model: str, rows: int, out: str, asked: Asked, release: str, as_json: bool) -> None:
     """Draw rows of a single table and write them."""
-    drawer, of = _drawer(model, release)
     _check_place(out)
-    drawn, place = _written(drawer.draw(rows, asked), drawer.schema, out, show=not as_json)
+    with ProgressBars(console(stderr=True), show=not as_json) as bars:
+        bars.report(STAGE, 0, rows)  # the generator's libraries take a moment
+        drawer, of = _drawer(model, release)
+        drawn = drawer.draw(rows, asked, partial(bars.report, STAGE))
+        place = _written(drawn, drawer.schema, out)
     facts = {"rows": rows, "out": place, "release": of, "effective_sample_size": drawn.effective, "epsilon_charged": 0}
     if as_json:
         typer.echo(json.dumps(facts | {"where": asked.where, "share": asked.share, "seed": asked.seed}))
@@ -99,16 +102,14 @@ def _draw_table(model: str, rows: int, out: str, asked: Asked, release: str, as_
     _tell(rows, drawn.effective)
 
 
-def _written(drawn: Drawn, schema: pa.Schema, out: str, *, show: bool) -> tuple[Drawn, str]:
-    """Write rows as they are drawn; return them, and where they are."""
-    from dp_synth_pipeline.progress_bars import ProgressBars
+def _written(drawn: Drawn, schema: pa.Schema, out: str) -> str:
+    """Write rows as they are drawn; return where they are."""
     from dp_synth_pipeline.tabular.targets import sink
 
-    with ProgressBars(console(stderr=True), show=show) as bars, TemporaryDirectory(prefix="dps-") as folder:
-        bars.report(STAGE, 0, drawn.rows)
+    with TemporaryDirectory(prefix="dps-") as folder:
         file = Path(folder) / "rows.parquet"
-        sink.write_parquet(_watched(drawn, bars), schema, file)
-        return drawn, sink.publish(file, out)
+        sink.write_parquet(iter(drawn), schema, file)
+        return sink.publish(file, out)
 
 
 def _check_place(out: str) -> None:
@@ -176,7 +177,8 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     relations = tables.relations
     names = [table.name for table in relations]
     together.check(names, out, {})
-    drawn = tables.sample_arrow(persons, seed=asked.seed)
+    with ProgressBars(console(stderr=True), show=not as_json) as bars:
+        drawn = tables.drawer().draw(persons, asked.seed, partial(bars.report, STAGE))
     with TemporaryDirectory(prefix="dps-") as folder:
         files = {name: Path(folder) / f"{name}.parquet" for name in drawn}
         for name, rows in drawn.items():
@@ -191,14 +193,6 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     for name, place in places.items():
         shown.print(f"Wrote {counts[name]:,} rows to {place}.")
     shown.print(f"Nothing was charged: they come from release {tables.release[:12]}, already paid for.")
-
-
-def _watched(drawn: Drawn, bars: ProgressBars) -> Iterator[pa.RecordBatch]:
-    done = 0
-    for batch in drawn:
-        yield batch
-        done += batch.num_rows
-        bars.report(STAGE, done, drawn.rows)
 
 
 def _tell(rows: int, effective: int | None) -> None:

@@ -224,8 +224,9 @@ def exists(name: str, under: str | None) -> InvalidInput:
     """Return the refusal to open an account that is there, or to put one that is in use under an umbrella."""
     if under is None:
         return InvalidInput(
-            f"account {name!r} exists and its limit is fixed. Use it as it is (dp-synth ledger show {name}), or open one "
-            f"under another name for other data."
+            f"account {name!r} exists and its limit is fixed: it is opened once, and used from then on by its name. Leave "
+            f"this call out; ledger.account({name!r}) returns it, and dp-synth ledger show {name} says what is left. "
+            f"A person raises its limit (dp-synth ledger raise {name}); other data takes an account of another name."
         )
     return InvalidInput(
         f"account {name!r} exists, and an account joins an umbrella when it is opened and never later: what it has "

@@ -15,6 +15,7 @@ from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.orchestration.executors.placing import check_reachable, executor_of
 from dp_synth_pipeline.orchestration.mistakes import about, explain
 from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.synthesis.reading import unit_sentence
 from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
 from dp_synth_pipeline.tabular.targets import sink, together
@@ -233,8 +234,11 @@ class SyntheticTable(_OfProject, _TableFields, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return all that the table needs, to lie beside whatever else the project has."""
-        fields = {**self.model_dump(), "table": self.table or context.path.name}
-        return build_synthetic_table(_settled(TableSettings, fields))
+        fields = {**self.model_dump(exclude_unset=True), "table": self.table or context.path.name}
+        settings = _settled(TableSettings, fields)
+        if said := unit_sentence(settings, settings.columns):  # a run reads the names of all columns, and says so too
+            dg.get_dagster_logger().warning(f"{settings.name}: {said}")
+        return build_synthetic_table(settings)
 
 
 @dg.scaffold_with(SyntheticDatabaseScaffolder)

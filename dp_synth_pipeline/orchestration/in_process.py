@@ -24,6 +24,7 @@ from dp_synth_pipeline.orchestration.dagster_internals import (
     PARTITION_NAME_TAG,
     InstanceRef,
 )
+from dp_synth_pipeline.synthesis.progress import Progress
 
 
 @dataclass
@@ -109,7 +110,7 @@ def _overrides(home: Path) -> dict[str, Any]:
 def refresh(
     definitions: dg.Definitions,
     table: str,
-    report: progress.Reporter | None = None,
+    shown: Progress | None = None,
     *,
     partitions: Sequence[str] = (),
     only: Sequence[dg.AssetKey] | None = None,
@@ -118,7 +119,7 @@ def refresh(
     """Materialize one table's whole graph and say how it went; expected failures are told, not raised.
 
     Args:
-        report: called as stages go on.
+        shown: hears how far the stages are.
         partitions: one partition, or some that adjoin one another, in one run.
         only: these assets, the others being made already; None for all.
         continues: the run that began the release which this run goes on with.
@@ -131,7 +132,7 @@ def refresh(
     job = definitions.resolve_job_def(f"{table}_refresh")
     run_id = str(uuid.uuid4())
     with liveness.alive(continues), liveness.alive(run_id) as tag, instance() as where:
-        token = progress.REPORTER.set(report)
+        token = progress.SHOWN.set(shown)
         try:
             result = job.execute_in_process(
                 instance=where,
@@ -142,7 +143,7 @@ def refresh(
                 run_id=run_id,
             )
         finally:
-            progress.REPORTER.reset(token)
+            progress.SHOWN.reset(token)
     return _outcome(result)
 
 

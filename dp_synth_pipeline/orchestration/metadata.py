@@ -39,6 +39,9 @@ def tags(visibility: str, guarantee: str, extra: dict[str, str]) -> dict[str, st
     return {**extra, VISIBILITY: visibility, GUARANTEE: guarantee}
 
 
+CARD = "card_in_full"
+"""Metadata of a release card's asset: the card itself."""
+
 DIGITS = 3
 """Of a number that a person reads here; the card's JSON has all of them."""
 
@@ -72,11 +75,14 @@ def rounded_down(x: float) -> float:
 def readable(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return facts whose numbers have three digits: what a release cost is rounded up, all else to the nearest.
 
+    A card stands above them, since it says in words what they say.
+
     Example:
         >>> readable({"epsilon_added": 1.00001, "noise_per_cell": 12.3456, "rows": 123456})
         {'epsilon_added': 1.01, 'noise_per_cell': 12.3, 'rows': 123456}
     """
-    return {name: _readable(name, value) for name, value in facts.items()}
+    first = {CARD: facts[CARD]} if CARD in facts else {}
+    return {name: _readable(name, value) for name, value in {**first, **facts}.items()}
 
 
 def _readable(name: str, value: Any) -> Any:

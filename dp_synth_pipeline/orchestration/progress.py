@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
 
 import dagster as dg
 
-Reporter = Callable[[str, int, int, str], None]
-"""Called with a stage's name, what is done, what there is to do, and a note."""
+from dp_synth_pipeline.synthesis.progress import Progress, Silent
 
-REPORTER: ContextVar[Reporter | None] = ContextVar("REPORTER", default=None)
+SHOWN: ContextVar[Progress | None] = ContextVar("SHOWN", default=None)
+"""The command line's display, if there is one."""
 
 
 class DagsterProgress:
     """Tells the run's log of every tenth of the way, and the command line's display, if there is one, of every part."""
 
     def __init__(self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> None:
-        self._context, self._shown = context, REPORTER.get()
+        self._context, self._shown = context, SHOWN.get() or Silent()
         self._tenths: dict[str, int] = {}
 
     def report(self, stage: str, done: int, total: int, note: str = "") -> None:
         """Take note that `done` of `total` parts of a stage are done."""
-        if self._shown is not None:
-            self._shown(stage, done, total, note)
+        self._shown.report(stage, done, total, note)
         tenth = 10 * done // max(total, 1)
         if tenth > self._tenths.get(stage, -1):
             self._tenths[stage] = tenth
@@ -33,8 +31,12 @@ class DagsterProgress:
         """Take note of a decision."""
         self._context.log.info(message)
 
+    def warn(self, message: str) -> None:
+        """Say it in the log, and on the terminal."""
+        self._context.log.warning(message)
+        self._shown.warn(message)
+
     def wait(self, stage: str, why: str) -> None:
         """Say, on the terminal and in the log, what a stage waits for."""
         self._context.log.warning(f"{stage} {why}.")
-        if self._shown is not None:
-            self._shown(stage, 0, 1, why)
+        self._shown.wait(stage, why)

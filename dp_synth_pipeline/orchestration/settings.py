@@ -16,9 +16,8 @@ from dp_synth_pipeline.orchestration import automation as triggers
 from dp_synth_pipeline.orchestration.dagster_internals import CheckError, is_valid_cron_string
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings, DatabaseTable
+from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section
-from dp_synth_pipeline.tabular import declarable
 
 
 def _job_name(table: str) -> None:
@@ -104,12 +103,6 @@ class TableSettings(ProjectSettings, ReleaseSettings):
         description="For synthetic, published, quality_report, release_card: eager, on_missing or a cron.",
     )
 
-    @field_validator("columns")
-    @classmethod
-    def _columns(cls, value: dict[str, Any]) -> dict[str, Any]:
-        _check_columns(value, "columns")
-        return value
-
     @field_validator("automation")
     @classmethod
     def _automation(cls, value: dict[str, str]) -> dict[str, str]:
@@ -162,13 +155,6 @@ class TableSettings(ProjectSettings, ReleaseSettings):
 class RelatedTablesSettings(ProjectSettings, DatabaseSettings):
     """Related tables of a project: what their releases ask for, and when, where and for whom they are refreshed."""
 
-    @field_validator("tables")
-    @classmethod
-    def _tables(cls, value: dict[str, DatabaseTable]) -> dict[str, DatabaseTable]:
-        for name, table in value.items():
-            _check_columns(table.columns, f"tables.{name}.columns")
-        return value
-
     @property
     def asked(self) -> ReleaseSettings:
         """What the ledger is asked for: all tables cost as much as one that is charged for them."""
@@ -194,12 +180,6 @@ class RelatedTablesSettings(ProjectSettings, DatabaseSettings):
 
 AnySettings = TableSettings | RelatedTablesSettings
 """What a project refreshes: one table, or related ones together."""
-
-
-def _check_columns(columns: dict[str, Any], field_name: str) -> None:
-    found = declarable.mistakes(columns)
-    if found:
-        raise InvalidInput("\n".join(f"{field_name}.{name}: {mistake}" for name, mistake in found.items()))
 
 
 def duration(text: str, field_name: str) -> timedelta:

@@ -8,12 +8,14 @@ were drawn that there is no hope; then the rows that were found are repeated, an
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.base import GenerativeModel
+from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.tabular.condition import Condition
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 
@@ -40,13 +42,20 @@ class Pool:
     Args:
         rows: how many will be asked for, about: more draws are made for more.
         rng: decides.
+        report: is told how many were found so far.
     """
 
     def __init__(
-        self, model: GenerativeModel, codec: TableCodec, condition: Condition, rows: int, rng: np.random.Generator
+        self,
+        model: GenerativeModel,
+        codec: TableCodec,
+        condition: Condition,
+        rows: int,
+        rng: np.random.Generator,
+        report: Callable[[int], None] = unheard,
     ) -> None:
         self._model, self._codec, self._condition, self._rng = model, codec, condition, rng
-        self._most, self._tried, self._found = max(MOST, MOST_EACH * rows), 0, 0
+        self._report, self._most, self._tried, self._found = report, max(MOST, MOST_EACH * rows), 0, 0
         self._drawn = 0
         self._spare = self._kept = codec.schema.arrow_schema().empty_table()
         self._worth = 0.0
@@ -64,6 +73,7 @@ class Pool:
         """
         while self._spare.num_rows < rows and self._tried < (self._most if self._found else HOPELESS):
             self._fetch(rows - self._spare.num_rows)
+            self._report(self._found)
         if not self._found:
             raise InvalidInput(
                 f"nothing fits: none of {self._tried:,} draws satisfied {self._condition.sql}; "

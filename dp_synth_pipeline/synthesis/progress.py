@@ -15,6 +15,9 @@ class Progress(Protocol):
     def log(self, message: str) -> None:
         """Take note of a decision."""
 
+    def warn(self, message: str) -> None:
+        """Tell a person what is surely not meant, or came out empty; in public and released facts only."""
+
     def wait(self, stage: str, why: str) -> None:
         """Take note that a stage waits, and what for."""
 
@@ -28,8 +31,15 @@ class Silent:
     def log(self, message: str) -> None:
         """Say nothing."""
 
+    def warn(self, message: str) -> None:
+        """Say nothing."""
+
     def wait(self, stage: str, why: str) -> None:
         """Say nothing."""
+
+
+def unheard(*_: object) -> None:
+    """Take a report that nobody listens to."""
 
 
 def with_epsilon(report: Callable[..., None], epsilon: Callable[[int], float]) -> Callable[[int, int], None]:

@@ -5,13 +5,19 @@ Recognition looks at names and at released figures, so it costs nothing and may 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+
+import pyarrow as pa
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import Reading
+from dp_synth_pipeline.tabular.storage import is_text
+
+EMPTY = 0.95
+"""Part of a column that is null, by its noisy profile, from which hardly anything else is in it."""
 
 REGENERATED = "Regenerated as what they identify, and never modelled"
 """How the sentence about recognised columns begins."""
@@ -64,6 +70,22 @@ def recognised(settings: ReleaseSettings, schema: TableSchema) -> list[Column]:
     return [c for c in schema.published if c.kind.regenerated and not settings.columns.get(c.name) and c.name != unit]
 
 
+def unit_sentence(settings: ReleaseSettings, names: Iterable[str]) -> str:
+    """Say whom a row as unit does not protect, if nobody chose that unit and a column's name alone names people.
+
+    Whether ids repeat is a fact about rows, so it is not asked; empty if there is nothing to say.
+    """
+    chosen = settings.privacy == "none" or "unit" in settings.model_fields_set
+    found = [] if chosen else [name for name in names if recognition.names_a_unit(name)]
+    if not found:
+        return ""
+    return (
+        f"The privacy unit is a row, so rows of one {found[0]} are protected one by one. unit: {found[0]} (on the command "
+        f"line --unit {found[0]}) protects all rows of a person together, and takes an account of that unit. If nobody has "
+        f"several rows, say so: unit: row (--unit row)."
+    )
+
+
 def regenerated_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
     """Say which columns are made anew, and how to have them modelled; empty if none was recognised."""
     columns = recognised(settings, schema)
@@ -83,7 +105,32 @@ def hidden_sentence(schema: TableSchema, profile: TableProfile) -> str:
         return ""
     return (
         f"Text that hardly repeats, of which no value may be released, so that only nulls are drawn: {', '.join(names)}. "
-        f"Declare what it is, such as kind: identifier with a pattern, kind: name or kind: excluded."
+        f"Declare what it is, such as kind: date, kind: identifier with a pattern, kind: name or kind: excluded."
+    )
+
+
+def empty_sentence(schema: TableSchema, profile: TableProfile) -> str:
+    """Say which columns were released as nulls and hardly anything else; empty if there is none."""
+    names = [c.name for c in schema.learned if profile[c.name].null_rate >= EMPTY]
+    if not names:
+        return ""
+    return (
+        f"Nulls, and hardly anything else: {', '.join(names)}. If the source has values there, they are not read as what "
+        f"was declared: dates as text are read as ISO writes them, or by a declared format, such as format: '%d.%m.%Y'."
+    )
+
+
+def text_sentence(settings: ReleaseSettings, storage: Mapping[str, pa.DataType | None]) -> str:
+    """Say what becomes of text columns that nobody declared anything about, from public types; empty if there is none."""
+    texts = {name: kind for name, kind in storage.items() if kind is not None and is_text(kind)}
+    plain = [n for n, kind in texts.items() if not pa.types.is_dictionary(kind) and not recognition.by_name(n, kind)]
+    names = [n for n in plain if not settings.columns.get(n) and n != settings.privacy_unit.column]
+    if not names:
+        return ""
+    return (
+        f"Text is learnt as categories: {', '.join(names)}. Only values that many rows share are drawn, so text that "
+        f"hardly repeats comes out empty. Of dates and numbers that are stored as text, declare the kind, as in "
+        f"columns={{{names[-1]!r}: {{'kind': 'date'}}}}, or convert them first, as by pandas.to_datetime."
     )
 
 
@@ -104,6 +151,7 @@ def sentences(settings: ReleaseSettings, schema: TableSchema, profile: TableProf
         regenerated_sentence(settings, schema),
         kept_sentence(settings, schema),
         hidden_sentence(schema, profile),
+        empty_sentence(schema, profile),
     )
     return [sentence for sentence in said if sentence]
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.synthesis import rebalancing
 from dp_synth_pipeline.synthesis.conditional import Pool
+from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import load_schema
@@ -35,6 +36,9 @@ OUTPUTS = "outputs"
 
 BATCH = 1 << 15
 """Rows drawn on a condition at a time."""
+
+Report = Callable[[int, int], None]
+"""Is told how many rows of all are there."""
 
 ATTEMPTS, LEAST = 16, 256
 """How often rows that no longer satisfy a condition, once rules changed them, are drawn again; and how many at least."""
@@ -75,10 +79,8 @@ def _draw(release: Release, drawer: Drawer, asked: DrawSettings, path: Path, row
     rows = rows or asked.rows or release.state.facts.rows
     if rows is None:
         raise ReleaseStateError("this release has no generator yet; run the stage that makes it first.")
-    drawn = drawer.draw(rows, Asked(asked.where, asked.share))
-    written_rows = sink.write_parquet(
-        _with_progress(drawn.batches, rows, release.reporter("generation")), drawer.schema, path
-    )
+    drawn = drawer.draw(rows, Asked(asked.where, asked.share), release.reporter("generation"))
+    written_rows = sink.write_parquet(drawn.batches, drawer.schema, path)
     seal = release.protection.seal(sealed(release.id, path))
     return {"path": str(path), "rows": written_rows, "effective": drawn.effective, "seal": seal}
 
@@ -173,8 +175,12 @@ class Drawer:
             return None
         return (np.arange(codec.cardinality) != codec.null)[None]
 
-    def draw(self, rows: int, asked: Asked = Asked()) -> Drawn:
+    def draw(self, rows: int, asked: Asked = Asked(), report: Report = unheard) -> Drawn:
         """Return as many rows, in batches; only drawn rows are looked at to keep the rules and to satisfy what is asked.
+
+        Args:
+            report: is told of the rows so far, and of all; with shares, while they are drawn here, else while they are
+                taken.
 
         Raises:
             InvalidInput: if nothing fits what is asked.
@@ -182,12 +188,14 @@ class Drawer:
         if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
             raise InvalidInput(f"rows: expected a whole number from 1, got {rows!r}.")
         rng = asked.chance()
+        report(0, int(rows))
         if asked.share is not None:
-            return self._shared(int(rows), asked, rng)
+            return self._shared(int(rows), asked, rng, report)
         if asked.where is not None:
-            return self._conditional(int(rows), asked.where, rng)
+            return self._conditional(int(rows), asked.where, rng, lambda found: report(found, int(rows)))
         source = partial(self._table, rng=rng)
-        return Drawn(rows, self._kept(source, rows, rng) if self.rules else self._decoded(rows, rng))
+        batches = self._kept(source, rows, rng) if self.rules else self._decoded(rows, rng)
+        return Drawn(rows, _with_progress(batches, int(rows), report))
 
     def _decoded(self, rows: int, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
         return self.codec.decode_stream(self.model.draw(rows, forbidden=self.codec.forbidden, rng=rng), rng)
@@ -204,9 +212,11 @@ class Drawer:
         limits, digits = constraints.limits(schema, profile), constraints.digits(schema, profile)
         return constraints.enforced(source, rows, self.rules, limits=limits, digits=digits, rng=rng)
 
-    def _conditional(self, rows: int, where: Where, rng: np.random.Generator) -> Drawn:
+    def _conditional(
+        self, rows: int, where: Where, rng: np.random.Generator, report: Callable[[int], None] = unheard
+    ) -> Drawn:
         condition = Condition(where, self.codec)
-        pool = Pool(self.model, self.codec, condition, rows, rng)
+        pool = Pool(self.model, self.codec, condition, rows, rng, lambda found: report(min(found, rows)))
         drawn = Drawn(rows, iter(()), 0)
 
         def batches() -> Iterator[pa.Table]:
@@ -216,6 +226,7 @@ class Drawer:
                 left -= part.num_rows
                 drawn.effective = min(rows - left, pool.effective)
                 yield part
+            report(rows)
 
         drawn.batches = self.codec.renumber(batches())
         return drawn
@@ -238,16 +249,17 @@ class Drawer:
             )
         return found.take(pa.array(np.resize(np.arange(found.num_rows), rows)))
 
-    def _shared(self, rows: int, asked: Asked, rng: np.random.Generator) -> Drawn:
+    def _shared(self, rows: int, asked: Asked, rng: np.random.Generator, report: Report) -> Drawn:
         assert asked.share is not None
         where = None if asked.where is None else written(asked.where, self.codec)
         share = {n: {respelled(v, n, self.codec): p for v, p in parts.items()} for n, parts in _mapping(asked.share)}
         plan = rebalancing.planned(share, rows, lambda: self.pilot(rng, where), self._holds)
-        parts, effective = [], 0
+        parts, effective, done = [], 0, 0
         for group, count in plan:
-            drawn = self._conditional(count, group if where is None else f"({where}) AND {group}", rng)
+            wanted = group if where is None else f"({where}) AND {group}"
+            drawn = self._conditional(count, wanted, rng, lambda found, done=done: report(done + found, rows))
             parts.append(pa.Table.from_batches(drawn, self.schema))
-            effective += drawn.effective or 0
+            effective, done = effective + (drawn.effective or 0), done + count
         whole = pa.concat_tables(parts).take(pa.array(rng.permutation(rows)))
         return Drawn(rows, self.codec.renumber([whole]), effective)
 
@@ -283,11 +295,8 @@ def sha256(path: Path) -> str:
         raise InvalidInput(f"{path} cannot be read; name the published Parquet file.") from None
 
 
-def _with_progress(
-    batches: Iterator[pa.RecordBatch], total: int, report: Callable[[int, int], None]
-) -> Iterator[pa.RecordBatch]:
+def _with_progress(batches: Iterator[pa.RecordBatch], total: int, report: Report) -> Iterator[pa.RecordBatch]:
     row_count = 0
-    report(0, total)
     for batch in batches:
         yield batch
         row_count += batch.num_rows

@@ -11,13 +11,14 @@ import re
 from datetime import date
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dp_synth_pipeline import __version__
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.spec import MAX_EPOCHS, Purpose
 from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_release
+from dp_synth_pipeline.tabular import declarable
 from dp_synth_pipeline.tabular.constraints.parse import Rule, parse
 from dp_synth_pipeline.tabular.kinds.surrogates import check_locale
 from dp_synth_pipeline.tabular.sources.warehouse import predicate
@@ -72,6 +73,19 @@ class Section(BaseModel):
     """A group of fields that refuses unknown ones, and whose errors quote no value: a URI may hold a password."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+def said(error: ValidationError, settings: type[BaseModel]) -> str:
+    """Say what is wrong first with settings, beginning with the setting's name, and which one may be meant instead."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    path, reason = [str(part) for part in first["loc"]], first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        section: Any = settings if len(path) < 2 else settings.model_fields[path[0]].annotation
+        known = getattr(section, "model_fields", {})  # a group of settings, and no list or choice of them
+        reason = f"there is no such setting.{nearest(path[-1], known)}"
+    place = ".".join(path)
+    reason = reason if reason.endswith(("?", ".")) else f"{reason}."
+    return reason if reason.startswith(place) else f"{place}: {reason}"
 
 
 class PublicSettings(Section):
@@ -358,6 +372,17 @@ def check_share(share: dict[str, dict[Any, float]]) -> None:
             )
 
 
+def check_columns(columns: dict[str, Any], field_name: str) -> None:
+    """Refuse declared facts that hold for no storage type.
+
+    Raises:
+        InvalidInput: with a line for each column, which begins with its name behind the field's.
+    """
+    found = declarable.mistakes(columns)
+    if found:
+        raise InvalidInput("\n".join(f"{field_name}.{name}: {mistake}" for name, mistake in found.items()))
+
+
 class ReleaseSettings(Section):
     """What one release of one table asks for: where from, at what privacy cost, how, and where to."""
 
@@ -435,6 +460,12 @@ class ReleaseSettings(Section):
         description="Whom the card names for questions: an address or a page. Default: the table's owners.",
     )
     intended_use: str | None = Field(default=None, description="What the synthetic rows are for, for the card.")
+
+    @field_validator("columns")
+    @classmethod
+    def _columns(cls, value: dict[str, Any]) -> dict[str, Any]:
+        check_columns(value, "columns")
+        return value
 
     @field_validator("epsilon")
     @classmethod

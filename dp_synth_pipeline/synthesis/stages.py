@@ -22,7 +22,16 @@ from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
-from dp_synth_pipeline.synthesis.reading import reading, sentences, told_by_names, told_by_profile, undeclared
+from dp_synth_pipeline.synthesis.reading import (
+    empty_sentence,
+    hidden_sentence,
+    reading,
+    sentences,
+    told_by_names,
+    told_by_profile,
+    undeclared,
+    unit_sentence,
+)
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
@@ -64,6 +73,8 @@ class Ingestion(Stage):
             try:
                 table = stack.enter_context(_opened(release))
                 _check_public(release, table)
+                if said := unit_sentence(settings, [c.name for c in table.schema]):
+                    release.progress.warn(said)
             except Exception:  # no row was read
                 release.protection.void(release.id, "the source could not be ingested")
                 release.drop()
@@ -160,6 +171,8 @@ class Profiling(Stage):
         release.state = release.state.with_(profile=path, profile_release=facts["profile_release"])
         if said := sentences(release.settings, release.schema, profile):
             release.progress.log(f"{release.settings.name}: {' '.join(said)}")
+        for empty in filter(None, (hidden_sentence(release.schema, profile), empty_sentence(release.schema, profile))):
+            release.progress.warn(f"{release.settings.name}: {empty}")
         return {**facts, **_left_out(profile)}
 
     @staticmethod

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular import formats
 from dp_synth_pipeline.tabular.durations import duration
 from dp_synth_pipeline.tabular.encoding import exact
@@ -94,9 +94,15 @@ def _check_names(storage: Facts, declared: Facts, unit_column: str | None, compl
         )
     unknown = sorted(set(declared) - set(storage))
     if unknown:
-        raise InvalidInput(f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(storage)}.")
+        raise InvalidInput(
+            f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(storage)}."
+            f"{nearest(unknown[0], storage)}"
+        )
     if unit_column is not None and unit_column not in storage:
-        raise InvalidInput(f"unit column {unit_column!r} is not in the source, which has: {', '.join(storage)}.")
+        raise InvalidInput(
+            f"unit column {unit_column!r} is not in the source, which has: {', '.join(storage)}."
+            f"{nearest(unit_column, storage)}"
+        )
     undeclared = sorted(set(storage) - set(declared))
     if complete and undeclared:
         raise InvalidInput(
@@ -107,7 +113,10 @@ def _check_names(storage: Facts, declared: Facts, unit_column: str | None, compl
 def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: str, other: str) -> Column:
     wrong = sorted(set(facts) - _DECLARABLE)
     if wrong:
-        raise InvalidInput(f"column {name!r}: unknown fact {wrong[0]!r}; known: {', '.join(sorted(_DECLARABLE))}.")
+        raise InvalidInput(
+            f"column {name!r}: unknown fact {wrong[0]!r}; known: {', '.join(sorted(_DECLARABLE))}."
+            f"{nearest(wrong[0], _DECLARABLE)}"
+        )
     kind = _kind(name, arrow_type, facts.pop("kind", None))
     policy = _member(NullPolicy, facts.pop("nulls", None) or nulls, f"column {name!r}: nulls")
     if policy is NullPolicy.CONSTANT and facts.get("constant") is None and kind.learned:
@@ -257,4 +266,4 @@ def _member(enum: type[StrEnum], value: Any, what: str) -> Any:
     try:
         return enum(str(value))
     except ValueError:
-        raise InvalidInput(f"{what}: expected one of {', '.join(enum)}, got {value!r}.") from None
+        raise InvalidInput(f"{what}: expected one of {', '.join(enum)}, got {value!r}.{nearest(value, enum)}") from None

@@ -129,6 +129,17 @@ def by_name(name: str, arrow_type: pa.DataType | None = None) -> Kind | None:
     return _fitting(whole or _meant(words, KNOWN), arrow_type)
 
 
+def names_a_unit(name: str) -> bool:
+    """Whether a column's name says that its values name people, of whom each may have several rows.
+
+    Example:
+        >>> [names_a_unit(name) for name in ("patient_id", "CustomerNo", "person", "mrn", "id", "patient_age")]
+        [True, True, True, True, False, False]
+    """
+    words = words_of(name)
+    return " ".join(words) in PEOPLE.split() or _meant(words, {"identifier": KNOWN["identifier"]}) is not None
+
+
 def by_profile(column: Column, profile: ColumnProfile, rows: int, hint: str | None = None) -> Kind | None:
     """Return the kind of a column that hardly repeats, by its noisy profile, and whose name or cells say what it is.
 

@@ -83,6 +83,9 @@ class Listener:
     def log(self, message: str) -> None:
         self.lines.append((message,))
 
+    def warn(self, message: str) -> None:
+        self.lines.append((message,))
+
     def wait(self, stage: str, why: str) -> None:
         self.lines.append((stage, why))
 

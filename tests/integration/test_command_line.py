@@ -13,12 +13,13 @@ import pandas as pd
 import pytest
 from dagster._core.executor.in_process import InProcessExecutor
 
+from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import journal
 from dp_synth_pipeline.model.dpsgd import descent
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.reporting import table_checks
-from dp_synth_pipeline.synthesis import sampling
+from dp_synth_pipeline.synthesis import sampling, stages
 from dp_synth_pipeline.tabular.profiling import measure
 from tests.integration.conftest import interrupt, people
 
@@ -407,6 +408,22 @@ def test_an_interruption_before_the_first_step_is_one_and_charges_nothing(shell,
     assert (done.code, done.text.count("Not released: interrupted.")) == (130, 1), done.text
     assert shell.ledger().releases() == []
     assert shell(*asked).code == 0
+
+
+def test_a_row_as_unit_beside_a_column_that_names_people_is_told_before_anything_is_charged(shell, monkeypatch):
+    def stopped(*_):
+        raise InvalidInput("far enough")
+
+    monkeypatch.setattr(stages, "measure_profile", stopped)
+    (shell.folder / "visits.csv").write_text("patient_id,age\n1,30\n2,40\n")
+    assert shell("ledger", "open", "visits", "--epsilon", 9).code == 0
+    asked = ("synthesize", "visits.csv", "--out", "s.csv", "--epsilon", 1)
+    told = shell(*asked)
+    assert "Warning: The privacy unit is a row, so rows of one patient_id are protected one by one." in told.text
+    assert "--unit patient_id" in told.text
+    assert "far enough" in told.text
+    assert not shell.ledger().entries("visits")
+    assert "Warning" not in shell(*asked, "--unit", "row").text
 
 
 def test_ctrl_c_ends_the_demo_before_its_next_table_is_paid_for(shell, monkeypatch):

@@ -208,6 +208,10 @@ def test_an_account_that_cannot_pay_refuses_before_anything_is_read(fitted, tmp_
         ({"visits": {"parent": {"patient_id": "patients", "ward": "wards"}}}, "belongs to one row of one table"),
         ({"visits": {"parent": {"patient_id": "patients"}, "max_rows": 0}}, "max_rows"),
         ({"visits": {"parent": {"patient_id": "patients"}, "colour": 1}}, "colour"),
+        (
+            {"visits": {"parent": {"patient_id": "patients"}, "columns": {"ward": {"kind": "categry"}}}},
+            r"^tables.visits.columns.ward: kind: .* Did you mean category\?$",
+        ),
     ],
 )
 def test_a_mistake_is_refused_by_its_name_and_nothing_is_charged(tmp_path, changes, words):

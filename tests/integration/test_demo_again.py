@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
@@ -97,10 +102,37 @@ def test_the_demo_says_what_it_does_and_what_to_do_when_the_ledger_refuses(shell
     assert done.code == 3
     for part in ("Synthesizing rand_hie: the RAND Health Insurance Experiment", "Ledger: ", "refused by the ledger"):
         assert part in done.text
+    assert f"DP_SYNTH_HOME={shell.folder / 'home'} " in done.text
     assert "dp-synth demo --fresh (or make demo FRESH=1)" in done.text
     assert "Rényi" not in done.text
     assert "Rényi filter" in shell("demo", "--verbose").text
     assert shell("demo", "--table", "nothing").code == 2
+
+
+@pytest.mark.parametrize("ledger", ["", "sqlite:///dagster_home/ledger.db"])
+def test_what_the_demo_says_to_type_next_finds_its_ledger_from_a_shell_that_knows_nothing_of_it(
+    home, tmp_path, monkeypatch, ledger
+) -> None:
+    """`make demo` names a home that the shell which typed it never sees, and runs a program that is not on its path."""
+    monkeypatch.setenv("DP_SYNTH_LEDGER", ledger)
+    monkeypatch.setenv("DAGSTER_HOME", "elsewhere" if ledger else "dagster_home")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    told = subprocess.run(
+        demo._from_any_shell("ledger show rand_hie --json"),
+        shell=True,
+        cwd=elsewhere,
+        env={"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONPATH": str(Path(demo.__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(home / "ledger.db") in json.loads(told.stdout)["ledger"]
+
+
+def test_the_demo_never_shows_a_password_of_a_ledger_on_a_server(shell, monkeypatch) -> None:
+    monkeypatch.setenv("DP_SYNTH_LEDGER", "postgresql+psycopg://ada:CANARY@server/ledger")
+    assert "CANARY" not in demo._from_any_shell("demo")
 
 
 def test_the_demo_s_tables_are_those_that_it_has(shell) -> None:

@@ -110,6 +110,7 @@ def test_the_account_shows_both_releases_and_the_review_lists_the_refusal_once(r
 def test_the_card_is_in_the_metadata_as_it_lies_in_the_store_and_ten_synthetic_rows_are_shown(refused):
     bench, first, _ = refused
     card = first.asset_materializations_for_node("people__release_card")[0].metadata
+    assert next(iter(card)) == "card_in_full"
     assert card["card_in_full"].value == (bench.store / "releasable" / "people" / "release_card.md").read_text()
     for name in ("synthetic", "published"):
         shown = first.asset_materializations_for_node(f"people__{name}")[0].metadata

@@ -15,6 +15,7 @@ import pytest
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.progress_bars import ProgressBars
 from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.conftest import people, steps
 
@@ -271,6 +272,27 @@ def test_the_command_writes_where_a_release_would_and_tells_it_as_json(home):
     assert (told["rows"], told["effective_sample_size"], told["epsilon_charged"]) == (100, 100, 0)
     with duckdb.connect(str(home.folder / "w.duckdb")) as con:
         assert con.execute("SELECT count(*) FROM s.t WHERE city = 'Lima'").fetchone() == (50,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked"),
+    [
+        (70_000, ()),
+        (3_000, ("--where", "city = 'Oslo' AND age >= 40")),
+        (3_000, ("--share", "city: {Oslo: 0.5}")),
+        (3_000, ("--share", "city: {Oslo: 0.5}", "--where", "age >= 40")),
+    ],
+    ids=["plain", "where", "share", "both"],
+)
+def test_the_command_shows_how_far_it_is_however_the_rows_are_asked_for(home, monkeypatch, rows, asked):
+    """A first fetch makes 2,048 draws and a batch has 32,768 rows, so that more than one report is certain."""
+    told = []
+    monkeypatch.setattr(ProgressBars, "report", lambda self, stage, done, total: told.append((done, total)))
+    assert home("sample", "people", "--rows", rows, *asked, "--out", "rows.parquet").code == 0
+    done = [d for d, _ in told]
+    assert {total for _, total in told} == {rows}
+    assert (done, done[0], done[-1]) == (sorted(done), 0, rows)
+    assert any(0 < d < rows for d in done)
 
 
 def test_an_earlier_release_is_still_drawn_from(home, place):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import stat
+import warnings
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -123,7 +125,13 @@ def test_a_fit_that_the_account_cannot_pay_for_is_refused_and_changes_nothing(le
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epsilonn": 3}, "epsilonn"),
+        ({"trainng": {}}, "trainng: there is no such setting. Did you mean training?"),
+        ({"training": {"max_epoch": 3}}, r"training.max_epoch: .* Did you mean max_epochs\?"),
+        ({"public": {"whi": "x", "why": "x", "by": "x"}}, "public.whi: there is no such setting"),
+        ({"columns": {"age": {"kind": "intger"}}}, r"^columns.age: kind: .*got 'intger'. Did you mean integer\?$"),
+        ({"columns": {"age": {"knd": "integer"}}}, r"^columns.age: unknown fact 'knd'.* Did you mean kind\?$"),
+        ({"columns": {"age": {"nulls": "droop"}}}, r"^columns.age: nulls: .* Did you mean drop\?$"),
+        ({"columns": {"age": "integer"}}, r"^columns.age: expected facts such as \{kind: category\}"),
         ({"nulls": "perhaps"}, "nulls"),
         ({"training": {"settings": {"seed": 1}}}, "a seed would repeat the noise"),
     ],
@@ -200,3 +208,82 @@ def test_the_units_of_the_account_are_those_of_the_fit(ledger, store):
     fitter = dps.Synthesizer("persons", 1.0, ledger, store=store, show=False, **terms)
     card = fitter.fit(people(300)).card()
     assert (card.facts.unit, card.facts.unit_max_rows) == ("person", 2)
+
+
+def warned_of_units(fitter, data) -> list[str]:
+    """Begin a fit, and return what was warned of before anything was charged."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(KeyboardInterrupt):
+            fitter.fit(data)
+    return [str(w.message) for w in caught if "privacy unit" in str(w.message)]
+
+
+@pytest.mark.parametrize("repeats", [1, 3], ids=["each person once", "each person thrice"])
+def test_a_row_as_unit_beside_a_column_that_names_people_is_told_before_the_charge_by_names_alone(
+    ledger, store, monkeypatch, repeats
+):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "measure_profile", stopped)
+    frame = people(300).rename(columns={"person": "patient_id"}).assign(patient_id=np.repeat(range(300), repeats)[:300])
+    (said,) = warned_of_units(synthesizer_of(ledger, store, columns={}), frame)
+    assert "rows of one patient_id are protected one by one" in said
+    assert ledger.entries("people") == []
+    assert warned_of_units(synthesizer_of(ledger, store, columns={}, unit="row"), frame) == []
+    assert warned_of_units(synthesizer_of(ledger, store, columns={}), frame.drop(columns="patient_id")) == []
+    ledger.open_account("patients", epsilon=6, delta=1e-5, unit="patient_id", max_rows=3)
+    whole = dps.Synthesizer("patients", 1.5, ledger, store=store, show=False)
+    assert warned_of_units(whole, frame) == []
+
+
+def dated(rows: int = 2_000) -> pd.DataFrame:
+    """People whose day is text, which hardly repeats."""
+    days = pd.Timestamp("2000-01-01") + pd.to_timedelta(np.arange(rows), unit="D")
+    return people(rows)[["age", "city"]].assign(seen=days.strftime("%Y-%m-%d").astype(object))
+
+
+@pytest.fixture
+def plenty(ledger, store):
+    """Makes a Synthesizer with so much epsilon that a cell's noise is below 8 rows: 5 % of 2,000 rows is 12 times that.
+
+    At this delta one of 2,000 values that occur once is released with probability below 1e-8.
+    """
+    ledger.open_account("plenty", epsilon=60, delta=1e-12)
+
+    def made(columns) -> dps.Synthesizer:
+        return dps.Synthesizer("plenty", 10.0, ledger, **{"store": store, **QUICK, "columns": columns})
+
+    return made
+
+
+def test_what_becomes_of_text_is_said_before_the_charge_and_a_column_that_came_out_empty_is_warned_of(
+    ledger, plenty, monkeypatch
+):
+    said = []
+    monkeypatch.setattr(synthesizer.ProgressBars, "say", lambda _, told: said.append((told, ledger.entries("plenty"))))
+    with pytest.warns(UserWarning, match="Text that hardly repeats.*only nulls are drawn: seen. .*kind: date"):
+        model = plenty({"city": {"kind": "category"}}).fit(dated())
+    assert model.sample(50)["seen"].isna().all()
+    ((told, charged),) = said
+    assert told.startswith("Text is learnt as categories: seen. ")
+    assert "columns={'seen': {'kind': 'date'}}, or convert them first, as by pandas.to_datetime" in told
+    assert charged == []
+
+
+@pytest.mark.parametrize("kind", ["date", "datetime"])
+def test_a_declared_kind_has_text_read_as_what_it_is(plenty, kind):
+    columns = {"seen": {"kind": kind, "lower": "2000-01-01", "upper": "2006-01-01"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        drawn = plenty(columns).fit(dated()).sample(200)
+    days = pd.to_datetime(drawn["seen"].dropna())
+    assert len(days) > 100
+    assert days.between("2000-01-01", "2006-01-02").all()
+
+
+def test_text_that_a_declared_kind_cannot_read_comes_out_empty_with_a_warning(plenty):
+    columns = {"seen": {"kind": "date", "format": "%d.%m.%Y", "lower": "2000-01-01", "upper": "2006-01-01"}}
+    with pytest.warns(UserWarning, match="Nulls, and hardly anything else: seen.*format"):
+        plenty(columns).fit(dated())

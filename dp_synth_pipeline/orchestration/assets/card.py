@@ -37,7 +37,7 @@ def release_card(settings: TableSettings) -> dg.AssetsDefinition:
                 **metadata.cost(release.record, release.protection.entries(release.id), release.lineage),
                 "ledger_head": release.protection.head(),
                 "seal": card.facts.seal,
-                "card_in_full": dg.MetadataValue.md(card_pages.render_markdown(card)),
+                metadata.CARD: dg.MetadataValue.md(card_pages.render_markdown(card)),
                 **_account(release),
                 "page": dg.MetadataValue.path(str(release.state.path("card"))),
                 "card": dg.MetadataValue.path(str(release.folder / "release_card.json")),

@@ -282,7 +282,7 @@ def _release_card(settings: RelatedTablesSettings) -> dg.AssetsDefinition:
                 **costs,
                 "ledger_head": release.protection.head(),
                 "seal": card.facts.seal,
-                "card_in_full": dg.MetadataValue.md(card_pages.render_markdown(card)),
+                metadata.CARD: dg.MetadataValue.md(card_pages.render_markdown(card)),
                 "account_page": dg.MetadataValue.asset(accounts.key(release.record.account)),
                 "page": dg.MetadataValue.path(str(release.state.card)),
             },

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.synthesis.database.histories import hung_on, kept_context, time_codes
-from dp_synth_pipeline.synthesis.sampling import Asked, Drawer
+from dp_synth_pipeline.synthesis.progress import unheard
+from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
@@ -51,21 +52,25 @@ class DatabaseDrawer:
     folders: Mapping[str, Path]
     _drawers: dict[str, Drawer] = field(default_factory=dict, init=False)
 
-    def draw(self, persons: int, seed: int | None = None) -> dict[str, pa.Table]:
+    def draw(self, persons: int, seed: int | None = None, report: Report = unheard) -> dict[str, pa.Table]:
         """Return the synthetic tables of so many persons, with the sources' columns and types.
 
         Args:
             seed: the same seed draws the same rows again; noise is never seeded.
+            report: is told how many tables are drawn, and of how many.
         """
         if isinstance(persons, bool) or not isinstance(persons, (int, np.integer)) or persons < 1:
             raise InvalidInput(f"persons: expected a whole number from 1, got {persons!r}.")
         rng = Asked(seed=seed).chance()
         drawn: dict[str, Rows] = {}
         for table in self.relations:
+            report(len(drawn), len(self.folders))
             drawn[table.name] = (
                 self._root(table, persons, rng) if table.parent is None else self._rows(table, drawn, rng)
             )
-        return self._written(drawn)
+        tables = self._written(drawn)
+        report(len(tables), len(tables))
+        return tables
 
     @property
     def persons(self) -> int:

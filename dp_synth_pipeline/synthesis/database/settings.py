@@ -12,7 +12,14 @@ from pydantic import Field, field_validator, model_validator
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import check_delta, check_release
-from dp_synth_pipeline.synthesis.settings import Charge, ReleaseSettings, Section, TrainingSettings, terms_version
+from dp_synth_pipeline.synthesis.settings import (
+    Charge,
+    ReleaseSettings,
+    Section,
+    TrainingSettings,
+    check_columns,
+    terms_version,
+)
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
@@ -98,6 +105,13 @@ class DatabaseSettings(Section):
     description: str | None = Field(default=None, description="What the database is, for its card.")
     contact: str | None = Field(default=None, description="Whom the card names for questions.")
     intended_use: str | None = Field(default=None, description="What the synthetic rows are for, for the card.")
+
+    @field_validator("tables")
+    @classmethod
+    def _tables(cls, value: dict[str, DatabaseTable]) -> dict[str, DatabaseTable]:
+        for name, table in value.items():
+            check_columns(table.columns, f"tables.{name}.columns")
+        return value
 
     @field_validator("epsilon")
     @classmethod

@@ -308,11 +308,10 @@ class Sampling(DatabaseStage):
 
     def run(self, release: DatabaseRelease) -> dict[str, Any]:
         """Return how many rows of each table were drawn."""
-        progress, label = release.progress, f"{release.settings.name}: generation"
-        progress.report(label, 0, 1)
+        report = partial(release.progress.report, f"{release.settings.name}: generation")
         folders = {name: state.path("generator") for name, state in release.state.tables.items()}
         drawer = DatabaseDrawer(release.relations, release.state.sources, folders)
-        drawn = drawer.draw(release.settings.rows or drawer.persons)
+        drawn = drawer.draw(release.settings.rows or drawer.persons, report=report)
         for name, rows in drawn.items():
             table = release.table(name)
             path = table.folder / FILE
@@ -321,7 +320,6 @@ class Sampling(DatabaseStage):
             counts = {"synthetic_rows": rows.num_rows, "asked_rows": rows.num_rows}
             table.state = table.state.with_(synthetic=path, seal=seal, **counts)
             release.keep(table)
-        progress.report(label, 1, 1)
         return {name: rows.num_rows for name, rows in drawn.items()}
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular.policies import NullPolicy, OtherPolicy
 from dp_synth_pipeline.tabular.storage import parse_storage, synthetic_type
 
@@ -399,7 +399,7 @@ def lookup(name: Any) -> Kind:
         InvalidInput: naming the known ones.
     """
     if str(name) not in KINDS:
-        raise InvalidInput(f"expected one of {', '.join(KINDS)}, got {name!r}.")
+        raise InvalidInput(f"expected one of {', '.join(KINDS)}, got {name!r}.{nearest(name, KINDS)}")
     return KINDS[str(name)]
 
 

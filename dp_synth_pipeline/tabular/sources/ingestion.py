@@ -184,10 +184,14 @@ class Opened:
             con.execute(f"CREATE VIEW {stored.RAW} AS SELECT {columns} FROM {stored.TEXT}")
             stored.open_rows(con, [], None)
             return set_aside, digest
+        files, table = source.parquet, source.table
         if source.warehouse is not None:
+            files, table = [staged], None
             engines.stage(source.warehouse, _needed(self.schema, self._unit, self._keys), source.where, staged)
             con.execute(f"CREATE VIEW {stored.RAW} AS SELECT * FROM read_parquet({one_file(staged)})")
-            stored.open_rows(con, [staged], None)
+            stored.open_rows(con, files, table)
+        if self._cells:
+            stored.read_texts(con, _typed(self._cells), files, table)
         return None, _digest(con, self.schema, stored.ROWS)
 
     def _stage_text(self, staged: Path) -> int | None:
@@ -321,9 +325,11 @@ def _csv(con: duckdb.DuckDBPyConnection, source: Source, reading: Reading) -> Op
 
 def _stored(con: duckdb.DuckDBPyConnection, source: Source, reading: Reading) -> Opened:
     unit, storage = reading.get("unit", PrivacyUnit()), _storage(con, source)
+    facts = _facts(storage, reading)
+    cells = declared_cells.of_texts(storage, facts)
     schema = schema_lib.build(
-        storage,
-        _facts(storage, reading),
+        {**storage, **{name: storage_type(cell.sql) for name, cell in cells.items()}},
+        facts,
         nulls=reading.get("nulls", "keep"),
         other=reading.get("other", "drop"),
         unit_column=unit.column,
@@ -332,7 +338,7 @@ def _stored(con: duckdb.DuckDBPyConnection, source: Source, reading: Reading) ->
     if source.warehouse is not None and source.where is not None:  # a wrong filter is told before a row is read
         with source.warehouse.read(_needed(schema, unit, reading.get("keys", ())), f"({source.where}) AND 1 = 0"):
             pass
-    return Opened(con, source, schema, unit, keys=reading.get("keys", ()))
+    return Opened(con, source, schema, unit, cells, reading.get("keys", ()))
 
 
 def _storage(con: duckdb.DuckDBPyConnection, source: Source) -> Mapping[str, pa.DataType]:

@@ -19,7 +19,7 @@ from dp_synth_pipeline.tabular.sql import quoted
 from dp_synth_pipeline.tabular.storage import is_length
 
 TEXT = "source_as_text"
-"""The cells of a CSV as they stand."""
+"""The cells of a CSV, or of text columns that are declared to be something else, as they stand."""
 
 RAW, ROWS = "source_as_stored", "source"
 """The source as DuckDB reads it, and the same with durations and zoned datetimes in microseconds."""
@@ -52,6 +52,19 @@ def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.T
     replaced = f" REPLACE ({values})" if values else ""
     con.execute(f"CREATE VIEW {ROWS} AS SELECT *{replaced} FROM {RAW}")
     return types
+
+
+def read_texts(con: duckdb.DuckDBPyConnection, replaced: str, files: Sequence[Path], table: pa.Table | None) -> None:
+    """Have the view `source` read text columns as what they are declared to be, each cell by itself.
+
+    Args:
+        replaced: what follows `SELECT *`; a cell that is none of its column's type is a null in it.
+        files, table: as `open_rows` takes them.
+    """
+    con.execute(f"DROP VIEW {ROWS}")
+    con.execute(f"ALTER VIEW {RAW} RENAME TO {TEXT}")
+    con.execute(f"CREATE VIEW {RAW} AS SELECT *{replaced} FROM {TEXT}")
+    open_rows(con, files, table)
 
 
 def _narrow(con: duckdb.DuckDBPyConnection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -126,6 +127,14 @@ def test_an_epsilon_that_is_no_number_above_zero_is_named_by_line(epsilon) -> No
 def test_facts_that_hold_for_some_storage_type_are_left_to_the_source() -> None:
     facts = "{age: {lower: 0}, day: {lower: 2024-01-01}, t: {kind: datetime, zone: Europe/Paris}, s: {format: '%H:%M'}}"
     assert set(resolved(columns=facts).columns) == {"age", "day", "t", "s"}
+
+
+def test_a_declared_column_that_names_people_is_told_where_nobody_chose_the_unit(tmp_path, caplog) -> None:
+    facts, context = "{patient_id: {kind: excluded}}", SimpleNamespace(path=tmp_path / "visits")
+    for chosen in ({}, {"unit": "row"}, {"unit": "patient_id"}):
+        resolved(columns=facts, **chosen).build_defs(context)
+        assert ("visits: The privacy unit is a row, so rows of one patient_id" in caplog.text) == (not chosen)
+        caplog.clear()
 
 
 def test_every_mistake_is_named_at_once() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from dp_synth_pipeline.reporting import report
+from dp_synth_pipeline.reporting import report, templates
 from dp_synth_pipeline.reporting.report import ReportMeta, render_report
 from dp_synth_pipeline.synthesis.settings import ValidationSettings
 from dp_synth_pipeline.tabular.schema import Kind, build
@@ -251,3 +252,13 @@ def test_the_squares_of_a_very_wide_table_show_some_columns_and_say_so(monkeypat
     assert len(squares) == 4
     assert all(square.count('scope="row"') == square.count('scope="col"') == 4 for square in squares)
     assert html.count('<figure class="panel">') == 9, "every column has its own chart"
+
+
+def test_a_number_with_a_long_label_has_a_line_of_its_own_on_a_narrow_screen() -> None:
+    """Numbers do not wrap, so two long labels on one line of 390 px would lie upon each other."""
+    folder = Path(templates.__file__).parent
+    pattern = r'<td class="([^"]*number[^"]*)" data-label="([^"]{17,})"'
+    found = [match for page in folder.glob("*.j2") for match in re.findall(pattern, page.read_text(encoding="utf-8"))]
+    assert found, "the rules of the report have such labels"
+    assert all("full" in classes.split() for classes, _ in found), found
+    assert ".stack td.number.full { display: flex;" in (folder / "page.css").read_text(encoding="utf-8")

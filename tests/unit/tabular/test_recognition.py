@@ -174,3 +174,17 @@ def test_a_recognised_column_is_not_read(suffix: str, tmp_path: Path) -> None:
     assert pq.read_schema(taken.path).names == ["age"]
     assert [str(c.kind) for c in taken.schema.columns[:2]] == ["identifier", "email"]
     assert set(taken.untyped) <= {"age"}
+
+
+@pytest.mark.parametrize(
+    "name", ["patient_id", "customer_id", "CustomerNo", "person", "user_id", "userId", "MRN", "person_2"]
+)
+def test_a_name_may_say_that_a_column_names_people(name):
+    assert recognition.names_a_unit(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["id", "order_id", "patient_age", "persons", "personal", "email", "first_name", "n_patients"]
+)
+def test_a_name_that_says_something_else_names_no_people(name):
+    assert not recognition.names_a_unit(name)

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from dp_synth_pipeline.tabular import formats
 from dp_synth_pipeline.tabular.kinds.base import KINDS
 from dp_synth_pipeline.tabular.sources.csv.values import MOMENT, TEMPORAL, TEXT, CellType
+from dp_synth_pipeline.tabular.storage import is_text
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,23 @@ def cell_type(name: str, facts: Mapping[str, Any] | None) -> CellType | Untyped:
     if known in TEMPORAL:
         return Untyped(name, TEMPORAL[TEMPORAL.index(known) :])
     return CellType(known) if known is not None else Untyped(name, numbers=_are_numbers(facts))
+
+
+def of_texts(
+    storage: Mapping[str, pa.DataType], declared: Mapping[str, Mapping[str, Any] | None]
+) -> dict[str, CellType]:
+    """Return what the cells of a source's text columns are that are declared to be of a kind that no text is.
+
+    Where a CSV's dates are measured for want of a format, they are read as ISO writes them.
+    """
+    found: dict[str, CellType] = {}
+    for name, arrow_type in storage.items():
+        facts = declared.get(name)
+        kind = KINDS.get(str(facts.get("kind"))) if isinstance(facts, Mapping) else None
+        if kind is not None and kind.learned and is_text(arrow_type) and not kind.reads(arrow_type):
+            cells = cell_type(name, facts)
+            found[name] = cells.otherwise if isinstance(cells, Untyped) else cells
+    return found
 
 
 def _are_numbers(facts: Mapping[str, Any]) -> bool:

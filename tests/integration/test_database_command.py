@@ -109,6 +109,8 @@ def test_an_interrupted_run_is_gone_on_with_and_pays_for_nothing_twice(shell, fo
         ({"tables": {"patients": {"source": "data/missing.parquet", "key": "patient_id"}}}, "missing.parquet"),
         ({"colour": "red"}, "colour"),
         ({"unit": "visits"}, "unit"),
+        ({"rules": ["visits.visited >= bills.paid"]}, "there is no table 'bills'"),
+        ({"rules": ["visits.seen >= patients.born"]}, "there is no column 'seen'"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_sentence_and_nothing_is_charged(shell, folder, changes, words):

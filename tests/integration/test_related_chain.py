@@ -28,6 +28,7 @@ def settings(folder, **changes) -> RelatedTablesSettings:
         "tables": {name: {**facts, "source": str(folder / f"{name}.parquet")} for name, facts in TABLES.items()},
         "training": {"max_epochs": 2, "settings": {"hidden": 8}},
         "owners": ["team:data"],
+        "rules": ["visits.visited >= patients.born"],
     }
     return RelatedTablesSettings(**{**facts, **changes})
 
@@ -87,6 +88,7 @@ def test_the_checks_of_relations_run_before_anything_is_published_and_pass(refre
         "rows_in_order",
         "columns",
         "identifiers_regenerated",
+        "rule_1__visits_visited_ge_patients_born",
     ):
         assert found[name]["passed"], found[name]
         assert found[name]["blocking"]
@@ -156,6 +158,23 @@ def test_new_rows_are_drawn_and_published_from_the_settled_release_at_no_charge(
     outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(list(n)) for n in names])
     assert outcome.exit_code == 0, outcome.message
     assert len(ledger.entries("patients")) == entries
+
+
+def test_a_rule_across_tables_that_rows_break_keeps_all_tables_from_being_published(refreshed):
+    """A rule is no term of the release: one that is added later is checked of new rows, at no charge."""
+    folder, ledger, *_ = refreshed
+    written = (folder / "warehouse.duckdb").stat().st_mtime_ns
+    entries = len(ledger.entries("patients"))
+    definitions = build_defs([settings(folder, rules=["visits.visited < patients.born"])])
+    names = [("clinic", t, s) for t in TABLES for s in ("synthetic", "published")]
+    outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(list(n)) for n in names])
+    assert outcome.exit_code == 1, outcome.message
+    assert "rule_1__visits_visited_lt_patients_born" in outcome.message
+    assert (folder / "warehouse.duckdb").stat().st_mtime_ns == written
+    assert len(ledger.entries("patients")) == entries
+    results = json.loads((folder / "store/releasable/clinic/visits/checks.json").read_text())
+    (found,) = [r for r in results if r["name"].startswith("rule_1")]
+    assert found["observed"]["unexpected"] > 0
 
 
 def test_a_changed_term_is_refused_by_name_while_the_release_is_open(tmp_path, monkeypatch):

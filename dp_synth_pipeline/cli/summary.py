@@ -133,7 +133,7 @@ def show(summaries: list[Summary], console: Console) -> None:
             console.print(account, highlight=False, soft_wrap=True)
         if note := _promised(s):
             console.print(f"  {note}", highlight=False, soft_wrap=True)
-        for told in (*s.regenerated, *_quality(s, console)):
+        for told in (*s.regenerated, *quality(s.outputs["report"], console)):
             console.print(f"  {escape(told)}", highlight=False, soft_wrap=True)
         for key, label in OUTPUTS.items():
             console.print(f"  {label}: {escape(_short(s.outputs[key]))}", highlight=False, soft_wrap=True)
@@ -169,21 +169,25 @@ def _promised(s: Summary) -> str:
     return f"ε = {s.epsilon_added:.3f} was added by this release; the rest, by what it builds upon"
 
 
-def _quality(s: Summary, console: Console) -> list[str]:
-    """Return the headline of the restricted report, on a terminal alone: whoever reads a log need not be the owner.
+def quality(report: str, console: Console) -> list[str]:
+    """Return the headline of a restricted report, on a terminal alone: whoever reads a log need not be the owner.
 
     It is computed on real rows without noise, so it stands neither in the summary nor in its JSON.
     """
     from dp_synth_pipeline.reporting.quality_report import HEADLINE  # it imports pandas
 
-    file = Path(s.outputs["report"]).with_suffix(HEADLINE)
+    file = Path(report).with_suffix(HEADLINE)
     if not console.is_terminal or not file.is_file():
         return []
     found = json.loads(file.read_text(encoding="utf-8"))
+    private = "For you only: not differentially private, since it is computed on real rows without noise."
+    if "tables" in found:
+        each = ", ".join(f"{name} {word}" for name, word in found["tables"].items())
+        return [f"quality: {found['verdict']}; by themselves: {each}. {private}"]
     auc = "" if found["told_apart"] is None else f"; told from real rows with an AUC of {found['told_apart']:.3f}"
     return [
-        f"quality: {found['verdict']}, accuracy {found['accuracy']:.1%} where chance allows {found['best']:.1%}{auc}. For "
-        f"you only: not differentially private, since it is computed on real rows without noise."
+        f"quality: {found['verdict']}, accuracy {found['accuracy']:.1%} where chance allows {found['best']:.1%}{auc}. "
+        f"{private}"
     ]
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from dp_synth_pipeline.cli.answers import share_facts
 from dp_synth_pipeline.cli.options import AccountOptions, Options, open_once, opened, takes_options
+from dp_synth_pipeline.cli.summary import OUTPUTS, quality
 from dp_synth_pipeline.cli.synthesize import RunOptions, run_or_resume
 from dp_synth_pipeline.cli.terminal import say_more, standing, table
 from dp_synth_pipeline.errors import InvalidInput
@@ -188,6 +189,7 @@ class Summary:
     seconds: dict[str, float]
     places: list[str]
     card: str
+    report: str
     run_id: str
 
     def to_json(self, ledger: Ledger) -> str:
@@ -205,7 +207,10 @@ class Summary:
         console.print(passed, highlight=False)
         for failed in self.failed:
             console.print(f"  [yellow]check failed[/] {escape(failed)}", highlight=False, soft_wrap=True)
-        for label, place in (*(("published", p) for p in self.places), ("card", self.card)):
+        for told in quality(self.report, console):
+            console.print(f"  {escape(told)}", highlight=False, soft_wrap=True)
+        places = [*(("published", p) for p in self.places), ("card", self.card), (OUTPUTS["report"], self.report)]
+        for label, place in places:
             console.print(f"  {label}: {escape(place)}", highlight=False, soft_wrap=True)
 
 
@@ -230,5 +235,6 @@ def _summary(ledger: Ledger, store: Store, settings: RelatedTablesSettings, outc
         seconds=outcome.seconds,
         places=state["published"],
         card=str(folder / "release_card.html"),
+        report=str(store.restricted(settings.name) / "quality_report.html"),
         run_id=outcome.run_id,
     )

@@ -20,6 +20,7 @@ from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.relations.ruling import judged
 from dp_synth_pipeline.tabular.relations.structure import Related
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.check_plan import CheckPlan
@@ -47,16 +48,18 @@ def checks(settings: TableSettings) -> dg.AssetChecksDefinition:
 
 
 def related_checks(settings: RelatedTablesSettings, table: Related) -> dg.AssetChecksDefinition:
-    """Build the checks of one of some related tables: its own, and those that its relations ask for."""
+    """Build the checks of one of some related tables: its own, its relations', and the rules that judge its rows."""
+    relations = settings.relations
+    rules = [rule for rule in settings.parsed_rules if judged(rule, relations).name == table.name]
 
     def run(state: dict, store: Store, run_id: str) -> tuple[list[CheckResult], Path]:
         from dp_synth_pipeline.reporting import table_checks
 
         folder = store.releasable(settings.name) / table.name
         own = DatabaseState.from_dict(state)
-        return grouped(table_checks.write_related(own, table, settings.relations, folder, run_id)), folder
+        return grouped(table_checks.write_related(own, table, relations, rules, folder, run_id)), folder
 
-    names = [*CheckPlan().names(), *related.related_names(table)]
+    names = [*CheckPlan().names(), *related.related_names(table, rules)]
     return _of_asset(settings, key(settings, f"{table.name}/synthetic"), names, run)
 
 

@@ -54,9 +54,7 @@ def write(release: Release, completed: RunState, run_id: str) -> Evidence:
     )
     path = _place(release)
     units = _units(rows, release.state.path("synthetic"), settings.privacy_unit.column)
-    sink.write_text(report.render_report(measurements, meta, evidence, units), path)
-    path.chmod(0o600)
-    _keep_headline(path.with_suffix(HEADLINE), measurements)
+    keep(path, report.render_report(measurements, meta, evidence, units), _headline(measurements))
     if settings.retention_days == 0:  # no later stage reads real rows
         retention.drop(release.store, settings.name, release.id)
     release.state = release.state.with_(report=path)
@@ -91,17 +89,21 @@ def _units(real: Path, synthetic: Path, unit: str | None) -> RowsPerUnit | None:
     )
 
 
-def _keep_headline(path: Path, found: figures.Figures) -> None:
-    """Write the report's verdict for the owner's terminal: as restricted as the page, and nowhere else."""
+def keep(path: Path, page: str, headline: dict[str, Any]) -> None:
+    """Write a page, and its verdict for the owner's terminal beside it: as restricted as the page, and nowhere else."""
+    for place, text in ((path, page), (path.with_suffix(HEADLINE), json.dumps(headline))):
+        sink.write_text(text, place)
+        place.chmod(0o600)
+
+
+def _headline(found: figures.Figures) -> dict[str, Any]:
     reached = found.accuracy
-    headline = {
+    return {
         "verdict": found.fidelity.verdict,
         "accuracy": reached.overall,
         "best": reached.best,
         "told_apart": None if found.told_apart is None else found.told_apart.auc,
     }
-    sink.write_text(json.dumps(headline), path)
-    path.chmod(0o600)
 
 
 def _place(release: Release) -> Path:

@@ -79,24 +79,35 @@ def render_report(
         evidence: what distances and attacks found with a holdout.
         units: how many rows a unit has, if a unit has several.
     """
+    told = {"verdict": wording.verdict(figures.fidelity), "evidence": evidence}
+    return render("report.html.j2", **told, **table_facts(figures, meta, units=units))
+
+
+def table_facts(
+    figures: Figures, meta: ReportMeta, *, units: RowsPerUnit | None = None, lines: int = 0
+) -> dict[str, Any]:
+    """Return what `report_table.html.j2` shows of one table.
+
+    Args:
+        lines: lines of a table that has one for each column, if the page is shared with other tables.
+    """
     fidelity, related = figures.fidelity, figures.relations
-    return render(
-        "report.html.j2",
-        f=fidelity,
-        g=figures,
-        meta=meta,
-        verdict=wording.verdict(fidelity),
-        tiles=_tiles(figures, meta),
-        scale=max([0.05, *(c.distance for c in fidelity.columns)]),
-        pair_scale=max([0.05, *(p.distance for p in fidelity.pairs)]),
-        worst_columns=fidelity.ranked[:WORST],
-        worst_pairs=[(p, *related.of(p.left, p.right)) for p in fidelity.worst_pairs[:WORST_PAIRS]],
-        squares=_squares(figures),
+    return {
+        "f": fidelity,
+        "g": figures,
+        "meta": meta,
+        "tiles": _tiles(figures, meta),
+        "scale": max([0.05, *(c.distance for c in fidelity.columns)]),
+        "pair_scale": max([0.05, *(p.distance for p in fidelity.pairs)]),
+        "worst_columns": fidelity.ranked[:WORST],
+        "worst_pairs": [(p, *related.of(p.left, p.right)) for p in fidelity.worst_pairs[:WORST_PAIRS]],
+        "squares": _squares(figures),
+        "failed": [r for r in meta.checks if not r.passed],
+        "units": units,
+        "alone": not lines,
         **LIMITS,
-        failed=[r for r in meta.checks if not r.passed],
-        evidence=evidence,
-        units=units,
-    )
+        **({"lines": lines} if lines else {}),
+    }
 
 
 def _squares(figures: Figures) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.reporting import data_docs
@@ -16,13 +17,17 @@ from dp_synth_pipeline.reporting.data_docs import Heading
 from dp_synth_pipeline.synthesis.blocks import FOLDER
 from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.relations import ruling
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import OUTPUT, Check, CheckResult
 from dp_synth_pipeline.validation.expectations import suite_json
+from dp_synth_pipeline.validation.rules import rule_checks
 from dp_synth_pipeline.validation.run import validate
 
 
@@ -49,25 +54,47 @@ def write(state: RunState, plan: CheckPlan, folder: Path, run_id: str = "") -> l
 
 
 def write_related(
-    state: DatabaseState, table: Related, relations: Relations, folder: Path, run_id: str = ""
+    state: DatabaseState,
+    table: Related,
+    relations: Relations,
+    rules: Sequence[Rule],
+    folder: Path,
+    run_id: str = "",
 ) -> list[CheckResult]:
     """Return the result of each check of one of some related tables, its relations included, and write all of them.
 
     Args:
         state: how far the related tables are.
         table: the one to check.
+        rules: the rules across tables that judge its rows.
         folder: the table's folder for what may leave.
         run_id: the run that checks, for the page's head.
     """
     own = state.table(table.name)
-    rows = pq.read_table(own.path("synthetic"), columns=list(related.columns_of(table)))
+
+    def read(name: str, columns: Sequence[str]) -> pa.Table:
+        return pq.read_table(state.table(name).path("synthetic"), columns=list(columns))
+
     parent_keys = None
     if table.parent is not None:
         key = str(relations[table.parent].key)
-        parent_keys = pq.read_table(state.table(table.parent).path("synthetic"), columns=[key])[key]
-    found = validate(related.facts_of(table, rows, parent_keys), related.related_checks(table))
+        parent_keys = read(table.parent, [key])[key]
+    facts = related.facts_of(table, read(table.name, related.columns_of(table)), parent_keys)
+    for name, cells in related.rule_rows(table, relations, rules, read).items():
+        facts = facts.append_column(name, cells)
+    found = validate(facts, [*related.related_checks(table), *_rule_checks(state, rules)])
     suite = related.suite(table, state.sources[table.name], _profile(own), own.facts.asked_rows or 0)
     return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))
+
+
+def _rule_checks(state: DatabaseState, rules: Sequence[Rule]) -> list[Check]:
+    """Return the expectation of each rule across tables."""
+    digits = {}
+    for name in {table for rule in rules for table, _ in ruling.columns_of(rule)}:
+        own = state.table(name)
+        found = constraints.digits(own.table_schema(), _profile(own))
+        digits |= {f"{name}.{column}": count for column, count in found.items()}
+    return rule_checks(rules, ruling.joined_schema(rules, state.sources), digits)
 
 
 def _profile(state: RunState) -> TableProfile:

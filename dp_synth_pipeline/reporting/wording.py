@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.validation.fidelity import Fidelity
+    from dp_synth_pipeline.validation.related_figures import RelatedFigures
 
 VERDICTS = {
     "excellent": "Excellent. Hard to tell from the real table, in every column and every pair looked at.",
@@ -26,7 +27,7 @@ THRESHOLDS = ("all pairs, on average", "the worst column", "the worst pair")
 """What the verdict looks at, in the order of `Fidelity.gaps`."""
 
 
-def verdict(fidelity: Fidelity) -> dict[str, Any]:
+def verdict(fidelity: Fidelity | RelatedFigures) -> dict[str, Any]:
     """Return the verdict as a word and a sentence, and each figure behind it with the limits of each word."""
     from dp_synth_pipeline.validation.fidelity import VERDICTS as LIMITS
 

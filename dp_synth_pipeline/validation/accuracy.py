@@ -53,14 +53,14 @@ def accuracy(real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema, r
     Args:
         rng: draws the pairs and triples, if there are too many; protects nothing.
     """
-    codes = [_cells(c, pd.Series(real[c.name]), pd.Series(synthetic[c.name])) for c in schema.learned]
+    codes = [cells(c, pd.Series(real[c.name]), pd.Series(synthetic[c.name])) for c in schema.learned]
     reached, best, counted = [], [], 0
     for ways in (1, 2, 3):
         chosen = _chosen(len(codes), ways, rng)
         if not chosen:
             reached.append(None)
             continue
-        figures = [_agreement([codes[i] for i in places]) for places in chosen]
+        figures = [agreement([codes[i] for i in places]) for places in chosen]
         reached.append(float(np.mean([f[0] for f in figures])))
         best.append(float(np.mean([f[1] for f in figures])))
         counted = len(chosen) if ways == 3 else counted
@@ -73,11 +73,12 @@ Codes = tuple[np.ndarray, np.ndarray, int]
 """Cell of each real row, cell of each synthetic row, number of cells."""
 
 
-def _cells(column: Column, real: pd.Series, synthetic: pd.Series) -> Codes:
+def cells(column: Column, real: pd.Series, synthetic: pd.Series, bins: int = BINS) -> Codes:
+    """Return two columns in about `bins` cells of the real one; nulls last."""
     if column.kind.numeric:
-        return _steps(axis(real, column.kind), axis(synthetic, column.kind))
+        return steps(axis(real, column.kind), axis(synthetic, column.kind), bins)
     p, q = text(real, column.kind), text(synthetic, column.kind)
-    counts = p.value_counts(dropna=True).head(BINS)
+    counts = p.value_counts(dropna=True).head(bins)
     named = counts.index[(counts >= LEAST_NAMED).to_numpy()]
 
     def code(values: pd.Series) -> np.ndarray:
@@ -87,9 +88,9 @@ def _cells(column: Column, real: pd.Series, synthetic: pd.Series) -> Codes:
     return code(p), code(q), len(named) + 2
 
 
-def _steps(real: np.ndarray, synthetic: np.ndarray) -> Codes:
+def steps(real: np.ndarray, synthetic: np.ndarray, bins: int = BINS) -> Codes:
     """Cut a number line where the real values' ranks are about evenly spaced; what lies beyond joins the end cells."""
-    breaks = _breaks(np.sort(real[~np.isnan(real)]))
+    breaks = _breaks(np.sort(real[~np.isnan(real)]), bins)
 
     def code(x: np.ndarray) -> np.ndarray:
         inside = np.clip(np.searchsorted(breaks, x, side="right") - 1, 0, len(breaks) - 1)
@@ -98,15 +99,15 @@ def _steps(real: np.ndarray, synthetic: np.ndarray) -> Codes:
     return code(real), code(synthetic), len(breaks) + 1
 
 
-def _breaks(values: np.ndarray) -> np.ndarray:
-    """Return the least value of each cell: every value, if there are ten at most, else about ten; spikes count once."""
+def _breaks(values: np.ndarray, bins: int = BINS) -> np.ndarray:
+    """Return the least value of each cell: every value, if there are `bins` at most, else about so many."""
     distinct = np.unique(values)
-    if len(distinct) <= BINS:
+    if len(distinct) <= bins:
         return distinct if len(distinct) else np.zeros(1)  # one cell for whatever the synthetic table has
     found = distinct
-    for ranks in range(BINS, min(MOST_BREAKS, len(values) + 1)):
+    for ranks in range(bins, min(MOST_BREAKS, len(values) + 1)):
         found = np.unique(values[np.linspace(0, len(values) - 1, ranks).astype(int)])
-        if len(found) > BINS:
+        if len(found) > bins:
             break
     return found[:-1]  # the largest value belongs to the last cell
 
@@ -120,13 +121,17 @@ def _chosen(columns: int, ways: int, rng: np.random.Generator) -> list[tuple[int
     return sorted(drawn)
 
 
-def _agreement(codes: Sequence[Codes]) -> tuple[float, float]:
+def agreement(codes: Sequence[Codes]) -> tuple[float, float]:
     """Return the agreement of some columns' joint shares, and what two samples of the real shares would reach."""
     real, synthetic, size = codes[0]
     for more_real, more_synthetic, more in codes[1:]:
         real, synthetic, size = real * more + more_real, synthetic * more + more_synthetic, size * more
-    p = np.bincount(real, minlength=size) / len(real)
-    q = np.bincount(synthetic, minlength=size) / len(synthetic)
+    return agreement_of(np.bincount(real, minlength=size), np.bincount(synthetic, minlength=size))
+
+
+def agreement_of(real: np.ndarray, synthetic: np.ndarray) -> tuple[float, float]:
+    """Return the agreement of two tables' counts by cell, and what two samples of the real shares would reach."""
+    p, q = real / real.sum(), synthetic / synthetic.sum()
     # The mean size of a difference of two shares, each near a normal one: sqrt(2 / pi) of its standard deviation.
-    spread = np.sqrt(p * (1 - p) * (1 / len(real) + 1 / len(synthetic)) * 2 / np.pi)
+    spread = np.sqrt(p * (1 - p) * (1 / real.sum() + 1 / synthetic.sum()) * 2 / np.pi)
     return 1 - 0.5 * float(np.abs(p - q).sum()), 1 - 0.5 * float(spread.sum())

@@ -6,7 +6,7 @@ Cells follow the real column, so they and all that is computed from them are res
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,21 @@ class Cells:
     def size(self) -> int:
         """The number of cells, nulls included."""
         return len(self.labels)
+
+    def at(self, real: np.ndarray, synthetic: np.ndarray) -> Cells:
+        """Return the cells of some rows, int64 numbers of them, in these orders."""
+        return replace(self, real=self.real[real], synthetic=self.synthetic[synthetic])
+
+    def named(self, most: int) -> Cells:
+        """Return the column with its commonest real categories, and all others together; a number line stays as it is."""
+        names = self.size - 1
+        if self.kind.numeric or names <= most:
+            return self
+        common = np.argsort(-np.bincount(self.real, minlength=self.size)[:-1], kind="stable")[:most]
+        place = np.full(self.size, most)
+        place[common], place[-1] = np.arange(most), most + 1
+        labels = [*(self.labels[i] for i in common), f"{names - most} more", self.labels[-1]]
+        return replace(self, labels=labels, real=place[self.real], synthetic=place[self.synthetic])
 
 
 def code(column: Column, real: pd.Series, synthetic: pd.Series, bins: int = QUANTILE_BINS) -> Cells:

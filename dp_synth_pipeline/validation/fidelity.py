@@ -89,22 +89,22 @@ class Fidelity:
     @property
     def distance1(self) -> float:
         """Mean distance of one column."""
-        return _mean([c.distance for c in self.columns])
+        return mean([c.distance for c in self.columns])
 
     @property
     def distance2(self) -> float:
         """Mean distance of two columns; of one, if there is only one."""
-        return _mean([p.distance for p in self.pairs]) if self.pairs else self.distance1
+        return mean([p.distance for p in self.pairs]) if self.pairs else self.distance1
 
     @property
     def baseline1(self) -> float:
         """What a fresh sample of the real table would reach for one column."""
-        return _mean([c.baseline for c in self.columns])
+        return mean([c.baseline for c in self.columns])
 
     @property
     def baseline2(self) -> float:
         """What a fresh sample of the real table would reach for two columns."""
-        return _mean([p.baseline for p in self.pairs]) if self.pairs else self.baseline1
+        return mean([p.baseline for p in self.pairs]) if self.pairs else self.baseline1
 
     @property
     def accuracy1(self) -> float:
@@ -119,17 +119,17 @@ class Fidelity:
     @property
     def null_rate_difference(self) -> float:
         """Mean difference of null rates over columns."""
-        return _mean([abs(c.null_rate_real - c.null_rate_synthetic) for c in self.columns])
+        return mean([abs(c.null_rate_real - c.null_rate_synthetic) for c in self.columns])
 
     @property
     def ranked(self) -> tuple[ColumnFidelity, ...]:
         """The columns, worst first; those that chance explains come after, by their distance."""
-        return tuple(sorted(self.columns, key=_badness, reverse=True))
+        return tuple(sorted(self.columns, key=badness, reverse=True))
 
     @property
     def worst_pairs(self) -> tuple[PairFidelity, ...]:
         """The pairs, worst first."""
-        return tuple(sorted(self.pairs, key=_badness, reverse=True))
+        return tuple(sorted(self.pairs, key=badness, reverse=True))
 
     def varied_pairs(self, most: int) -> list[tuple[str, str]]:
         """Return the worst pairs, worst first, with no column in more than two: one bad column would fill them all."""
@@ -140,18 +140,18 @@ class Fidelity:
                 chosen.append((pair.left, pair.right))
         return chosen
 
-    def telling(self, declared: Collection[str] = ()) -> tuple[str, ...]:
-        """Return the names of the columns whose pairs are worth a square, in table order: all, up to `MOST_COLUMNS`.
+    def telling(self, declared: Collection[str] = (), most: int = MOST_COLUMNS) -> tuple[str, ...]:
+        """Return the names of the columns whose pairs are worth a square, in table order: all, up to `most`.
 
-        Of more: those declared, then the worst columns up to half of `MOST_COLUMNS`, then those of the worst pairs.
+        Of more: those declared, then the worst columns up to half of `most`, then those of the worst pairs.
         """
         names = [c.name for c in self.columns]
-        if len(names) <= MOST_COLUMNS:
+        if len(names) <= most:
             return tuple(names)
         worst, paired = [c.name for c in self.ranked], [n for p in self.worst_pairs for n in (p.left, p.right)]
-        first = [n for n in names if n in declared] + worst[: MOST_COLUMNS // 2]
+        first = [n for n in names if n in declared] + worst[: most // 2]
         wanted = dict.fromkeys(first + paired + worst)
-        kept = set(list(wanted)[:MOST_COLUMNS])
+        kept = set(list(wanted)[:most])
         return tuple(n for n in names if n in kept)
 
     def distances(self, names: Sequence[str]) -> list[list[float | None]]:
@@ -167,16 +167,15 @@ class Fidelity:
     @property
     def verdict(self) -> str:
         """excellent, good, fair or poor: how far the distances lie above what chance explains."""
-        for word, most in VERDICTS.items():
-            if all(gap <= limit for gap, limit in zip(self.gaps, most, strict=True)):
-                return word
-        return "poor"
+        return word_of(self.gaps)
 
     @property
     def gaps(self) -> tuple[float, float, float]:
         """How far the mean of two columns, the worst column and the worst pair lie above what chance explains."""
-        column = max((c.distance - CHANCE_FACTOR * c.baseline for c in self.columns), default=0.0)
-        pair = max((p.distance - CHANCE_FACTOR * p.baseline for p in self.pairs), default=0.0)
+        column, pair = (
+            max(map(above_chance, self.columns), default=0.0),
+            max(map(above_chance, self.pairs), default=0.0),
+        )
         return self.distance2 - CHANCE_FACTOR * self.baseline2, column, pair
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,6 +183,19 @@ class Fidelity:
         names = ("accuracy1", "accuracy2", "distance1", "distance2", "baseline1", "baseline2")
         headline = {n: getattr(self, n) for n in (*names, "null_rate_difference", "verdict")}
         return {"restricted": True, **headline, **asdict(self)}
+
+
+def word_of(gaps: Sequence[float]) -> str:
+    """Return excellent, good, fair or poor: the best word whose limits hold of what lies above chance, as `gaps` has it."""
+    for word, most in VERDICTS.items():
+        if all(gap <= limit for gap, limit in zip(gaps, most, strict=True)):
+            return word
+    return "poor"
+
+
+def above_chance(place: ColumnFidelity | PairFidelity) -> float:
+    """Return how far a distance lies above what chance explains."""
+    return place.distance - CHANCE_FACTOR * place.baseline
 
 
 def compare(real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema) -> Fidelity:
@@ -209,8 +221,8 @@ def compare(real: pd.DataFrame, synthetic: pd.DataFrame, schema: TableSchema) ->
     real, synthetic = _sample(real, rng), _sample(synthetic, rng)
     cells = [code(c, pd.Series(real[c.name]), pd.Series(synthetic[c.name])) for c in schema.learned]
     again = rng.integers(0, len(real), len(synthetic))
-    columns = tuple(_column(c, again) for c in cells)
-    pairs = tuple(_pair(a, b, again) for a, b in _chosen(cells, rng))
+    columns = tuple(column_fidelity(c, again) for c in cells)
+    pairs = tuple(pair_fidelity(a, b, again) for a, b in _chosen(cells, rng))
     return Fidelity(columns, pairs, *rows, rows_compared=len(real) + len(synthetic))
 
 
@@ -227,7 +239,12 @@ def _chosen(cells: Sequence[Cells], rng: np.random.Generator) -> list[tuple[Cell
     return [every[i] for i in np.sort(rng.choice(len(every), MOST_PAIRS, replace=False))]
 
 
-def _column(cells: Cells, again: np.ndarray) -> ColumnFidelity:
+def column_fidelity(cells: Cells, again: np.ndarray) -> ColumnFidelity:
+    """Return how close one column is.
+
+    Args:
+        again: numbers of the real rows of a fresh sample, int64 (synthetic rows,).
+    """
     p, q = _shares(cells.real, cells.size), _shares(cells.synthetic, cells.size)
     fresh = _shares(cells.real[again], cells.size)
     widest = int(np.argmax(np.abs(p - q)))
@@ -244,7 +261,8 @@ def _column(cells: Cells, again: np.ndarray) -> ColumnFidelity:
     )
 
 
-def _pair(a: Cells, b: Cells, again: np.ndarray) -> PairFidelity:
+def pair_fidelity(a: Cells, b: Cells, again: np.ndarray) -> PairFidelity:
+    """Return how close two columns are together, as `column_fidelity` does for one."""
     real, synthetic = a.real * b.size + b.real, a.synthetic * b.size + b.synthetic
     size = a.size * b.size
     if size > DENSE_CELLS:
@@ -262,9 +280,11 @@ def _distance(p: np.ndarray, q: np.ndarray) -> float:
     return 0.5 * float(np.abs(p - q).sum())
 
 
-def _badness(place: ColumnFidelity | PairFidelity) -> tuple[int, float]:
+def badness(place: ColumnFidelity | PairFidelity) -> tuple[int, float]:
+    """Return what ranks columns and pairs: how far they lie above a fresh sample, in steps that chance does not order."""
     return max(0, round((place.distance - place.baseline) / CHANCE)), place.distance
 
 
-def _mean(values: list[float]) -> float:
+def mean(values: list[float]) -> float:
+    """Return the mean; 0 of nothing."""
     return float(np.mean(values)) if values else 0.0

@@ -6,6 +6,7 @@ access to the source can read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,9 @@ MOST_ROWS = 20_000
 
 MOST_PANELS = 100
 """Columns that are drawn one by one, the worst first: a page of more would be too large to open."""
+
+SHARED_PANELS, SHARED_COLUMNS, SHARED_PAIRS = 60, 32, 8
+"""Of all tables that share a page: columns drawn one by one, columns of one square of all pairs, and worst pairs."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +92,14 @@ def measure(
     predict: str | None = None,
     sensitive: Sequence[str] = (),
     rules: Sequence[Rule] = (),
+    part: float = 1.0,
 ) -> Figures:
     """Return all figures of a synthetic table against the real one; the same two tables give the same figures.
 
     Args:
-        predict: the column that models are to predict.
-        sensitive: the columns whose groups are compared.
+        predict, sensitive: the column that models are to predict, and those whose groups are compared.
         rules: the rules that the table has, so that none of them is suggested.
+        part: the part of a page that the table may take: with less, fewer columns are drawn.
 
     Raises:
         InvalidInput: if a column is missing from a table or is not learned, or a table has no rows.
@@ -103,23 +108,30 @@ def measure(
     found, sampled = fidelity.compare(real, synthetic, schema), max(len(real), len(synthetic)) > MOST_ROWS
     rng = np.random.Generator(np.random.PCG64(21))  # for the same figures each time; not a noise that protects
     real, synthetic = (_sample(t, rng, fidelity.MOST_ROWS) for t in (real, synthetic))
-    reached, drawn = accuracy(real, synthetic, schema, rng), _drawn(real, synthetic, schema, found, rng)
+    reached, drawn = accuracy(real, synthetic, schema, rng), _drawn(real, synthetic, schema, found, part, rng)
     real, synthetic = (_sample(t, rng, MOST_ROWS) for t in (real, synthetic))
-    telling = found.telling([*sensitive, *([] if predict is None else [predict])])
-    predicted = None if predict is None else learners.predict(real, synthetic, schema, predict, rng)
+    telling = found.telling([*sensitive, *([] if predict is None else [predict])], _room(part)[2])
+    models = _models(real, synthetic, schema, predict, telling, rng)
     return Figures(
         **drawn,
+        **models,
         fidelity=found,
         accuracy=reached,
         relations=relations(real, synthetic, schema, telling),
-        prediction=predicted,
-        told_apart=learners.tell_apart(learners.features(real, synthetic, schema), rng, telling),
         rare=patterns.rare_values(real, synthetic, schema),
         nulls=patterns.null_patterns(real, synthetic, schema),
-        groups=by_group(real, synthetic, schema, list(sensitive), predicted),
+        groups=by_group(real, synthetic, schema, list(sensitive), models["prediction"]),
         rules=suggested_rules(real, synthetic, schema, rules, rng),
         sampled=sampled,
     )
+
+
+def _room(part: float) -> tuple[int, int, int]:
+    """Return how many columns of a table are drawn one by one, how many pairs, and how many columns stand in squares."""
+    if part == 1:
+        return MOST_PANELS, MOST_PAIRS, fidelity.MOST_COLUMNS
+    pairs = min(MOST_PAIRS, max(1, round(SHARED_PAIRS * part)))
+    return max(1, round(SHARED_PANELS * part)), pairs, math.isqrt(round(SHARED_COLUMNS**2 * part))
 
 
 def _drawn(
@@ -127,15 +139,31 @@ def _drawn(
     synthetic: pd.DataFrame,
     schema: TableSchema,
     found: fidelity.Fidelity,
+    part: float,
     rng: np.random.Generator,
 ) -> dict[str, Any]:
     """Return sample rows, and what is drawn of the worst columns and pairs."""
-    panels = [
+    samples, (most_panels, most_pairs, _) = sample_rows(real, synthetic, schema, rng), _room(part)
+    drawn = [
         panel(schema[c.name], pd.Series(real[c.name]), pd.Series(synthetic[c.name]), c.distance)
-        for c in found.ranked[:MOST_PANELS]
+        for c in found.ranked[:most_panels]
     ]
-    pairs = pair_shares(real, synthetic, schema, found.varied_pairs(MOST_PAIRS))
-    return {"samples": sample_rows(real, synthetic, schema, rng), "panels": panels, "pairs": pairs}
+    pairs = pair_shares(real, synthetic, schema, found.varied_pairs(most_pairs))
+    return {"samples": samples, "panels": drawn, "pairs": pairs}
+
+
+def _models(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    schema: TableSchema,
+    predict: str | None,
+    telling: Sequence[str],
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Return how well models predict a column, and tell synthetic rows from real ones."""
+    predicted = None if predict is None else learners.predict(real, synthetic, schema, predict, rng)
+    told_apart = learners.tell_apart(learners.features(real, synthetic, schema), rng, telling)
+    return {"prediction": predicted, "told_apart": told_apart}
 
 
 def _sample(table: pd.DataFrame, rng: np.random.Generator, most: int) -> pd.DataFrame:

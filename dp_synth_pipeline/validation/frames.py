@@ -25,6 +25,11 @@ def read_frame(path: Path, columns: list[str]) -> pd.DataFrame:
         with duckdb.connect() as con:
             con.from_parquet(str(path)).select(", ".join(map(quoted, columns))).create_view("everything")
             table = con.sql(f"SELECT * FROM everything USING SAMPLE {LARGEST} ROWS").to_arrow_table()
+    return plain(table)
+
+
+def plain(table: pa.Table) -> pd.DataFrame:
+    """Return a table as `read_frame` does."""
     plain = [f.with_type(_plain(f.type)) for f in table.schema]
     return table.cast(pa.schema(plain)).replace_schema_metadata(None).to_pandas(types_mapper=pd.ArrowDtype)
 

@@ -49,12 +49,12 @@ def pair_shares(
 ) -> list[PairShares]:
     """Return the shares of each pair of learned columns, in cells that follow the real rows."""
     names = {name for pair in pairs for name in pair}
-    coarse = {n: _coarse(code(schema[n], pd.Series(real[n]), pd.Series(synthetic[n]), MOST_CELLS)) for n in names}
-    return [_shares(coarse[left], coarse[right]) for left, right in pairs]
+    coarse_cells = {n: coarse(code(schema[n], pd.Series(real[n]), pd.Series(synthetic[n]), MOST_CELLS)) for n in names}
+    return [shares_of(coarse_cells[left], coarse_cells[right]) for left, right in pairs]
 
 
-def _coarse(cells: Cells) -> Cells:
-    """Keep the commonest cells in their order, count the others as one, and drop what no row is in."""
+def coarse(cells: Cells) -> Cells:
+    """Return a column in cells few enough to be looked at: the commonest in their order, and the others as one."""
     counts = np.bincount(cells.real, minlength=cells.size) + np.bincount(cells.synthetic, minlength=cells.size)
     present = np.flatnonzero(counts[:-1])
     by_size = present[np.argsort(-np.bincount(cells.real, minlength=cells.size)[present], kind="stable")]
@@ -84,7 +84,8 @@ def _span(label: str) -> str:
     return label.replace("over ", "> ")
 
 
-def _shares(left: Cells, right: Cells) -> PairShares:
+def shares_of(left: Cells, right: Cells) -> PairShares:
+    """Return the shares of two columns of the same rows."""
     tables = []
     for a, b in ((left.real, right.real), (left.synthetic, right.synthetic)):
         counts = np.bincount(a * right.size + b, minlength=left.size * right.size)

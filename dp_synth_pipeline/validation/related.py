@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.tabular.relations import ruling
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.checks import TYPE, Check, CheckName, stems_of
+from dp_synth_pipeline.validation.rules import rule_names
 
 KEY, PARENT, ROWS, ORDER = "keys_unique", "rows_have_parents", "rows_per_parent", "rows_in_order"
 """The checks' names, and the columns of `facts_of` that they look at."""
 
 
-def related_names(table: Related) -> list[CheckName]:
-    """Return the checks of one table that its relations ask for, before anything is read."""
-    return [CheckName(c.name, c.blocking, None, c.description.rstrip(".").lower()) for c in related_checks(table)]
+def related_names(table: Related, rules: Sequence[Rule] = ()) -> list[CheckName]:
+    """Return the checks of one table that its relations, and rules that judge its rows, ask for, before anything is read."""
+    own = [CheckName(c.name, c.blocking, None, c.description.rstrip(".").lower()) for c in related_checks(table)]
+    return [*own, *rule_names(rules)]
 
 
 def related_checks(table: Related) -> list[Check]:
@@ -39,6 +43,28 @@ def related_checks(table: Related) -> list[Check]:
             _true(ORDER, f"Rows of one row of {table.parent} follow each other in the order of {table.order}.")
         )
     return checks
+
+
+def rule_rows(
+    table: Related, relations: Relations, rules: Sequence[Rule], read: Callable[[str, list[str]], pa.Table]
+) -> dict[str, pa.ChunkedArray]:
+    """Return the columns that rules across tables speak of, one cell for each row of the table that they judge.
+
+    Args:
+        read: reads some columns of a synthetic table.
+    """
+    wanted = {pair for rule in rules for pair in ruling.columns_of(rule)}
+    found, at = {}, None  # the number of the row above, for each row of the table; none if it has no parent
+    for one in (table, *relations.ancestors(table.name)) if rules else ():
+        names = [name for owner, name in wanted if owner == one.name]
+        rows = read(one.name, list(dict.fromkeys([*names, *one.keys])))
+        found |= {f"{one.name}.{name}": rows[name] if at is None else rows[name].take(at) for name in names}
+        if one.parent is not None:
+            key = str(relations[one.parent].key)
+            keys, reference = read(one.parent, [key])[key], rows[str(one.reference)]
+            above = pc.index_in(reference.cast(keys.type), value_set=keys)  # type: ignore[attr-defined]
+            at = above if at is None else above.take(at)
+    return found
 
 
 def _true(name: str, text: str) -> Check:

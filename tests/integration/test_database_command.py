@@ -1,6 +1,7 @@
 """`dp-synth synthesize-database`: from a folder or a YAML file to tables, and every mistake a sentence with exit code 2."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -51,6 +52,7 @@ def test_a_yaml_file_becomes_synthetic_tables_drawn_from_again_at_no_charge(shel
     assert facts["epsilon"] <= 4
     assert facts["checks"]["failed"] == 0
     assert {p.name for p in (shell.folder / "made").iterdir()} == {"patients.parquet", "visits.parquet"}
+    assert "Histories" in Path(facts["report"]).read_text()
     entries = len(shell.ledger().entries("patients"))
     drawn = shell("sample", "clinic", "--rows", 20, "--out", "more/{table}.csv")
     assert drawn.code == 0, drawn.text
@@ -68,10 +70,13 @@ def test_what_a_folder_s_names_tell_is_said_and_written_for_a_person_to_look_ove
     assert (again.code, "there is such a file" in again.text) == (2, True)
 
 
-def test_an_account_of_the_root_s_unit_is_opened_for_one_release_if_asked(shell, folder):
-    described(shell)
+def test_an_account_of_the_root_s_unit_is_opened_for_one_release_if_asked_and_no_real_row_is_kept(shell, folder):
+    described(shell, retention_days=0)
     done = shell("synthesize-database", "clinic.yaml", "--out", "made", "--open-account")
     assert done.code == 0, done.text
+    (page,) = shell.folder.rglob("quality_report.html")
+    assert "No real row is shown" in page.read_text()
+    assert [p.name for p in page.parent.rglob("*.parquet")] == []
     (account,) = shell.ledger().accounts()
     assert (account.unit, account.rule) == ("patient_id", "plan")
     again = shell("synthesize-database", "clinic.yaml", "--out", "made")
@@ -104,6 +109,8 @@ def test_an_interrupted_run_is_gone_on_with_and_pays_for_nothing_twice(shell, fo
         ({"tables": {"patients": {"source": "data/missing.parquet", "key": "patient_id"}}}, "missing.parquet"),
         ({"colour": "red"}, "colour"),
         ({"unit": "visits"}, "unit"),
+        ({"rules": ["visits.visited >= bills.paid"]}, "there is no table 'bills'"),
+        ({"rules": ["visits.seen >= patients.born"]}, "there is no column 'seen'"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_sentence_and_nothing_is_charged(shell, folder, changes, words):

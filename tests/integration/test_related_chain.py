@@ -28,6 +28,7 @@ def settings(folder, **changes) -> RelatedTablesSettings:
         "tables": {name: {**facts, "source": str(folder / f"{name}.parquet")} for name, facts in TABLES.items()},
         "training": {"max_epochs": 2, "settings": {"hidden": 8}},
         "owners": ["team:data"],
+        "rules": ["visits.visited >= patients.born"],
     }
     return RelatedTablesSettings(**{**facts, **changes})
 
@@ -59,7 +60,9 @@ def test_one_refresh_makes_every_asset_of_every_table_and_one_release_pays(refre
     assert release.final_epsilon <= 4.0
     keys = definitions.resolve_job_def("clinic_refresh").asset_layer.selected_asset_keys
     expected = {("clinic", t, s) for t in TABLES for s in (*OF_A_TABLE, "synthetic", "published")}
-    expected |= {("clinic", "patients", "marginals")} | {("clinic", s) for s in ("ingested", "settled", "release_card")}
+    expected |= {("clinic", "patients", "marginals")} | {
+        ("clinic", s) for s in ("ingested", "settled", "quality_report", "release_card")
+    }
     assert {tuple(k.path) for k in keys} == expected
     ledger.verify()
 
@@ -85,6 +88,7 @@ def test_the_checks_of_relations_run_before_anything_is_published_and_pass(refre
         "rows_in_order",
         "columns",
         "identifiers_regenerated",
+        "rule_1__visits_visited_ge_patients_born",
     ):
         assert found[name]["passed"], found[name]
         assert found[name]["blocking"]
@@ -97,6 +101,35 @@ def test_the_card_states_one_promise_for_a_person_and_lists_the_tables_with_thei
     assert card["epsilon"] <= 4.0
     assert card["unit"] == "patient_id"
     assert {a["told"].partition(":")[0] for a in card["audit"]} == set(TABLES)
+
+
+def test_the_report_of_all_tables_is_restricted_and_no_figure_of_it_is_in_metadata(refreshed):
+    folder, *_ = refreshed
+    (page,) = [p for p in folder.rglob("*quality_report*") if p.suffix == ".html"]
+    assert page == folder / "store/restricted/clinic/quality_report.html"
+    assert page.stat().st_mode & 0o077 == 0
+    html = page.read_text()
+    assert "visits, for each row of patients" in html
+    assert "drugs beside patients" in html
+    headline = json.loads(page.with_suffix(".headline").read_text())
+    assert page.with_suffix(".headline").stat().st_mode & 0o077 == 0
+    assert set(headline["tables"]) == set(TABLES)
+    with dg.DagsterInstance.get() as instance:
+        told = instance.get_latest_materialization_event(dg.AssetKey(["clinic", "quality_report"]))
+    assert told is not None
+    assert set(told.asset_materialization.metadata) <= {"visibility", "page"}
+    assert told.asset_materialization.metadata["visibility"].value == "restricted"
+
+
+def test_a_report_without_the_real_rows_is_refused_in_one_sentence(refreshed, monkeypatch):
+    folder, _, definitions, _ = refreshed
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    (rows,) = (folder / "store/restricted/clinic").glob("*/visits.parquet")
+    away = rows.rename(rows.with_suffix(".away"))
+    outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(["clinic", "quality_report"])])
+    away.rename(rows)
+    assert outcome.exit_code == 2
+    assert "materialize its tables again from `ingested`" in outcome.message
 
 
 def test_a_card_of_related_tables_verifies_and_an_edited_one_does_not(refreshed):
@@ -125,6 +158,23 @@ def test_new_rows_are_drawn_and_published_from_the_settled_release_at_no_charge(
     outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(list(n)) for n in names])
     assert outcome.exit_code == 0, outcome.message
     assert len(ledger.entries("patients")) == entries
+
+
+def test_a_rule_across_tables_that_rows_break_keeps_all_tables_from_being_published(refreshed):
+    """A rule is no term of the release: one that is added later is checked of new rows, at no charge."""
+    folder, ledger, *_ = refreshed
+    written = (folder / "warehouse.duckdb").stat().st_mtime_ns
+    entries = len(ledger.entries("patients"))
+    definitions = build_defs([settings(folder, rules=["visits.visited < patients.born"])])
+    names = [("clinic", t, s) for t in TABLES for s in ("synthetic", "published")]
+    outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(list(n)) for n in names])
+    assert outcome.exit_code == 1, outcome.message
+    assert "rule_1__visits_visited_lt_patients_born" in outcome.message
+    assert (folder / "warehouse.duckdb").stat().st_mtime_ns == written
+    assert len(ledger.entries("patients")) == entries
+    results = json.loads((folder / "store/releasable/clinic/visits/checks.json").read_text())
+    (found,) = [r for r in results if r["name"].startswith("rule_1")]
+    assert found["observed"]["unexpected"] > 0
 
 
 def test_a_changed_term_is_refused_by_name_while_the_release_is_open(tmp_path, monkeypatch):

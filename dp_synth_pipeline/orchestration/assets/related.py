@@ -4,7 +4,8 @@
     all tables   of each table, the root first                                      all          all, in one step
 
     visits/synthetic ──► [checks of all tables] ──► visits/published ──► release_card
-                                                    all, in one step
+                       │                            all, in one step
+                       └──► quality_report, restricted
 
 A table's noise is calibrated to what the tables before it left, so the tables follow each other in the graph.
 """
@@ -63,7 +64,8 @@ def related_assets(settings: RelatedTablesSettings) -> list[dg.AssetsDefinition]
         if isinstance(one, OfTable):
             made.append(_of_table(settings, one, after))
             after = f"{one.table}/{one.name}"
-    return [*made, _settled(settings, after), _synthetic(settings), _published(settings), _release_card(settings)]
+    made.append(_settled(settings, after))
+    return [*made, *(build(settings) for build in (_synthetic, _published, _quality_report, _release_card))]
 
 
 def _opened(
@@ -259,6 +261,28 @@ def _together(
         op_tags=op_tags(settings.compute, name),
         pool=pool_of(settings.compute, name),
     )(in_its_project(settings, name, body))
+
+
+def _quality_report(settings: RelatedTablesSettings) -> dg.AssetsDefinition:
+    @stage(
+        settings,
+        "quality_report",
+        visibility=metadata.RESTRICTED,
+        description="How near the synthetic tables are to the real ones, alone and together. Restricted like those.",
+        kinds={"html"},
+        after=[f"{name}/synthetic" for name in settings.tables],
+    )
+    def _body(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource, **states: dict):
+        from dp_synth_pipeline.reporting import related_quality_report as page
+
+        with reported("quality_report"):
+            release = _opened(context, settings, states, ledger, store)
+            place = dg.MetadataValue.path(str(page.write(release, context.run_id)))
+        # The figures are exact functions of real rows: they stay on the page, out of the event log.
+        facts = {"visibility": metadata.RESTRICTED, "page": place}
+        return dg.MaterializeResult(value=release.state.to_dict(), metadata=facts)
+
+    return _body
 
 
 def _release_card(settings: RelatedTablesSettings) -> dg.AssetsDefinition:

@@ -24,6 +24,7 @@ def source(name: str) -> str:
 def render(name: str, **facts: Any) -> str:
     """Return a template filled with facts; everything but our own styles is escaped."""
     files = {"style": "page.css", "account_style": "account.css", "figure_style": "figures.css"}
+    files |= {"report_style": "report.css"}
     styles = {name: Markup(source(file)) for name, file in files.items()}
     return _environment().get_template(name).render(**styles, **facts)
 

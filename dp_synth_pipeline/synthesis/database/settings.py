@@ -20,6 +20,8 @@ from dp_synth_pipeline.synthesis.settings import (
     check_columns,
     terms_version,
 )
+from dp_synth_pipeline.tabular.constraints import Rule, parse
+from dp_synth_pipeline.tabular.relations import ruling
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
@@ -70,7 +72,7 @@ class DatabaseTable(Section):
         return value
 
 
-FREE = frozenset({"description", "contact", "intended_use", "retention_days", "locale", "rows", "target"})
+FREE = frozenset({"rules", "description", "contact", "intended_use", "retention_days", "locale", "rows", "target"})
 """Fields that change nothing of what a release does to private data."""
 
 
@@ -89,6 +91,10 @@ class DatabaseSettings(Section):
     tables: dict[str, DatabaseTable] = Field(description="The tables by name, each with its source and its parent.")
     shares: dict[str, float] | None = Field(
         default=None, description="Part of the signal that each table's learning takes; by default they share alike."
+    )
+    rules: list[str] = Field(
+        default_factory=list,
+        description="Rules across tables that are checked of what is drawn: visits.visited >= patients.born.",
     )
     population: int | None = Field(default=None, ge=2, description="Public number of root rows; else it is counted.")
     locale: str | None = Field(default=None, description="Language and country of made-up names, such as de_DE.")
@@ -150,7 +156,14 @@ class DatabaseSettings(Section):
             raise InvalidInput(f"shares: expected a part above 0 for each of {', '.join(self.tables)}.")
         for name in self.tables:
             self.member(name)
+        for rule in self.parsed_rules:
+            ruling.judged(rule, relations)
         return self
+
+    @property
+    def parsed_rules(self) -> list[Rule]:
+        """The rules across tables, read."""
+        return [parse(text) for text in self.rules]
 
     @property
     def relations(self) -> Relations:

@@ -34,7 +34,7 @@ from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ra
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
 from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling, reading_failed
 from dp_synth_pipeline.tabular.policies import NullPolicy
-from dp_synth_pipeline.tabular.relations import relating
+from dp_synth_pipeline.tabular.relations import relating, ruling
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
@@ -116,6 +116,7 @@ class Ingestion(DatabaseStage):
             sources, untyped = {n: schema for n, (schema, _) in found.items()}, {n: u for n, (_, u) in found.items()}
             for table in release.relations:
                 relating.modelled(release.relations, table.name, sources)
+            ruling.check(release.settings.parsed_rules, sources, untyped)
         except Exception:
             release.protection.void(release.id, "the sources could not be opened")
             release.drop()

@@ -11,6 +11,7 @@ import numpy as np
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
@@ -75,6 +76,14 @@ class TableRelease(Release):
         path = self.rows.path.with_suffix(".typed.parquet")
         ingestion.typed(self.rows.path, schema, types, path, relating.NUMBERS)
         self.rows = replace(self.rows, path=path, schema=schema)
+
+    def whole_rows(self) -> Path:
+        """Write all rows of the table, nulls handled and in the order of their numbers; return where. Restricted."""
+        path = self.restricted / "rows.parquet"
+        if not path.exists():
+            with retention.private():
+                nulls.complete(self.rows.path, self.schema, self.profile, path)
+        return path
 
     def drop(self) -> None:
         retention.drop(self.store, self.database, self.id)

@@ -74,7 +74,7 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
             order = replace(_ordered(child, sources[child.name]), nulls=NullPolicy.KEEP, constant=None)
             columns.append(replace(order, name=child.first))
     if table.order is not None:
-        columns.append(_gap(table, _ordered(table, source)))
+        columns.append(gap_of(table, source))
     if not columns:
         raise InvalidInput(f"tables.{name}: no column is left to learn; leave the table out.")
     return TableSchema(tuple(columns))
@@ -119,8 +119,9 @@ def _ordered(table: Related, source: TableSchema) -> Column:
     return column
 
 
-def _gap(table: Related, order: Column) -> Column:
-    """Return the column of distances: days between dates, lengths of time between datetimes, else numbers."""
+def gap_of(table: Related, source: TableSchema) -> Column:
+    """Return the column of gaps from row to row: days between dates, lengths of time between datetimes, else numbers."""
+    order = _ordered(table, source)
     if pa.types.is_timestamp(order.arrow_type):
         return schema_lib.build({str(table.gap): pa.duration("us")}, {}).columns[0]
     if pa.types.is_floating(order.arrow_type) or pa.types.is_decimal(order.arrow_type):

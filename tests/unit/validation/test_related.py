@@ -1,11 +1,14 @@
 """Checks of relations fail for what they are about: an orphan, a row too many, a key twice, rows out of order."""
 
 import datetime as dt
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.run import validate
 
@@ -48,3 +51,36 @@ def test_a_table_without_rows_keeps_every_relation():
     empty = {"visit": pa.array([], pa.int64()), "person": pa.array([], pa.string()), "day": pa.array([], pa.date32())}
     facts = related.facts_of(VISITS, pa.table(empty), pa.chunked_array([["a"]]))
     assert all(r.passed for r in validate(facts, related.related_checks(VISITS)))
+
+
+TREE = Relations(
+    [
+        Related("people", key="person"),
+        replace(VISITS, max_rows=9),
+        Related("drugs", None, "visits", "visit", max_rows=2),
+    ]
+)
+SYNTHETIC = {
+    "people": pa.table({"person": ["a", "b", "c"], "born": [dt.date(2000, 1, 1), None, dt.date(2024, 1, 1)]}),
+    "visits": pa.table(
+        {"visit": [1, 2, 3, 4], "person": ["c", "a", "b", "a"], "day": [DAYS[1], DAYS[0], DAYS[1], DAYS[3]]}
+    ),
+    "drugs": pa.table({"visit": [4, 1, 9], "given": [dt.date(2024, 1, 1), dt.date(2023, 1, 1), dt.date(1999, 1, 1)]}),
+}
+
+
+def judged(name: str, text: str) -> np.ndarray:
+    read = lambda table, columns: SYNTHETIC[table].select(columns)  # noqa: E731
+    rule = constraints.parse(text)
+    return constraints.holds(rule, pa.table(related.rule_rows(TREE[name], TREE, [rule], read)))
+
+
+def test_a_rule_across_tables_judges_each_row_beside_the_row_that_it_hangs_on():
+    assert judged("visits", "visits.day >= people.born").tolist() == [True, True, True, True]
+    assert judged("visits", "visits.day < people.born").tolist() == [False, False, True, False]  # b has no birthday
+    assert judged("drugs", "drugs.given >= people.born").tolist() == [True, False, True]  # the last has no visit
+    assert judged("drugs", "drugs.given > visits.day").tolist() == [True, False, True]
+
+
+def test_what_is_not_asked_for_is_not_read():
+    assert related.rule_rows(VISITS, TREE, [], lambda table, columns: 1 / 0) == {}

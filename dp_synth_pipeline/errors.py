@@ -41,7 +41,9 @@ class UnknownAccount(DpSynthError, LookupError):
     def __init__(self, account: str, known: tuple[str, ...] = (), place: str = "") -> None:
         self.account, self.known = account, known
         ledger = f"The ledger {place}" if place else "This ledger"
-        have = f"{ledger} has: {', '.join(known)}." if known else f"{ledger} has no account yet."
+        have = (
+            f"{ledger} has: {', '.join(known)}.{nearest(account, known)}" if known else f"{ledger} has no account yet."
+        )
         super().__init__(
             f"There is no privacy account {account!r}. {have} "
             f"Open one on purpose: dp-synth ledger open {account} --epsilon E --delta D."

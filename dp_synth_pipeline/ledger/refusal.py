@@ -206,11 +206,13 @@ def over_reservation(release: Release, mechanism: str, cost: str, held: str) -> 
 
 def mismatch(account: Account, unit: str, max_rows: int, delta: float) -> AccountMismatch | None:
     """Return why a release does not belong to this account, or None if it does."""
+    more = f" --max-rows {max_rows}" if unit != "row" else ""
     for what, have, got in (("unit", account.unit, unit), ("max_rows", account.max_rows, max_rows)):
         if have != got:
             return AccountMismatch(
                 f"account {account.name!r} protects {what}={have!r}, got {what}={got!r}: another privacy unit is "
-                f"another promise. Change the request, or open an account for that unit. {UNTOUCHED}"
+                f"another promise. Change the request, or open an account for that unit (dp-synth ledger open NAME --unit "
+                f"{unit}{more}) and name it as the account. {UNTOUCHED}"
             )
     if delta > account.delta:
         return AccountMismatch(

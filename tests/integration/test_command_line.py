@@ -117,7 +117,14 @@ def test_an_account_of_another_unit_is_refused(shell):
     shell("ledger", "open", "t", "--epsilon", 3, "--unit", "g")
     done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1)
     assert done.code == 2
-    assert "unit" in done.text
+    assert "protects unit='g', got unit='row'" in done.text
+    done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--unit", "x", "--max-rows", 2)
+    assert "open an account for that unit (dp-synth ledger open NAME --unit x --max-rows 2)" in done.text
+
+
+def test_a_mistyped_account_is_answered_with_the_one_that_may_be_meant(shell):
+    shell("ledger", "open", "visits", "--epsilon", 3)
+    assert "has: visits. Did you mean visits?" in shell("ledger", "show", "vists").text
 
 
 @pytest.mark.parametrize("out", ["/proc/nowhere/o.parquet", "o.txt"])

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
+from dp_synth_pipeline.tabular.offsets import HANGS
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import Reading
@@ -53,7 +54,9 @@ def told_by_profile(schema: TableSchema, profile: TableProfile, hints: Mapping[s
         hints: the kinds of columns whose cells do so if they hardly repeat.
     """
     found = {
-        c.name: recognition.by_profile(c, profile[c.name], profile.rows, hints.get(c.name)) for c in schema.learned
+        c.name: recognition.by_profile(c, profile[c.name], profile.rows, hints.get(c.name))
+        for c in schema.learned
+        if c.base is None
     }
     return {name: kind.name for name, kind in found.items() if kind is not None}
 
@@ -109,7 +112,8 @@ def sentences(settings: ReleaseSettings, schema: TableSchema, profile: TableProf
 
 
 def _wanted(settings: ReleaseSettings) -> set[str]:
-    """Return the columns that rules and reports speak of, which are modelled."""
+    """Return the columns that rules, reports and other columns speak of, which are modelled."""
     validation = settings.validation
     ruled = {name for rule in validation.parsed_rules for name in rule.columns}
-    return {*ruled, *validation.sensitive, *filter(None, (validation.predict,))}
+    bases = {str(of.get(fact)) for of in settings.columns.values() if isinstance(of, Mapping) for fact in HANGS}
+    return {*ruled, *bases, *validation.sensitive, *filter(None, (validation.predict,))}

@@ -53,7 +53,7 @@ class WholeProfile(Profile):
         plan, record = super().plan(release), release.record
         assert isinstance(record, LedgerRelease)
         delta = release.allocation.delta(self._population)
-        return whole_profile(plan, record, release.schema, release.spent, delta)
+        return whole_profile(plan, record, release.modelled, release.spent, delta)
 
 
 def infer(ledger: Ledger, store: Store, settings: ReleaseSettings) -> Inferred:

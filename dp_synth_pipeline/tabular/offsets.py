@@ -129,6 +129,11 @@ def offset_name(column: Column) -> str:
     return f"{column.name}: after {column.after}"
 
 
+def modelled_name(column: Column) -> str:
+    """Return the name under which a column is modelled: its own, or its offset's."""
+    return column.name if column.after is None else offset_name(column)
+
+
 def distance(name: str, end: Column, start: Column | None = None) -> Column:
     """Return a column of distances: days between dates, lengths of time between moments, else numbers.
 
@@ -236,12 +241,15 @@ def agree(table: pa.Table, schema: TableSchema) -> np.ndarray:
     for column in schema:
         if column.base is None:
             continue
-        (start, none), (end, null) = (
-            _placed(_array(table, column.base), schema[column.base], column),
-            _points(_array(table, column.name), column),
-        )
-        good &= ~none | null
-        good &= none | null | (end >= start) if column.after is not None else (null == none) & (end == start)
+        values = _array(table, column.name)
+        start, none = _placed(_array(table, column.base), schema[column.base], column)
+        if column.after is not None:
+            end, null = _points(values, column)
+            good &= null | ~none & (end >= start)
+        else:
+            expected = _values(start, none, column).cast(values.type)
+            same = pc.fill_null(pc.equal(values, expected), False)  # type: ignore[attr-defined]
+            good &= np.asarray(same) | none & np.asarray(values.is_null())
     return good
 
 
@@ -260,6 +268,11 @@ def ordered(schema: TableSchema) -> list[Column]:
         return depth[column.name]
 
     return sorted(schema, key=of)
+
+
+def root(column: Column, schema: TableSchema) -> Column:
+    """Return the column at the end of those that one hangs on; itself, if it hangs on none."""
+    return column if column.base is None else root(schema[column.base], schema)
 
 
 def write_offsets(path: Path, schema: TableSchema) -> None:

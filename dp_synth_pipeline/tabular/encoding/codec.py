@@ -78,7 +78,7 @@ class TableCodec:
         names, column = [c.name for c in self.modelled], self.schema[name]
         if column.same_as is not None:
             return self.number(column.same_as)
-        own = name if column.after is None else offsets.offset_name(column)
+        own = offsets.modelled_name(column)
         return names.index(own) if own in names else None
 
     @property

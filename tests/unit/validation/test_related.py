@@ -5,7 +5,10 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
+from dp_synth_pipeline.tabular.kinds.base import lookup
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.run import validate
 
@@ -48,3 +51,15 @@ def test_a_table_without_rows_keeps_every_relation():
     empty = {"visit": pa.array([], pa.int64()), "person": pa.array([], pa.string()), "day": pa.array([], pa.date32())}
     facts = related.facts_of(VISITS, pa.table(empty), pa.chunked_array([["a"]]))
     assert all(r.passed for r in validate(facts, related.related_checks(VISITS)))
+
+
+def test_of_what_hangs_on_the_order_the_type_is_expected_and_of_what_hangs_on_others_the_ends():
+    types = {"visit": pa.int64(), "person": pa.string(), "day": pa.date32(), "left": pa.date32()}
+    types |= {"booked": pa.date32(), "paid": pa.date32()}
+    declared = {name: {"kind": "identifier"} for name in ("visit", "person")}
+    schema = build(types, {**declared, "left": {"after": "day"}, "paid": {"after": "booked"}})
+    own = [("left: after day", 3), ("booked", 9_000), ("paid: after booked", 5)]
+    columns = tuple(ColumnProfile(n, lookup("integer"), (), (), ((0.0, float(end)),), (1.0,)) for n, end in own)
+    checks = {c.name: c for c in related.suite(VISITS, schema, TableProfile(10, 10, "row", columns), 20)}
+    assert {c for c in checks if c.startswith(("left", "day"))} == {"left__type", "day__type"}
+    assert checks["paid__domain"].kwargs["max_value"] == "1994-08-28"  # day 9,005

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, Unlearnable
 from dp_synth_pipeline.synthesis.schema_inference import infer, to_yaml
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
@@ -158,6 +158,20 @@ def test_a_profile_is_reused_while_the_declaration_stands(tmp_path, ledger):
         fitted = fitter(ledger, tmp_path, columns=hangs).fit(visits())
         charged = ledger.entries(release_id=fitted.card().facts.release)
         assert len(charged) == entries, [e.mechanism for e in charged]
+
+
+def test_the_types_of_a_csv_are_measured_before_its_offsets(tmp_path, ledger):
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    rows = fitter(ledger, tmp_path).fit(tmp_path / "visits.csv").sample(500)
+    assert str(rows["arrived"].dtype).startswith("datetime64")
+    hangs_together(rows)
+
+
+def test_what_the_types_of_a_csv_show_to_be_impossible_is_told_with_them(tmp_path, ledger):
+    """That one column holds text is measured, so it is known once that was charged; the rest is given back."""
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    with pytest.raises(Unlearnable, match=r"'discharged': after: .* 'ward' is of kind category"):
+        fitter(ledger, tmp_path, columns={"discharged": {"after": "ward"}}).fit(tmp_path / "visits.csv")
 
 
 def test_the_card_says_what_a_null_base_costs(model):

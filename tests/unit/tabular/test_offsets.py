@@ -18,6 +18,7 @@ from dp_synth_pipeline.tabular.declarable import mistakes
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.schema import Kind, build
+from dp_synth_pipeline.validation import evidence
 from dp_synth_pipeline.validation.expectations import suite_for
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, read, take
 
@@ -177,6 +178,20 @@ def test_checks_know_between_which_ends_a_column_lies_that_hangs_on_another(tmp_
         assert days.max() <= told[name].upper
     checks = {c.name for c in suite_for(taken.schema, found, 400)}
     assert {"visited__range", "discharged__range"} <= checks or {"visited__domain", "discharged__domain"} <= checks
+
+
+def test_attacks_code_real_and_drawn_rows_alike(tmp_path: Path) -> None:
+    """A completed snapshot has offsets, drawn rows have none; a sensitive column is guessed by the code that tells of it."""
+    taken = take(visits(), tmp_path, DECLARED)
+    with no_noise():
+        found = profile(taken, quiet(400))
+    codec = TableCodec(taken.schema, found)
+    completed = nulls.complete(taken.path, taken.schema, found, tmp_path / "completed.parquet")
+    rows = pq.read_table(completed)
+    pq.write_table(rows.select(["arrived", "visited", "discharged"]), tmp_path / "drawn.parquet")
+    real, drawn = (evidence.codes(path, codec, 400) for path in (completed, tmp_path / "drawn.parquet"))
+    assert (real == drawn).all()
+    assert [codec.number(name) for name in ("arrived", "visited", "discharged")] == [0, 0, 1]
 
 
 def test_declared_bounds_of_what_comes_after_hold_and_order_goes_before_them() -> None:

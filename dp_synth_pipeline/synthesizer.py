@@ -57,6 +57,7 @@ from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
 from dp_synth_pipeline.synthetic_tables import SyntheticTables, holds_tables, load_tables, packed
 from dp_synth_pipeline.tabular.condition import Where
 from dp_synth_pipeline.tabular.constraints.parse import parse
+from dp_synth_pipeline.tabular.offsets import published
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column
 from dp_synth_pipeline.tabular.sources import ingestion
@@ -406,7 +407,7 @@ def _described(column: Column, drawer: Drawer) -> dict[str, Any]:
     told = {"column": column.name, "kind": str(column.kind), "type": column.storage}
     if not column.kind.learned:
         return told
-    facts = drawer.profile[column.name]
+    facts = published(drawer.codec.schema, drawer.profile)[column.name]
     if column.kind.numeric:
         ends = [None if x is None else column.kind.shown(x) for x in (facts.lower, facts.upper)]
         return told | {"lower": ends[0], "upper": ends[1], "nulls": round(facts.null_rate, 4)}

@@ -8,6 +8,7 @@ The truth, for tests:
 * `cost`: 35.00 for a third of the visits (the flat fee), otherwise log-normal with a long tail, rounded to cents, higher
   with urgency and age.
 * `lab_value`: missing for 70 % of routine visits and 5 % of the others, so missingness depends on `urgent`.
+* `visited`: the day of `arrived`.
 * `discharged`: null exactly when the visit did not lead to an admission; otherwise 1 to 30 days after `visited`.
 * `diagnosis`: 14 codes with Zipf frequencies; the last four are rare (under 0.5 % each).
 """

@@ -71,7 +71,6 @@ def _measured(release: Release, rows: Path) -> figures.Figures:
         schema,
         predict=asked.predict,
         sensitive=asked.sensitive,
-        rules=asked.parsed_rules,
     )
     shown = found.samples if release.settings.retention_days is None else found.samples.without_real()
     return replace(found, samples=shown)

@@ -208,7 +208,7 @@ def _regenerated(release: Release) -> list[str]:
 
 def left_out(release: Release) -> list[str]:
     """Say, from released figures alone, which cells and lines of the source the table is not made of."""
-    profile, learned = release.profile, [c.name for c in release.schema.learned]
+    profile, learned = release.profile, [c.name for c in release.modelled.learned]
     sentences = [
         f"About {c.misfits:.1%} of the cells of {c.name} are no value of the type that was measured; they count as nulls."
         for c in profile.columns

@@ -94,7 +94,8 @@ class Pool:
             tries = int(np.clip(math.ceil(CARE * missing * self._tried / self._worth), FEWEST, most))
         elif self._tried:
             tries = most
-        held_share = self._found / self._drawn if self._found else 1.0
+        # What no code tells of is judged once rows are decoded: while none has held, more of the draws are.
+        held_share = max(self._found, 0.5) / self._drawn if self._drawn else 1.0
         codes, effective = self._model.draw_given(
             math.ceil(missing / held_share),
             tries,

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular import constraints, offsets
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.encoding.support import log_within
 from dp_synth_pipeline.tabular.kinds.base import Codec, Column
@@ -40,12 +40,16 @@ def completed(frame: pd.DataFrame, drawer: Drawer, rng: np.random.Generator) -> 
     if not len(rows):
         return _with_all(result, drawer)
     some, empty = frame.iloc[rows], empty[rows]
-    codes = np.stack([_evidence(some, c, k) for c, k in zip(learned, codec.columns, strict=True)], 1)
+    cells = pa.table({c.name: _known(some, c) for c in learned})
+    coded = offsets.with_offsets(cells, codec.schema)
+    own = zip(codec.modelled, codec.columns, strict=True)
+    codes = np.stack([_evidence(coded[c.name].combine_chunks(), k) for c, k in own], 1)
 
     def draw(numbers: np.ndarray) -> pa.Table:
         given = codes[numbers]
         full = drawer.model.complete(given, drawer.never_null, forbidden=codec.forbidden, rng=rng)
-        return pa.Table.from_batches([codec.decode(np.where(empty[numbers] | (given < 0), full, given), rng=rng)])
+        known = {n: cells[n].combine_chunks().take(pa.array(numbers)) for n in offsets.tied(codec.schema)}
+        return pa.Table.from_batches([codec.decode(np.where(given < 0, full, given), rng=rng, known=known)])
 
     drawn = _ruled(some, empty, draw, drawer, rng) if drawer.rules else draw(np.arange(len(some)))
     for number, column in enumerate(learned):
@@ -101,7 +105,7 @@ def log_likelihoods(frame: pd.DataFrame, drawer: Drawer) -> np.ndarray:
     """Return the log-likelihood of each row, float64 (rows,), in nats; see `SyntheticModel.log_likelihood`."""
     if not isinstance(frame, pd.DataFrame):
         raise InvalidInput(f"log_likelihood: expected a pandas DataFrame, got {type(frame).__name__}; make one of it.")
-    learned, codecs = drawer.codec.schema.learned, drawer.codec.columns
+    codec, learned = drawer.codec, drawer.codec.schema.learned
     absent = [c.name for c in learned if c.name not in frame]
     if absent:
         raise InvalidInput(
@@ -110,21 +114,21 @@ def log_likelihoods(frame: pd.DataFrame, drawer: Drawer) -> np.ndarray:
     if not len(frame):
         return np.zeros(0)
     cells: Any = frame
-    values = [_arrow(cells[c.name], c) for c in learned]
-    codes = np.stack([k.encode(v) for k, v in zip(codecs, values, strict=True)], 1)
-    within = [log_within(k, v, codes[:, i]) for i, (k, v) in enumerate(zip(codecs, values, strict=True))]
-    return drawer.model.log_likelihood(codes) + np.sum(within, axis=0)
+    table = pa.table({c.name: _arrow(cells[c.name], c) for c in learned})
+    coded = offsets.with_offsets(table, codec.schema)
+    values = [coded[c.name].combine_chunks() for c in codec.modelled]
+    codes = np.stack([k.encode(v) for k, v in zip(codec.columns, values, strict=True)], 1)
+    within = [log_within(k, v, codes[:, i]) for i, (k, v) in enumerate(zip(codec.columns, values, strict=True))]
+    possible = np.where(offsets.agree(table, codec.schema), 0.0, -np.inf)
+    return drawer.model.log_likelihood(codes) + np.sum(within, axis=0) + possible
 
 
 def _missing(frame: pd.DataFrame, column: Column) -> np.ndarray:
     return frame[column.name].isna().to_numpy() if column.name in frame else np.ones(len(frame), dtype=bool)
 
 
-def _evidence(frame: Any, column: Column, codec: Codec) -> np.ndarray:
+def _evidence(values: pa.Array, codec: Codec) -> np.ndarray:
     """Return what is known of each row's cell: its code, or `UNKNOWN` for a null and for a name that has no code."""
-    if column.name not in frame:
-        return np.full(len(frame), UNKNOWN)
-    values = _arrow(frame[column.name], column)
     codes = np.where(np.asarray(values.is_null()), UNKNOWN, codec.encode(values))
     if isinstance(codec, CategoricalCodec) and codec.other is None:
         codes = np.where(np.isneginf(log_within(codec, values, np.maximum(codes, 0))), UNKNOWN, codes)

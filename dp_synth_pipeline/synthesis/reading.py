@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
+from dp_synth_pipeline.tabular.offsets import HANGS
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import Reading
@@ -59,7 +60,9 @@ def told_by_profile(schema: TableSchema, profile: TableProfile, hints: Mapping[s
         hints: the kinds of columns whose cells do so if they hardly repeat.
     """
     found = {
-        c.name: recognition.by_profile(c, profile[c.name], profile.rows, hints.get(c.name)) for c in schema.learned
+        c.name: recognition.by_profile(c, profile[c.name], profile.rows, hints.get(c.name))
+        for c in schema.learned
+        if c.base is None
     }
     return {name: kind.name for name, kind in found.items() if kind is not None}
 
@@ -157,7 +160,9 @@ def sentences(settings: ReleaseSettings, schema: TableSchema, profile: TableProf
 
 
 def _wanted(settings: ReleaseSettings) -> set[str]:
-    """Return the columns that rules and reports speak of, which are modelled."""
+    """Return the columns that rules, reports and other columns speak of, which are modelled."""
     validation = settings.validation
     ruled = {name for rule in validation.parsed_rules for name in rule.columns}
-    return {*ruled, *validation.sensitive, *filter(None, (validation.predict,))}
+    declared = [facts for facts in settings.columns.values() if isinstance(facts, Mapping)]
+    bases = {str(facts[fact]) for facts in declared for fact in HANGS if facts.get(fact)}
+    return {*ruled, *bases, *validation.sensitive, *filter(None, (validation.predict,))}

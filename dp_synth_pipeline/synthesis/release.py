@@ -29,6 +29,7 @@ from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -171,6 +172,11 @@ class Release:
     def schema(self) -> TableSchema:
         """The table's columns."""
         return self.state.table_schema()
+
+    @property
+    def modelled(self) -> TableSchema:
+        """The columns that the profile measures and the generator models."""
+        return offsets.modelled(self.schema)
 
     @property
     def profile(self) -> TableProfile:

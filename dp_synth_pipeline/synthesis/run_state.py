@@ -14,7 +14,7 @@ from dp_synth_pipeline.privacy.events import Event, from_dict
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.tabular.schema import TableSchema
 
-LATER = ("format", "pattern", "locale")
+LATER = ("format", "pattern", "locale", "after", "same_as")
 """Facts of columns that earlier versions did not have."""
 
 _SCHEMA: TypeAdapter[TableSchema] = TypeAdapter(TableSchema)

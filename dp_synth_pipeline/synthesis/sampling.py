@@ -21,7 +21,7 @@ from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import load_schema
 from dp_synth_pipeline.synthesis.settings import DrawSettings
-from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular import constraints, offsets
 from dp_synth_pipeline.tabular.condition import Condition, Where, respelled, written
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
@@ -210,7 +210,8 @@ class Drawer:
     def _ruled(self, source: Callable[[int], pa.Table], rows: int, rng: np.random.Generator) -> Iterator[pa.Table]:
         schema, profile = self.codec.schema, self.profile
         limits, digits = constraints.limits(schema, profile), constraints.digits(schema, profile)
-        return constraints.enforced(source, rows, self.rules, limits=limits, digits=digits, rng=rng)
+        hangs = partial(offsets.agree, schema=schema)
+        return constraints.enforced(source, rows, self.rules, limits=limits, digits=digits, also=hangs, rng=rng)
 
     def _conditional(
         self, rows: int, where: Where, rng: np.random.Generator, report: Callable[[int], None] = unheard

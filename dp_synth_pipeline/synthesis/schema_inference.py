@@ -28,11 +28,11 @@ from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.settings import SUFFIX, ReleaseSettings
 from dp_synth_pipeline.synthesis.stages import Ingestion, measure_profile
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular import recognition
+from dp_synth_pipeline.tabular import offsets, recognition
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan, weight
 from dp_synth_pipeline.tabular.profiling.suggest import suggest
-from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 
@@ -53,7 +53,7 @@ class WholeProfile(Profile):
         plan, record = super().plan(release), release.record
         assert isinstance(record, LedgerRelease)
         delta = release.allocation.delta(self._population)
-        return whole_profile(plan, record, release.schema, release.spent, delta)
+        return whole_profile(plan, record, release.modelled, release.spent, delta)
 
 
 def infer(ledger: Ledger, store: Store, settings: ReleaseSettings) -> Inferred:
@@ -107,7 +107,9 @@ def to_yaml(inference: Inferred, settings: ReleaseSettings) -> str:
     """Write what was inferred as the `columns:` of a table's YAML, with remarks for the person who edits it."""
     lines, told = _header(inference, settings), recognised(settings, inference.schema)
     for column in inference.schema:
-        if column.kind.learned:
+        if column.base is not None:
+            facts, remarks = {"kind": str(column.kind), **_hanging(column)}, ()
+        elif column.kind.learned:
             advice = suggest(column, inference.profile[column.name], inference.profile.population)
             facts, remarks = advice.facts, advice.remarks
         else:
@@ -120,6 +122,11 @@ def to_yaml(inference: Inferred, settings: ReleaseSettings) -> str:
         )
         lines += [f"  {line}" for line in text.rstrip().splitlines()]
     return "\n".join(lines) + "\n"
+
+
+def _hanging(column: Column) -> dict[str, str]:
+    """Return on which column one hangs, as it was declared."""
+    return {fact: str(base) for fact in offsets.HANGS if (base := getattr(column, fact)) is not None}
 
 
 def _header(inference: Inferred, settings: ReleaseSettings) -> list[str]:

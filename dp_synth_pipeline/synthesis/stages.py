@@ -35,7 +35,7 @@ from dp_synth_pipeline.synthesis.reading import (
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
-from dp_synth_pipeline.tabular import condition, constraints, recognition
+from dp_synth_pipeline.tabular import condition, constraints, offsets, recognition
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.types import Types as Measured
@@ -287,7 +287,8 @@ def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Me
         raise ReleaseStateError("this release has no row count and no profile in its plan; declare both.")
     if findings := _row_findings(profile):
         raise _ended(release, findings)
-    columns = tuple(replace(c, misfits=types.misfits.get(c.name, 0.0)) for c in profile.columns)
+    misfits = {offsets.modelled_name(release.schema[name]): share for name, share in types.misfits.items()}
+    columns = tuple(replace(c, misfits=misfits.get(c.name, 0.0)) for c in profile.columns)
     events = tuple(release.spent) if release.protection.guaranteed else ()
     profile = replace(profile, columns=columns, set_aside=types.set_aside, events=events)
     told = undeclared(settings, told_by_profile(release.schema, profile, types.hints))

@@ -88,9 +88,9 @@ def respelled(value: Any, name: str, codec: TableCodec) -> Any:
     """
     if isinstance(value, (list, tuple, set, frozenset)):
         return [respelled(v, name, codec) for v in value]
-    if not isinstance(value, bool) or name not in [c.name for c in codec.schema.learned]:
+    if not isinstance(value, bool) or name not in [c.name for c in codec.modelled]:
         return value
-    own: Any = codec.columns[[c.name for c in codec.schema.learned].index(name)]
+    own: Any = codec.columns[[c.name for c in codec.modelled].index(name)]
     if not own.column.kind.categorical:
         return value
     return next((text for text in own.values if str(text).lower() in TRUTHS[value]), value)
@@ -159,7 +159,7 @@ class Condition:
 
     def __init__(self, where: Where, codec: TableCodec) -> None:
         self._codec, self._schema, self._judge = codec, codec.schema.arrow_schema(), _judge()
-        self._numbers = {c.name: i for i, c in enumerate(codec.schema.learned)}
+        self._numbers = {c.name: i for i, c in enumerate(codec.modelled)}
         tree = _tree(written(where, codec))
         self._root = self._part(tree)
         self.sql = self._root.sql
@@ -183,7 +183,7 @@ class Condition:
         """Return which codes a row that satisfies it may have in a column, bool (rows or 1, codes); None if any.
 
         Args:
-            column: number among the learned ones.
+            column: number among the modelled ones.
             before: codes of the columns before, int64 (rows, column); each row's are taken for what they rule out.
         """
         if column not in self._at:
@@ -241,7 +241,7 @@ class Condition:
             return True
         (name,) = part.columns
         number = self._numbers.get(name)
-        if number is None:  # a constant column, which rows are judged by once they are drawn
+        if number is None:  # a constant, or hangs on another column: rows are judged by it once they are drawn
             return True
         mask = self._possible.of(part, name)[0 if wanted else 1]
         if before is not None:

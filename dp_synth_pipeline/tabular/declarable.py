@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import declare
+from dp_synth_pipeline.tabular import declare, offsets
 
 STORAGE = (
     *(pa.string(), pa.bool_(), pa.int64(), pa.uint64(), pa.int8(), pa.float64(), pa.float32()),
@@ -30,17 +30,21 @@ def mistakes(columns: Mapping[str, Any]) -> dict[str, str]:
         >>> mistakes({"age": {"lower": 0}, "sex": {"nulls": "delete"}})
         {'sex': "nulls: expected one of keep, mean, median, mode, drop, constant, got 'delete'."}
     """
-    found = {name: _mistake(name, facts) for name, facts in columns.items()}
+    found = {name: _mistake(name, facts, columns) for name, facts in columns.items()}
     return {name: mistake for name, mistake in found.items() if mistake}
 
 
-def _mistake(name: str, facts: Any) -> str:
+def _mistake(name: str, facts: Any, columns: Mapping[str, Any]) -> str:
     if facts is not None and not isinstance(facts, Mapping):
         return f"expected facts such as {{kind: category}}, or nothing, got {facts!r}."
-    refusals: list[str] = []
+    if path := offsets.circle(name, {n: _base(of) for n, of in columns.items()}):
+        return offsets.circle_text(path)
+    base, refusals = _base(facts), []
+    other = {k: v for k, v in (columns.get(base or "") or {}).items() if k not in offsets.HANGS}
     for arrow_type in STORAGE:
         try:
-            declare.build({name: arrow_type, OTHER: pa.int64()}, {name: facts})
+            beside = {OTHER: pa.int64()} if base is None else {base: arrow_type, OTHER: pa.int64()}
+            declare.build({**beside, name: arrow_type}, {name: facts} if base is None else {base: other, name: facts})
         except InvalidInput as error:
             refusals.append(str(error).removeprefix(f"column {name!r}").removeprefix(":").strip())
         else:
@@ -48,3 +52,10 @@ def _mistake(name: str, facts: Any) -> str:
     for words in HERE_ONLY:
         refusals = [text for text in refusals if words not in text] or refusals
     return Counter(refusals).most_common(1)[0][0]
+
+
+def _base(facts: Any) -> str | None:
+    """Return the column that one hangs on by what a person wrote; None if by nothing that could be a name."""
+    facts = facts if isinstance(facts, Mapping) else {}
+    named = facts.get(offsets.AFTER, facts.get(offsets.SAME_AS))
+    return named if isinstance(named, str) else None

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput, nearest
-from dp_synth_pipeline.tabular import formats
+from dp_synth_pipeline.tabular import formats, offsets
 from dp_synth_pipeline.tabular.durations import duration
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.facts import TableSchema
@@ -45,7 +45,7 @@ def build(
     Args:
         storage: column name to Arrow type, as the source has them.
         declared: column name to declared facts: `kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`,
-            `zone`, `other`, `other_label`, `format`, `pattern`, `locale`; and a `description`, for readers only.
+            `zone`, `other`, `other_label`, `format`, `pattern`, `locale`, `after`, `same_as`; and a `description`.
         nulls: the table's null policy, for columns that declare none.
         other: what becomes of suppressed categories, for text columns that do not declare it.
         unit_column: the privacy unit's column, an identifier unless declared otherwise.
@@ -54,7 +54,7 @@ def build(
 
     Raises:
         InvalidInput: for an unknown column, fact, kind or policy, a storage type that the kind cannot be read from, or a
-            bound, constant, zone or format that is none of the column's.
+            bound, constant, zone or format that is none of the column's; or a column that hangs on what it cannot.
     """
     declared = declared or {}
     _check_names(storage, declared, unit_column, complete)
@@ -66,7 +66,7 @@ def build(
         if facts.get("format") is None:
             facts["format"] = (formats or {}).get(name)
         columns.append(_column(name, arrow_type, facts, nulls, other))
-    schema = TableSchema(tuple(columns))
+    schema = offsets.checked(TableSchema(tuple(columns)))
     if not schema.learned:
         raise InvalidInput("no column is left to learn; declare fewer columns as identifier, constant or excluded.")
     return schema
@@ -118,6 +118,10 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
             f"{nearest(wrong[0], _DECLARABLE)}"
         )
     kind = _kind(name, arrow_type, facts.pop("kind", None))
+    if facts.get("same_as") is not None and facts.get("nulls") is not None:
+        raise InvalidInput(
+            f"column {name!r}: same_as: its nulls are those of {facts['same_as']!r}; declare them there."
+        )
     policy = _member(NullPolicy, facts.pop("nulls", None) or nulls, f"column {name!r}: nulls")
     if policy is NullPolicy.CONSTANT and facts.get("constant") is None and kind.learned:
         raise InvalidInput(f"column {name!r}: nulls: constant needs a value, as in 'constant: unknown'.")

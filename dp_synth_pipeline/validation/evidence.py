@@ -88,11 +88,10 @@ def gather(
     learnt, others, drawn = (codes(path, codec, most) for path in (training, holdout, synthetic))
     if min(map(len, (learnt, others, drawn))) < FEWEST:
         return Evidence(TOO_FEW, unit=unit)
-    ordered = np.array([c.kind.ordered for c in codec.schema.learned])
-    names = [c.name for c in codec.schema.learned]
-    hidden = [names.index(n) for n in sensitive] if len(names) > 1 else []
+    ordered = np.array([c.kind.ordered for c in codec.modelled])
+    hidden = {i: n for n in sensitive if (i := codec.number(n)) is not None} if len(codec.columns) > 1 else {}
     attacks = [membership(learnt, others, drawn, ordered, most=most)]
-    attacks += [attribute(learnt, others, drawn, ordered, i, name=names[i], most=most) for i in hidden]
+    attacks += [attribute(learnt, others, drawn, ordered, i, name=n, most=most) for i, n in hidden.items()]
     near = closeness(learnt, others, drawn, ordered, most=most)
     return Evidence(closeness=near, attacks=tuple(attacks), unit=unit)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import Kind
 from dp_synth_pipeline.tabular.kinds.constant import scalar
@@ -46,7 +47,7 @@ def suite_for(schema: TableSchema, profile: TableProfile, rows: int, *, conditio
     """
     names = [c.name for c in schema.published]
     stems = stems_of(names)
-    measured = {c.name: c for c in profile.columns if schema[c.name].kind.learned}
+    measured = {c.name: c for c in offsets.published(schema, profile).columns if schema[c.name].kind.learned}
     checks = [columns_check(names), _row_count(rows), regenerated.check_for(schema, profile)]
     for column in schema.published:
         stem, facts = stems[column.name], measured.get(column.name)

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation import fidelity, learners, patterns
 from dp_synth_pipeline.validation.accuracy import Accuracy, accuracy
@@ -51,7 +50,7 @@ class Figures:
         told_apart: whether a model tells synthetic from real rows.
         rare, nulls: rare values, and patterns of nulls.
         groups: of the declared sensitive columns.
-        rules: rules that every real row keeps and synthetic rows break.
+        rules: columns that hang on each other in every real row, and not in synthetic ones.
         sampled: whether `MOST_ROWS` was reached.
     """
 
@@ -91,14 +90,13 @@ def measure(
     *,
     predict: str | None = None,
     sensitive: Sequence[str] = (),
-    rules: Sequence[Rule] = (),
     part: float = 1.0,
 ) -> Figures:
     """Return all figures of a synthetic table against the real one; the same two tables give the same figures.
 
     Args:
-        predict, sensitive: the column that models are to predict, and those whose groups are compared.
-        rules: the rules that the table has, so that none of them is suggested.
+        predict: the column that models are to predict.
+        sensitive: the columns whose groups are compared.
         part: the part of a page that the table may take: with less, fewer columns are drawn.
 
     Raises:
@@ -121,7 +119,7 @@ def measure(
         rare=patterns.rare_values(real, synthetic, schema),
         nulls=patterns.null_patterns(real, synthetic, schema),
         groups=by_group(real, synthetic, schema, list(sensitive), models["prediction"]),
-        rules=suggested_rules(real, synthetic, schema, rules, rng),
+        rules=suggested_rules(real, synthetic, schema, rng),
         sampled=sampled,
     )
 

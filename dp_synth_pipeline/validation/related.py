@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.relations import ruling
@@ -112,9 +113,9 @@ def _in_order(reference: pa.ChunkedArray, order: pa.ChunkedArray) -> pa.Array:
 def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
     """Return what is expected of a table's own columns.
 
-    The column that holds the parent's key and the order are no columns of the model, so that of these the type alone is
-    expected here, and `related_checks` the rest. The profile of a child reads one row of each person, so it tells no null
-    rate of its rows.
+    The column that holds the parent's key, the order and what hangs on it are no columns of the model, so that of these
+    the type alone is expected here, and `related_checks` the rest. The profile of a child reads one row of each person, so
+    it tells no null rate of its rows.
 
     Args:
         schema: the source's columns.
@@ -123,9 +124,11 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
     """
     from dp_synth_pipeline.validation.expectations import columns_check, suite_for, type_check
 
-    apart = [c for c in schema.published if c.name in (table.reference, table.order)]
+    names = {table.reference, table.order}
+    names |= {c.name for c in offsets.ordered(schema) if offsets.root(c, schema).name == table.order}
+    apart = [c for c in schema.published if c.name in names]
     own_columns = TableSchema(tuple(c for c in schema.columns if c not in apart))
-    own_names = set(own_columns.names)
+    own_names = set(offsets.modelled(own_columns).names)
     own_profile = replace(profile, columns=tuple(c for c in profile.columns if c.name in own_names))
     columns = columns_check([c.name for c in schema.published])
     checks = [columns if c.name == columns.name else c for c in suite_for(own_columns, own_profile, rows)]

@@ -305,7 +305,13 @@ def test_rows_that_a_csv_s_untyped_nulls_would_leave_out_are_refused_with_what_t
     fitter, ledger = synthesizer(tmp_path)
     with pytest.raises(InvalidInput, match="Declare its kind as well"):
         fitter.fit(sources, relations=relations)
+    relations["patients"]["columns"] = {}
+    relations["visits"]["columns"]["score"] = {"kind": "decimal"}
+    relations["visits"]["columns"]["ward"] = {"after": "score"}
+    with pytest.raises(InvalidInput, match=r"'ward' is after 'score'.*Declare what 'ward' is as well"):
+        fitter.fit(sources, relations=relations)
     assert ledger.entries("patients") == []
+    del relations["visits"]["columns"]["ward"]
     relations["patients"]["columns"] = {"sex": {"kind": "category", "nulls": "drop"}}
     assert len(fitter.fit(sources, relations=relations).sample(20)["patients"]) == 20
 
@@ -325,3 +331,26 @@ def test_a_source_that_cannot_be_read_to_its_end_is_one_sentence_and_its_reserva
     (details,) = (tmp_path / "store" / "restricted").rglob("reading-failed.txt")
     assert "5001" in details.read_text()
     assert details.stat().st_mode & 0o077 == 0
+
+
+def test_what_hangs_on_the_order_of_a_table_comes_back_around_it(tmp_path):
+    """A visit's discharge is coded as its offset from the day by which visits follow each other."""
+    tables = clinic(300)
+    visits = tables["visits"]
+    day = pd.to_datetime(visits["visited"])
+    stay = pd.Series(range(len(visits))) % 4
+    visits["discharged"] = (day + pd.to_timedelta(stay.where(stay > 0), unit="D")).dt.date
+    visits["arrived"] = day + pd.to_timedelta(8 + stay, unit="h")
+    visits["billed"] = visits["discharged"]
+    hangs = {"discharged": {"after": "visited"}, "arrived": {"after": "visited"}, "billed": {"same_as": "discharged"}}
+    fitter, _ = synthesizer(tmp_path)
+    relations = {"patients": RELATIONS["patients"], "visits": {**RELATIONS["visits"], "columns": hangs}}
+    model = fitter.fit({name: tables[name] for name in relations}, relations=relations)
+    drawn = model.sample(300)["visits"]
+    assert list(drawn.columns) == list(visits.columns)
+    visited, discharged = pd.to_datetime(drawn["visited"]), pd.to_datetime(drawn["discharged"])
+    assert drawn["billed"].equals(drawn["discharged"])
+    known = discharged.notna()
+    assert (discharged >= visited)[known].all()
+    assert (drawn["arrived"] >= visited).all()
+    assert ((discharged - visited).dt.days[known] <= 40).mean() > 0.9  # days apart, not the 300 over which visits lie

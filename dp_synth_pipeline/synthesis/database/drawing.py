@@ -14,6 +14,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.synthesis.database.histories import hung_on, kept_context, time_codes
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
@@ -123,20 +124,27 @@ class DatabaseDrawer:
         for table in self.relations:
             rows, schema = drawn[table.name], self.sources[table.name]
             reference = None if rows.parent is None else keys[str(table.parent)].take(pa.array(rows.parent))
-            arrays = {c.name: self._column(c, table, rows, reference) for c in schema.published}
+            values = _values(table, rows, schema, reference)
+            arrays = {
+                c.name: values[c.name] if c.name in values else c.kind.generated(c, 0, rows.values.num_rows)
+                for c in schema.published
+            }
             if table.key is not None:
                 keys[table.name] = arrays[table.key]
             tables[table.name] = pa.table(arrays, schema=schema.arrow_schema())
         return tables
 
-    def _column(self, column: Column, table: Related, rows: Rows, reference: pa.Array | None) -> pa.Array:
-        if column.name == table.reference and reference is not None:
-            return reference.cast(column.arrow_type)
-        if column.name == table.order and rows.times is not None:
-            return _moments(rows.times, column)
-        if column.kind.learned:
-            return rows.values[column.name].combine_chunks()
-        return column.kind.generated(column, 0, rows.values.num_rows)
+
+def _values(table: Related, rows: Rows, schema: TableSchema, reference: pa.Array | None) -> dict[str, pa.Array]:
+    """Return the columns of a source that were drawn, with its order, its parent's keys, and what hangs on others."""
+    values = {n: rows.values[n].combine_chunks() for n in rows.values.column_names}
+    if rows.times is not None:
+        values[str(table.order)] = _moments(rows.times, schema[str(table.order)])
+    values = offsets.restored(values, schema)
+    values = {c.name: values[c.name] for c in schema.learned}
+    if reference is not None:
+        values[str(table.reference)] = reference.cast(schema[str(table.reference)].arrow_type)
+    return values
 
 
 def _shape(table: Related, parents: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:

@@ -33,6 +33,7 @@ from dp_synth_pipeline.synthesis.release import Stage
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
 from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling, reading_failed
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations import relating, ruling
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
@@ -149,6 +150,7 @@ def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str
     with _opened(release, name) as opened:
         untyped = tuple(column for column in opened.untyped if column != table.order)
         _check_drops(name, untyped, release.settings.tables[name].columns)
+        _check_hanging(name, opened.untyped, release.settings.tables[name].columns)
         return opened.schema, untyped
 
 
@@ -160,6 +162,20 @@ def _check_drops(name: str, untyped: Sequence[str], columns: Mapping[str, Any]) 
                 f"tables.{name}: columns: {column!r} has nulls: drop, and rows are related before the types of a CSV are "
                 f"measured. Declare its kind as well: columns: {{{column}: {{kind: category, nulls: drop}}}}."
             )
+
+
+def _check_hanging(name: str, untyped: Sequence[str], columns: Mapping[str, Any]) -> None:
+    """Refuse columns that hang on others while a type is not known: offsets are computed before types are measured."""
+    for column, facts in columns.items():
+        for fact in offsets.HANGS:
+            base = (facts or {}).get(fact)
+            unknown = next((c for c in (column, base) if c in untyped), None)
+            if base is not None and unknown is not None:
+                raise InvalidInput(
+                    f"tables.{name}: columns: {column!r} is {fact} {base!r}, and rows are related before the types of a CSV "
+                    f"are measured. Declare what {unknown!r} is as well, with a format: columns: {{{unknown}: {{kind: date, "
+                    f"format: '%Y-%m-%d'}}}}."
+                )
 
 
 def _schema_of_named(release: DatabaseRelease, sources: Mapping[str, TableSchema]) -> TableSchema:

@@ -24,12 +24,12 @@ class Profile(Mechanism[ProfilePlan, TableProfile]):
         self._population = population
 
     def plan(self, release: Release) -> ProfilePlan:
-        return release.allocation.profile(release.schema, self._population, len(release.state.untyped))
+        return release.allocation.profile(release.modelled, self._population, len(release.state.untyped))
 
     def events(self, release: Release, plan: ProfilePlan) -> Sequence[Event]:
-        return plan.histogram_events(release.schema)
+        return plan.histogram_events(release.modelled)
 
     def run(self, release: Release, plan: ProfilePlan, odometer: Odometer) -> TableProfile:
         snapshot = release.state.path("snapshot")
-        profile = measure.measure(snapshot, release.schema, plan, self._population, odometer)
+        profile = measure.measure(snapshot, release.modelled, plan, self._population, odometer)
         return profile if release.protection.guaranteed else replace(profile, events=())

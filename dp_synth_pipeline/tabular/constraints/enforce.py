@@ -55,6 +55,7 @@ def enforced(
     *,
     limits: Mapping[str, tuple[float, float]] | None = None,
     digits: Digits | None = None,
+    also: Callable[[pa.Table], np.ndarray] | None = None,
     rng: np.random.Generator | None = None,
 ) -> Iterator[pa.Table]:
     """Yield tables of up to 32,768 synthetic rows that keep every rule, until there are `rows`.
@@ -63,9 +64,10 @@ def enforced(
         draw: returns as many fresh synthetic rows as it is asked for.
         limits: ends that computed values must not leave, by column, as `hold.points` places values.
         digits: digits after the point that computed values are written with, by column.
+        also: says of each row whether it is possible besides, bool (rows,), however a rule was kept.
         rng: decides which row is copied where nothing else helps; a fresh one by default.
     """
-    keeper = _Keeper(tuple(rules), limits or {}, digits or {}, rng or np.random.default_rng())
+    keeper = _Keeper(tuple(rules), limits or {}, digits or {}, rng or np.random.default_rng(), also)
     if keeper.mapped:
         keeper.learn(draw(PILOT))
     spare: pa.Table | None = None
@@ -124,6 +126,7 @@ class _Keeper:
     limits: Mapping[str, tuple[float, float]]
     digits: Digits
     rng: np.random.Generator
+    also: Callable[[pa.Table], np.ndarray] | None = None
     mapped: dict[Dependency, Mapped] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -181,7 +184,7 @@ class _Keeper:
         return put(table, rule.left, cast(column(table, str(rule.right)), table.schema.field(rule.left).type))
 
     def _good(self, table: pa.Table, drawn: pa.Table) -> np.ndarray:
-        good = np.ones(table.num_rows, dtype=bool)
+        good = np.ones(table.num_rows, dtype=bool) if self.also is None else self.also(table)
         for rule in self.rules:
             if isinstance(rule, Dependency):
                 mapped, actual = given(rule, table, self.mapped[rule]), column(table, rule.target)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints.hold import literal
 from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Literal, Rule, Sum
 from dp_synth_pipeline.tabular.kinds.base import MOMENT, NUMBER
@@ -52,7 +53,7 @@ def check(rules: Sequence[Rule], schema: TableSchema) -> None:
 
 def limits(schema: TableSchema, profile: TableProfile) -> dict[str, tuple[float, float]]:
     """Return the released ends of each column with an axis, as `hold.points` places them: numbers, or microseconds."""
-    ends = {}
+    ends, profile = {}, offsets.published(schema, profile)
     for column in schema.learned:
         facts = profile[column.name] if column.kind.numeric else None
         if facts is not None and facts.lower is not None and facts.upper is not None:
@@ -63,6 +64,7 @@ def limits(schema: TableSchema, profile: TableProfile) -> dict[str, tuple[float,
 
 def digits(schema: TableSchema, profile: TableProfile) -> dict[str, int]:
     """Return the digits after the point that each decimal column is written with, where they are released."""
+    profile = offsets.published(schema, profile)
     released = {c.name: profile[c.name].decimals for c in schema.learned if c.kind.fractional}
     scales = {c.name: c.arrow_type.scale for c in schema.learned if pa.types.is_decimal(c.arrow_type)}
     return {n: d for n, d in {**released, **scales}.items() if d is not None}

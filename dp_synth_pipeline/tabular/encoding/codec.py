@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
@@ -26,13 +27,15 @@ class TableCodec:
     """Turns rows into codes and released codes into rows.
 
     Attributes:
-        cardinalities: number of codes of each learned column, in table order.
-        forbidden: by learned column, the codes that generation must not draw, and those that may stand for them.
+        schema: the columns of the rows.
+        modelled: the columns that are coded: offsets in the place of columns that come after others.
+        cardinalities: number of codes of each modelled column, in table order.
+        forbidden: by modelled column, the codes that generation must not draw, and those that may stand for them.
     """
 
     def __init__(self, schema: TableSchema, profile: TableProfile) -> None:
-        self.schema = schema
-        self.columns = [_codec(c, profile) for c in schema.learned]
+        self.schema, self.modelled = schema, offsets.modelled(schema).learned
+        self.columns = [_codec(c, profile) for c in self.modelled]
         self.cardinalities = tuple(c.cardinality for c in self.columns)
         self.forbidden = {
             i: (c.forbidden, c.released)
@@ -41,9 +44,11 @@ class TableCodec:
         }
 
     def encode(self, table: pa.Table | pa.RecordBatch) -> np.ndarray:
-        """Return codes, int16 `(rows, learned columns)`."""
+        """Return codes, int16 `(rows, modelled columns)`; offsets that the rows lack are computed."""
+        table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+        table = offsets.with_offsets(table, self.schema)
         codes = np.empty((table.num_rows, len(self.columns)), dtype=np.int16)
-        for i, (column, codec) in enumerate(zip(self.schema.learned, self.columns, strict=True)):
+        for i, (column, codec) in enumerate(zip(self.modelled, self.columns, strict=True)):
             values = table.column(column.name)
             codes[:, i] = codec.encode(values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values)
         return codes
@@ -68,36 +73,53 @@ class TableCodec:
         codes.flush()
         return codes, units
 
+    def number(self, name: str) -> int | None:
+        """Return the number of the code that tells of a column: its own, its offset's, or that of what it is the same as."""
+        names, column = [c.name for c in self.modelled], self.schema[name]
+        if column.same_as is not None:
+            return self.number(column.same_as)
+        own = offsets.modelled_name(column)
+        return names.index(own) if own in names else None
+
     @property
     def encoded(self) -> list[str]:
         """The names of the columns that have an encoder, so that a model sees them."""
-        return [c.name for c, _ in zip(self.schema.learned, self.columns, strict=True)]
+        return [c.name for c, _ in zip(self.modelled, self.columns, strict=True)]
 
     def marginals(self) -> list[np.ndarray]:
         """Return each column's released probabilities by code: where training may start for free."""
         return [c.marginal for c in self.columns]
 
     def decode(
-        self, codes: np.ndarray, *, first_row: int = 0, rng: np.random.Generator | None = None
+        self,
+        codes: np.ndarray,
+        *,
+        first_row: int = 0,
+        rng: np.random.Generator | None = None,
+        known: Mapping[str, pa.Array] | None = None,
     ) -> pa.RecordBatch:
         """Return `(rows, published columns)` of synthetic values; identifiers number the rows from `first_row` + 1.
 
         Args:
             rng: decides where in its cell each value lies; a fresh one by default.
+            known: values that stay, null where nothing is known; what hangs on them is placed by them.
         """
-        rng = rng or np.random.default_rng()
-        lines = {i: c for i, c in enumerate(self.columns) if isinstance(c, AxisCodec) and c.cardinality > 1}
-        drawn = quantiles(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng)
-        placed = {column: drawn.get(k) for k, column in enumerate(lines)}
-        values = {
-            c.name: codec.decode(codes[:, i], rng, placed.get(i))
-            for i, (c, codec) in enumerate(zip(self.schema.learned, self.columns, strict=True))
-        }
+        values = offsets.restored(self.values(codes, rng or np.random.default_rng()), self.schema, known)
         arrays = [
             values[c.name] if c.name in values else c.kind.generated(c, first_row, len(codes))
             for c in self.schema.published
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow_schema())
+
+    def values(self, codes: np.ndarray, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return the values of the modelled columns by name, drawn within their cells."""
+        lines = {i: c for i, c in enumerate(self.columns) if isinstance(c, AxisCodec) and c.cardinality > 1}
+        drawn = quantiles(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng)
+        placed = {column: drawn.get(k) for k, column in enumerate(lines)}
+        return {
+            c.name: codec.decode(codes[:, i], rng, placed.get(i))
+            for i, (c, codec) in enumerate(zip(self.modelled, self.columns, strict=True))
+        }
 
     def decode_stream(
         self, batches: Iterator[np.ndarray], rng: np.random.Generator | None = None

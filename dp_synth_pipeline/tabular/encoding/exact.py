@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.kinds.base import Column, Kind
+from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.storage import is_text
 
@@ -31,6 +32,7 @@ LONG = f"Decimals that were not named keep {DIGITS} digits"
 CALENDAR = "Dates are of the years 1 to 9999; one beyond comes out within them"
 MICROSECONDS = "Microseconds of datetimes before 1684 or after 2255 that were not named are rounded"
 NANOSECONDS = "Nanoseconds are cut to microseconds"
+HANGING = "A value that hangs on a null one comes out null"
 """What is not kept, in the order in which a card says so."""
 
 MOST_NANOSECONDS = 2**63 // 1000 - 1
@@ -149,9 +151,10 @@ def limits_of(columns: Iterable[Column]) -> list[str]:
     Args:
         columns: the learned columns.
     """
-    by_limit: dict[str, list[str]] = {limit: [] for limit in (WIDE, LONG, CALENDAR, MICROSECONDS, NANOSECONDS)}
+    by_limit: dict[str, list[str]] = {limit: [] for limit in (WIDE, LONG, CALENDAR, MICROSECONDS, NANOSECONDS, HANGING)}
     for column in columns:
-        for limit in column.kind.limits(column):
+        hanging = [HANGING] if column.base is not None and column.nulls is NullPolicy.KEEP else []
+        for limit in (*column.kind.limits(column), *hanging):
             by_limit.setdefault(limit, []).append(column.name)
     return [f"{limit}: {_some(names)}." for limit, names in by_limit.items() if names]
 

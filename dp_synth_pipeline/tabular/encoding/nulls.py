@@ -6,6 +6,7 @@ row out under add/remove is a row-wise transformation: neighbours stay neighbour
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
@@ -70,11 +72,14 @@ def filled(column: Column, profile: ColumnProfile) -> ColumnProfile:
 def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Path) -> Path:
     """Write the snapshot with its nulls handled as the schema says; the result is restricted like the snapshot.
 
+    It has the modelled columns, and those of the source that hang on others.
+
     Raises:
         InvalidInput: for all columns of which noise hides the figure to fill in, at once.
     """
-    columns, values, fills = [], [], _fill_values(schema, profile)
-    for column in schema.learned:
+    own, hanging = offsets.modelled(schema).learned, [quoted(c.name) for c in schema if c.base is not None]
+    columns, values, fills = hanging, [], _fill_values(own, profile)
+    for column in own:
         fill = fills[column.name]
         name = quoted(column.name)
         if fill is None:
@@ -82,7 +87,7 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
         else:
             columns.append(f"coalesce({name}, TRY_CAST(? AS {_sql_type(column)})) AS {name}")
             values.append(str(fill).lower() if isinstance(fill, bool) else str(fill))
-    kept = [f"{quoted(c.name)} IS NOT NULL" for c in schema.learned if c.nulls is NullPolicy.DROP]
+    kept = [f"{quoted(c.name)} IS NOT NULL" for c in own if c.nulls is NullPolicy.DROP]
     if UNIT in pq.ParquetFile(snapshot).schema_arrow.names:
         columns.append(quoted(UNIT))
     where = f" WHERE {' AND '.join(kept)}" if kept else ""
@@ -90,6 +95,7 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
     partial = out.with_suffix(".partial")
     try:
         _copy(snapshot, query, values, partial)
+        offsets.write_completed(partial, schema)
         partial.chmod(0o400)
         partial.replace(out)
     finally:
@@ -97,9 +103,9 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
     return out
 
 
-def _fill_values(schema: TableSchema, profile: TableProfile) -> dict[str, Any]:
+def _fill_values(columns: Iterable[Column], profile: TableProfile) -> dict[str, Any]:
     fills, findings = {}, []
-    for column in schema.learned:
+    for column in columns:
         try:
             fills[column.name] = fill_value(column, profile[column.name])
         except InvalidInput as error:

@@ -166,6 +166,10 @@ class Kind:
         """Return `(x float64 (rows,), null bool (rows,))`; x is 0 where null."""
         raise self._no_axis()
 
+    def line(self, values: pa.Array) -> pa.Array:
+        """Return values as numbers of the number line, whole ones exactly; null where they are."""
+        raise self._no_axis()
+
     def public_edges(self, arrow_type: pa.DataType | None = None) -> np.ndarray:
         """Return the ascending edges of a coarse grid that covers every value and depends on no data."""
         raise self._no_axis()
@@ -224,7 +228,7 @@ class Kind:
         """Return the value nearest to a point of the number line that a column can hold."""
         raise self._no_axis()
 
-    def exactly(self, points: list[int], arrow_type: pa.DataType) -> pa.Array | None:
+    def exactly(self, points: Sequence[int] | np.ndarray, arrow_type: pa.DataType) -> pa.Array | None:
         """Return whole points as values of the storage type, exactly; None if doubles are exact enough."""
         return None
 
@@ -322,6 +326,8 @@ class Column:
         format: how dates and times are written in a CSV, for strftime; declared, or detected in a CSV. Public.
         pattern: how an identifier counts: # is a digit, ? a letter.
         locale: the language and country of made-up names and numbers, such as de_DE; None is en_US.
+        after: the column that its values are never before, so that their offset from it is modelled.
+        same_as: the column that its values are the same as, in its own type, so that nothing of it is modelled.
     """
 
     name: str
@@ -339,6 +345,8 @@ class Column:
     format: str | None = None
     pattern: str | None = None
     locale: str | None = None
+    after: str | None = None
+    same_as: str | None = None
 
     def __post_init__(self) -> None:
         if self.nulls is NullPolicy.CONSTANT and self.constant is None and self.kind.learned:
@@ -358,6 +366,11 @@ class Column:
     def arrow_type(self) -> pa.DataType:
         """The storage type that the synthetic column will have."""
         return parse_storage(self.storage)
+
+    @property
+    def base(self) -> str | None:
+        """The column that it hangs on; None if it stands by itself."""
+        return self.after if self.after is not None else self.same_as
 
     @property
     def declared(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ class Date(Moment):
     def csv_type(self, facts: Mapping[str, Any]) -> str:
         return "DATE"
 
-    def _points(self, values: pa.Array) -> pa.Array:
+    def line(self, values: pa.Array) -> pa.Array:
         return values.cast(pa.date32()).cast(pa.int32())
 
     def public_edges(self, arrow_type: pa.DataType | None = None) -> np.ndarray:
@@ -50,7 +50,7 @@ class Date(Moment):
     def from_point(self, point: int | float, decimals: int | None, resolution: int | None) -> date:
         return FIRST_DAY + timedelta(days=round(point))
 
-    def exactly(self, points: list[int], arrow_type: pa.DataType) -> pa.Array:
+    def exactly(self, points: Sequence[int] | np.ndarray, arrow_type: pa.DataType) -> pa.Array:
         return pa.array(points, pa.int64()).cast(pa.int32()).cast(pa.date32()).cast(arrow_type)
 
     def to_arrow(self, x: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:

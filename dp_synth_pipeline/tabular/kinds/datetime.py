@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ class Datetime(Moment, Timed):
     def _day(self, parsed: date) -> date:
         return parsed if isinstance(parsed, datetime) else datetime.combine(parsed, time())
 
-    def _points(self, values: pa.Array) -> pa.Array:
+    def line(self, values: pa.Array) -> pa.Array:
         """Return microseconds since 1970, the one before where there are finer digits: a cast would go towards 1970."""
         if values.type.unit != "ns":
             return values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
@@ -56,10 +56,10 @@ class Datetime(Moment, Timed):
         step = resolution or 1
         return EPOCH + timedelta(microseconds=point if isinstance(point, int) else round(point / step) * step)
 
-    def exactly(self, points: list[int], arrow_type: pa.DataType) -> pa.Array:
+    def exactly(self, points: Sequence[int] | np.ndarray, arrow_type: pa.DataType) -> pa.Array:
         """Return moments by their microseconds."""
         most = exact.MOST_NANOSECONDS if arrow_type.unit == "ns" else 2**63 - 1  # type: ignore[attr-defined]
-        moments = pa.array([min(max(v, -most), most) for v in points], pa.timestamp("us"))
+        moments = pa.array(np.clip(np.asarray(points, dtype=np.int64), -most, most), pa.timestamp("us"))
         return moments.cast(pa.timestamp("us", getattr(arrow_type, "tz", None))).cast(arrow_type, safe=False)
 
     def to_arrow(self, x: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ class Duration(Timed):
         except ValueError:
             raise InvalidInput(f"{what}: expected a duration, as in '2 days 03:00:00', got {value!r}.") from None
 
-    def _points(self, values: pa.Array) -> pa.Array:
+    def line(self, values: pa.Array) -> pa.Array:
         if pa.types.is_duration(values.type):
             return values.cast(pa.duration("us"), safe=False).cast(pa.int64())
         if pa.types.is_time(values.type):
@@ -66,7 +66,7 @@ class Duration(Timed):
         step = resolution or 1
         return point if isinstance(point, int) else round(point / step) * step
 
-    def exactly(self, points: list[int], arrow_type: pa.DataType) -> pa.Array:
+    def exactly(self, points: Sequence[int] | np.ndarray, arrow_type: pa.DataType) -> pa.Array:
         return pa.array(points, pa.int64()).cast(arrow_type if pa.types.is_time(arrow_type) else pa.duration("us"))
 
     def to_arrow(self, x: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:

@@ -33,11 +33,11 @@ class Numeric(Kind):
 
     def to_axis(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return `(x float64 (rows,), null bool (rows,))`; x is 0 where null."""
-        points = self._points(values)
+        points = self.line(values)
         return points.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), np.asarray(values.is_null())
 
-    def _points(self, values: pa.Array) -> pa.Array:
-        """Return values as numbers of the axis."""
+    def line(self, values: pa.Array) -> pa.Array:
+        """Return values as numbers of the number line, whole ones exactly; null where they are."""
         if pa.types.is_decimal(values.type):
             return values.cast(pa.string()).cast(
                 pa.float64()

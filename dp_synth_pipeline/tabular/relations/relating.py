@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
@@ -67,7 +68,7 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     table, source = relations[name], sources[name]
     _check_keys(table, source)
     # Rows that `nulls: drop` leaves out are left out before they are related, so that no null of these columns stays.
-    columns = [_with_nulls(column) for column in source.learned if column.name != table.order]
+    columns = [_with_nulls(column) for column in offsets.modelled(source).learned if column.name != table.order]
     for child in relations.children(name):
         columns.append(_integer(child.count, 0, child.max_rows))
         if child.order is not None:  # a parent without rows here keeps its null
@@ -108,6 +109,11 @@ def _ordered(table: Related, source: TableSchema) -> Column:
         InvalidInput: if it is no number, date or datetime, or the cells of a CSV of which nobody said what they are.
     """
     column = source[str(table.order)]
+    if column.base is not None:
+        raise InvalidInput(
+            f"tables.{table.name}: order: {table.order!r} hangs on {column.base!r}, and rows follow each other by their "
+            f"order. Declare it the other way round: columns: {{{column.base}: {{after: {table.order}}}}}."
+        )
     if not column.kind.numeric or pa.types.is_time(column.arrow_type):  # a time of day begins again every day
         hint = "a number, a date or a datetime"
         if is_text(column.arrow_type):
@@ -172,7 +178,8 @@ def named_roots(relations: Relations, files: Mapping[str, Path], path: Path) -> 
 
 def _source(table: Related, file: Path, source: TableSchema) -> str:
     """Write the view of a table's rows, each with its chance; of `nulls: drop`, rows with a null are left out one by one."""
-    wanted = [f" AND {quoted(c.name)} IS NOT NULL" for c in source.learned if c.nulls is NullPolicy.DROP]
+    own = offsets.modelled(source).learned
+    wanted = [f" AND {quoted(c.name)} IS NOT NULL" for c in own if c.nulls is NullPolicy.DROP]
     return (
         f"CREATE VIEW {_view('source', table)} AS SELECT *, {DRAWN} AS {CHANCE} "
         f"FROM read_parquet({literal(file)}) WHERE true{''.join(wanted)}"

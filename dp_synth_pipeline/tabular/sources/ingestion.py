@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular import recognition
+from dp_synth_pipeline.tabular import offsets, recognition
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import source_validation, stored
@@ -163,6 +163,7 @@ class Opened:
                 query = _selection(self.schema, self._unit, self._keys)
                 self._con.execute(f"COPY ({query}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
                 units = _bounded(partial, self._unit)
+                offsets.write_offsets(partial, self.schema)
             partial.chmod(0o400)
             os.replace(partial, path)
         finally:
@@ -249,6 +250,7 @@ def typed(
             more = "".join(f", {name}" for name in numbers if name in found)
             query = f"{_columns(schema)}{more} FROM {stored.ROWS}"
             con.execute(f"COPY ({query}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
+        offsets.write_offsets(partial, schema)
         partial.chmod(0o400)
         os.replace(partial, path)
     finally:
@@ -259,7 +261,7 @@ def typed_schema(names: Mapping[str, CellType | Untyped], reading: Reading) -> T
     """Return the schema of a CSV whose columns are these, in their order; columns yet to be measured are text."""
     known = {n: c for n, c in names.items() if isinstance(c, CellType)}
     facts = _facts(dict.fromkeys(names), reading)
-    declared = {n: None if n in names and n not in known else f for n, f in facts.items()}
+    declared = {n: None if n in names and n not in known else _of_known(f, names, known) for n, f in facts.items()}
     policy = reading.get("nulls", "keep")
     return schema_lib.build(
         {n: storage_type(known[n].sql) if n in known else pa.string() for n in names},
@@ -270,6 +272,12 @@ def typed_schema(names: Mapping[str, CellType | Untyped], reading: Reading) -> T
         complete=reading.get("complete", False),
         formats={n: c.format for n, c in known.items() if c.format is not None},
     )
+
+
+def _of_known(facts: Mapping[str, Any] | None, names: Collection[str], known: Collection[str]) -> Any:
+    """Return a column's facts without the column that it hangs on while the type of that one is not known."""
+    unknown = {n for n in names if n not in known}
+    return facts and {k: v for k, v in facts.items() if k not in offsets.HANGS or v not in unknown}
 
 
 def cells_of(names: tuple[str, ...], reading: Reading) -> dict[str, CellType | Untyped]:

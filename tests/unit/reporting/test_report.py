@@ -15,7 +15,6 @@ import yaml
 
 from dp_synth_pipeline.reporting import report, templates
 from dp_synth_pipeline.reporting.report import ReportMeta, render_report
-from dp_synth_pipeline.synthesis.settings import ValidationSettings
 from dp_synth_pipeline.tabular.schema import Kind, build
 from dp_synth_pipeline.validation import fidelity
 from dp_synth_pipeline.validation.checks import CheckResult
@@ -139,8 +138,8 @@ def test_rules_that_synthetic_rows_break_can_be_pasted() -> None:
     block = re.search(r"<pre><code>(.*?)</code></pre>", html, flags=re.S)
     assert block is not None
     pasted = yaml.safe_load(unescape(block[1]))
-    assert ValidationSettings(**pasted["validation"]).rules == ["start <= end"]
-    assert "start <= end all 400" in section(html, "Rules you may want")
+    assert build({"start": pa.int64(), "end": pa.int64()}, pasted["columns"])["end"].after == "start"
+    assert "end: {after: start} all 400" in section(html, "Rules you may want")
     assert "Rules you may want" not in page(real, real, build({"start": pa.int64(), "end": pa.int64()}))
 
 

@@ -16,6 +16,7 @@ from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.profiling import measure, types
 from dp_synth_pipeline.tabular.profiling.counting import Counts
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
@@ -63,8 +64,8 @@ def read(uri: str, path: Path, *, scale: float = 1e-3, **reading: Any) -> ingest
 def profile(snapshot: ingestion.Snapshot, plan: ProfilePlan) -> TableProfile:
     """Measure a snapshot as the profile link does."""
     population = measure.measure_population(snapshot.units, plan, Odometer(plan.count_events()))
-    odometer = Odometer(plan.histogram_events(snapshot.schema))
-    return measure.measure(snapshot.path, snapshot.schema, plan, population, odometer)
+    schema = offsets.modelled(snapshot.schema)
+    return measure.measure(snapshot.path, schema, plan, population, Odometer(plan.histogram_events(schema)))
 
 
 class Remembering(Counts):

@@ -8,7 +8,10 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular.kinds.base import lookup
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.run import validate
 
@@ -84,3 +87,15 @@ def test_a_rule_across_tables_judges_each_row_beside_the_row_that_it_hangs_on():
 
 def test_what_is_not_asked_for_is_not_read():
     assert related.rule_rows(VISITS, TREE, [], lambda table, columns: 1 / 0) == {}
+
+
+def test_of_what_hangs_on_the_order_the_type_is_expected_and_of_what_hangs_on_others_the_ends():
+    types = {"visit": pa.int64(), "person": pa.string(), "day": pa.date32(), "left": pa.date32()}
+    types |= {"booked": pa.date32(), "paid": pa.date32()}
+    declared = {name: {"kind": "identifier"} for name in ("visit", "person")}
+    schema = build(types, {**declared, "left": {"after": "day"}, "paid": {"after": "booked"}})
+    own = [("left: after day", 3), ("booked", 9_000), ("paid: after booked", 5)]
+    columns = tuple(ColumnProfile(n, lookup("integer"), (), (), ((0.0, float(end)),), (1.0,)) for n, end in own)
+    checks = {c.name: c for c in related.suite(VISITS, schema, TableProfile(10, 10, "row", columns), 20)}
+    assert {c for c in checks if c.startswith(("left", "day"))} == {"left__type", "day__type"}
+    assert checks["paid__domain"].kwargs["max_value"] == "1994-08-28"  # day 9,005

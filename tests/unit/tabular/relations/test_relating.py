@@ -257,3 +257,13 @@ def test_the_rows_beyond_the_bound_are_left_out_by_chance_of_their_own(tmp_path,
     kept = read(related(tmp_path, frames, relations)["b"])[relating.TIME]
     assert len(kept) == n
     assert kept.mean() == 0 if keep_first else abs(kept.mean() - 0.5) < 5 * 0.5 / math.sqrt(n)
+
+
+def test_what_hangs_on_an_order_is_an_offset_and_an_order_hangs_on_nothing(tmp_path):
+    frames = tables()
+    frames["visits"]["left"] = (pd.to_datetime(frames["visits"]["seen"]) + pd.Timedelta(days=2)).dt.date
+    rows = related(tmp_path / "one", frames, columns={"visits": {"left": {"after": "seen"}}})
+    assert set(read(rows["visits"])["left: after seen"]) == {2}
+    assert not {"left", "seen"} & set(rows["visits"].schema.names)
+    with pytest.raises(InvalidInput, match=r"tables.visits: order: 'seen' hangs on 'left'.*\{left: \{after: seen\}\}"):
+        related(tmp_path / "two", frames, columns={"visits": {"seen": {"same_as": "left"}}})

@@ -67,10 +67,10 @@ def test_the_page_has_histories_what_is_across_tables_and_each_table_as_by_itsel
 
 
 def test_no_rule_is_offered_for_pasting_since_none_is_kept_in_drawing(figures) -> None:
-    rule = SuggestedRule("- score <= other", 100, 0.2, 0.3)
+    rule = SuggestedRule("other: {after: score}", 100, 0.2, 0.3, 0.4, 1.0)
     visits = replace(figures.tables["visits"], rules=[rule])
     told = render_related(replace(figures, tables={**figures.tables, "visits": visits}), ReportMeta("clinic"))
-    assert "score <= other" not in unescape(told)
+    assert "after: score" not in unescape(told)
 
 
 def test_a_column_s_line_says_how_often_it_stays_as_it_was(html: str, figures) -> None:

@@ -313,7 +313,7 @@ class Sampling(DatabaseStage):
         progress.report(label, 0, 1)
         folders = {name: state.path("generator") for name, state in release.state.tables.items()}
         drawer = DatabaseDrawer(release.relations, release.state.sources, folders)
-        drawn = drawer.draw(release.settings.rows or drawer.persons)
+        drawn = drawer.draw(release.settings.rows or drawer.persons).tables
         for name, rows in drawn.items():
             table = release.table(name)
             path = table.folder / FILE

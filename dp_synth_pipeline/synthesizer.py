@@ -51,7 +51,7 @@ from dp_synth_pipeline.synthesis.reading import text_sentence
 from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
-from dp_synth_pipeline.synthesis.sampling import Asked, Drawer
+from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, few
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section, said
 from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
 from dp_synth_pipeline.synthetic_tables import SyntheticTables, holds_tables, load_tables, packed
@@ -72,9 +72,6 @@ Settings = TypeVar("Settings", bound=Section)
 
 GENERATOR, CARD, RULES = "generator", "release_card.json", "rules.json"
 """What lies in a saved model: the released generator's folder, its card, and the rules that its rows keep."""
-
-SMALL = 0.5
-"""Part of the rows that the effective sample size may fall to before a warning."""
 
 DRAWING = ("synthetic", "published")
 """Stages that `fit` leaves to whoever draws."""
@@ -296,12 +293,8 @@ class SyntheticModel:
         drawer = self.drawer()
         drawn = drawer.draw(rows, asked)
         table = pa.Table.from_batches(drawn, drawer.schema)
-        if drawn.effective is not None and drawn.effective < SMALL * rows:
-            warnings.warn(
-                f"{rows:,} rows are worth {drawn.effective:,} drawn one by one, since few draws satisfy what is asked; "
-                f"rows are repeated. Ask for fewer, or relax the condition.",
-                stacklevel=3,
-            )
+        if said := few(rows, drawn.effective):
+            warnings.warn(said, stacklevel=3)
         return _Rows(table, drawn.effective)
 
     def complete(self, frame: pd.DataFrame, *, seed: int | None = None) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 import weakref
 import zipfile
 from dataclasses import dataclass
@@ -24,10 +25,13 @@ from typing import TYPE_CHECKING, Any
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import database_card
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
-from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
+from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, DrawnTables
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.stages import DESCRIBED
+from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.run_state import load_schema
+from dp_synth_pipeline.synthesis.sampling import Asked, Report, few
+from dp_synth_pipeline.tabular.condition import Where
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 
 if TYPE_CHECKING:
@@ -51,19 +55,49 @@ class SyntheticTables:
     def __post_init__(self) -> None:
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
-    def sample(self, persons: int | None = None, *, seed: int | None = None) -> dict[str, pd.DataFrame]:
+    def sample(
+        self, persons: int | None = None, *, where: Where | None = None, seed: int | None = None
+    ) -> dict[str, pd.DataFrame]:
         """Return synthetic tables of so many persons: each row has its parent, keys are new, and rows keep their order.
 
         Args:
             persons: rows of the root; by default the released number.
+            where: only persons that satisfy a condition on the root's columns, such as `"sex = 'F'"` or `{"sex": "F"}`;
+                the rows of other tables follow them.
             seed: the same seed draws the same tables again. Noise is never seeded.
-        """
-        return {name: table.to_pandas() for name, table in self.sample_arrow(persons, seed=seed).items()}
 
-    def sample_arrow(self, persons: int | None = None, *, seed: int | None = None) -> dict[str, pa.Table]:
+        Returns:
+            a frame for each table; with `where`, the root's `attrs["effective_sample_size"]` says how many persons drawn one
+            by one they are worth.
+
+        Warns:
+            UserWarning: if they are worth less than half as many.
+
+        Raises:
+            InvalidInput: if nothing fits, or the condition is on columns of another table.
+        """
+        drawn = self._sampled(persons, where, seed)
+        frames = {name: table.to_pandas() for name, table in drawn.tables.items()}
+        if drawn.effective is not None:
+            frames[self.relations.root.name].attrs["effective_sample_size"] = drawn.effective
+        return frames
+
+    def sample_arrow(
+        self, persons: int | None = None, *, where: Where | None = None, seed: int | None = None
+    ) -> dict[str, pa.Table]:
         """Return what `sample` does as Arrow tables, in the sources' exact types."""
+        return self._sampled(persons, where, seed).tables
+
+    def drawn(self, persons: int | None, asked: Asked, report: Report = unheard) -> DrawnTables:
+        """Return tables of so many persons, as they are asked for, and how many persons drawn one by one they are worth."""
         drawer = self.drawer()
-        return drawer.draw(drawer.persons if persons is None else persons, seed)
+        return drawer.draw(drawer.persons if persons is None else persons, asked, report)
+
+    def _sampled(self, persons: int | None, where: Where | None, seed: int | None) -> DrawnTables:
+        drawn = self.drawn(persons, Asked(where=where, seed=seed))
+        if said := few(drawn.tables[self.relations.root.name].num_rows, drawn.effective):
+            warnings.warn(said, stacklevel=3)
+        return drawn
 
     def card(self) -> ReleaseCard:
         """Return the release card: what was released, at what cost, under which assumptions.

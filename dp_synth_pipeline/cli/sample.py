@@ -72,7 +72,7 @@ def sample(
 ) -> None:
     """Draw rows from a released generator. It reads no source and no ledger, and charges nothing, however often.
 
-    Of related tables, --rows says how many rows the root has, and --out names a folder.
+    Of related tables, --rows says how many rows the root has, --where is about its columns, and --out names a folder.
 
     Example: dp-synth sample visits --rows 1000 --where "smoker = 'yes' AND age >= 60" --out smokers.csv
     """
@@ -166,19 +166,19 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     """Draw related tables and write them together.
 
     Raises:
-        InvalidInput: if a condition, shares or an earlier release are asked for, which only a single table has.
+        InvalidInput: if shares or an earlier release are asked for, which only a single table has.
     """
     import pyarrow.parquet as pq
 
     from dp_synth_pipeline.tabular.targets import together
 
-    if asked.where is not None or asked.share is not None or release:
-        raise InvalidInput("--where, --share and --release are for single tables; related tables are drawn as a whole.")
+    if asked.share is not None or release:
+        raise InvalidInput("--share and --release are for single tables; related tables are drawn as a whole.")
     relations = tables.relations
     names = [table.name for table in relations]
     together.check(names, out, {})
     with ProgressBars(console(stderr=True), show=not as_json) as bars:
-        drawn = tables.drawer().draw(persons, asked.seed, partial(bars.report, STAGE))
+        drawn, effective = tables.drawn(persons, asked, partial(bars.report, STAGE))
     with TemporaryDirectory(prefix="dps-") as folder:
         files = {name: Path(folder) / f"{name}.parquet" for name in drawn}
         for name, rows in drawn.items():
@@ -187,24 +187,22 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     counts = {name: rows.num_rows for name, rows in drawn.items()}
     if as_json:
         facts = {"rows": counts, "out": places, "release": tables.release, "epsilon_charged": 0, "seed": asked.seed}
-        typer.echo(json.dumps(facts))
+        typer.echo(json.dumps(facts | {"where": asked.where, "effective_sample_size": effective}))
         return
     shown = console(stderr=True)
     for name, place in places.items():
         shown.print(f"Wrote {counts[name]:,} rows to {place}.")
     shown.print(f"Nothing was charged: they come from release {tables.release[:12]}, already paid for.")
+    _tell(persons, effective)
 
 
 def _tell(rows: int, effective: int | None) -> None:
     """Say how many rows drawn one by one the rows are worth, if that was asked about."""
-    from dp_synth_pipeline.synthesizer import SMALL
+    from dp_synth_pipeline.synthesis.sampling import few
 
     if effective is None:
         return
     shown = console(stderr=True)
     shown.print(f"Effective sample size: {effective:,} of {rows:,}.")
-    if effective < SMALL * rows:
-        shown.print(
-            f"Warning: the rows are worth {effective:,} drawn one by one, since few draws satisfy what is asked; rows are "
-            f"repeated. Ask for fewer rows, or relax the condition."
-        )
+    if said := few(rows, effective):
+        shown.print(f"Warning: {said}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,29 @@ PILOT = 1 << 13
 """Draws without a condition, to say which part of it is rarest."""
 
 
+class Found(NamedTuple):
+    """Drawn rows: their values, and their codes, int64 (rows, columns)."""
+
+    rows: pa.Table
+    codes: np.ndarray
+
+    def filter(self, held: np.ndarray) -> Found:
+        """Return those of a mask."""
+        return Found(self.rows.filter(pa.array(held)), self.codes[held])
+
+    def take(self, numbers: np.ndarray) -> Found:
+        """Return those of some numbers, in that order."""
+        return Found(self.rows.take(pa.array(numbers)), self.codes[numbers])
+
+    def split(self, rows: int) -> tuple[Found, Found]:
+        """Return the first rows, and the others."""
+        return Found(self.rows.slice(0, rows), self.codes[:rows]), Found(self.rows.slice(rows), self.codes[rows:])
+
+    def and_(self, more: Found) -> Found:
+        """Return these and then others."""
+        return Found(pa.concat_tables([self.rows, more.rows]), np.concatenate([self.codes, more.codes]))
+
+
 class Pool:
     """Draws rows that satisfy a condition, as many as are asked for.
 
@@ -57,7 +81,8 @@ class Pool:
         self._model, self._codec, self._condition, self._rng = model, codec, condition, rng
         self._report, self._most, self._tried, self._found = report, max(MOST, MOST_EACH * rows), 0, 0
         self._drawn = 0
-        self._spare = self._kept = codec.schema.arrow_schema().empty_table()
+        none = np.zeros((0, len(codec.cardinalities)), np.int64)
+        self._spare = self._kept = Found(codec.schema.arrow_schema().empty_table(), none)
         self._worth = 0.0
 
     @property
@@ -65,26 +90,26 @@ class Pool:
         """How many rows drawn one by one all rows so far are worth."""
         return math.floor(self._worth)
 
-    def draw(self, rows: int) -> pa.Table:
+    def draw(self, rows: int) -> Found:
         """Return `rows` rows that satisfy the condition.
 
         Raises:
             InvalidInput: if none was found, naming the rarest part of the condition.
         """
-        while self._spare.num_rows < rows and self._tried < (self._most if self._found else HOPELESS):
-            self._fetch(rows - self._spare.num_rows)
+        while len(self._spare.codes) < rows and self._tried < (self._most if self._found else HOPELESS):
+            self._fetch(rows - len(self._spare.codes))
             self._report(self._found)
         if not self._found:
             raise InvalidInput(
                 f"nothing fits: none of {self._tried:,} draws satisfied {self._condition.sql}; "
                 f"{self._condition.rarest(self._pilot())}. Relax it, or leave a part of it out."
             )
-        missing = rows - self._spare.num_rows
+        missing = rows - len(self._spare.codes)
         if missing > 0:
-            again = np.resize(self._rng.permutation(self._kept.num_rows), missing)
-            self._spare = pa.concat_tables([self._spare, self._kept.take(pa.array(again))])
+            again = np.resize(self._rng.permutation(len(self._kept.codes)), missing)
+            self._spare = self._spare.and_(self._kept.take(again))
             self._worth = min(self._worth, self._found)
-        taken, self._spare = self._spare.slice(0, rows), self._spare.slice(rows)
+        taken, self._spare = self._spare.split(rows)
         return taken
 
     def _fetch(self, missing: int) -> None:
@@ -108,12 +133,12 @@ class Pool:
             return
         rows = pa.Table.from_batches([self._codec.decode(codes, rng=self._rng)])
         held = self._condition.holds(rows)
-        found = rows.filter(pa.array(held))
-        self._found += found.num_rows
+        found = Found(rows, codes).filter(held)
+        self._found += len(found.codes)
         self._worth += effective * float(held.mean())
-        self._spare = pa.concat_tables([self._spare, found])
-        if self._kept.num_rows < MOST_KEPT:
-            self._kept = pa.concat_tables([self._kept, found])
+        self._spare = self._spare.and_(found)
+        if len(self._kept.codes) < MOST_KEPT:
+            self._kept = self._kept.and_(found)
 
     def _pilot(self) -> pa.Table:
         codes = self._model.sample(PILOT, forbidden=self._codec.forbidden, rng=self._rng)

@@ -34,6 +34,9 @@ FILE = "synthetic.parquet"
 OUTPUTS = "outputs"
 """Folder of further tables, beside it."""
 
+SMALL = 0.5
+"""Part of the rows that the effective sample size may fall to before that is said."""
+
 BATCH = 1 << 15
 """Rows drawn on a condition at a time."""
 
@@ -235,13 +238,13 @@ class Drawer:
     def _satisfying(self, pool: Pool, condition: Condition, rows: int, rng: np.random.Generator) -> pa.Table:
         """Return rows that satisfy a condition and keep the rules: where the rules changed one, it is judged again."""
         if not self.rules:
-            return pool.draw(rows)
+            return pool.draw(rows).rows
         parts: list[pa.Table] = []
         for _ in range(ATTEMPTS):
             missing = rows - sum(part.num_rows for part in parts)
             if missing == 0:
                 break
-            kept = pa.concat_tables(self._ruled(pool.draw, max(missing, LEAST), rng))
+            kept = pa.concat_tables(self._ruled(lambda count: pool.draw(count).rows, max(missing, LEAST), rng))
             parts.append(kept.filter(pa.array(condition.holds(kept))).slice(0, missing))
         found = pa.concat_tables(parts)
         if not found.num_rows:
@@ -277,6 +280,16 @@ class Drawer:
 def _mapping(share: Share) -> Iterable[tuple[str, Mapping[Any, float]]]:
     rebalancing.groups(share)  # refuses what is none
     return share.items()
+
+
+def few(rows: int, effective: int | None) -> str:
+    """Say that drawn rows are worth much less than as many drawn one by one; nothing if they are not."""
+    if effective is None or effective >= SMALL * rows:
+        return ""
+    return (
+        f"{rows:,} rows are worth {effective:,} drawn one by one, since few draws satisfy what is asked; rows are repeated. "
+        f"Ask for fewer, or relax the condition."
+    )
 
 
 def sealed(release: str, rows: Path) -> str:

@@ -64,6 +64,45 @@ def check(where: Where, names: Sequence[str] | None = None) -> None:
             own_name(path, names)
 
 
+def of_root(where: Where, root: str, columns: Mapping[str, Sequence[str]]) -> Where:
+    """Return a condition on related tables as one on the root's columns alone, without its name before them.
+
+    Args:
+        root: the table whose rows are drawn first.
+        columns: the columns of each table, of the root those that it is drawn with.
+
+    Raises:
+        InvalidInput: if it is no condition, or names a column of another table.
+    """
+    if isinstance(where, Mapping):
+        plain = {str(name): value for name, value in where.items()}
+        paths = {n: tuple(n.split(".", 1)) if n.partition(".")[0] in columns else (n,) for n in plain}
+        return {_of_root(paths[name], root, columns)[-1]: value for name, value in plain.items()}
+    if not isinstance(where, str) or not where.strip():
+        raise InvalidInput(f"where: it is empty; {FORM}.")
+    tree = _tree(where.strip())
+    for node in predicate.nodes(tree):
+        if node["class"] == "COLUMN_REF":
+            node["column_names"] = list(_of_root(tuple(node["column_names"]), root, columns))
+    return _sql(tree)
+
+
+def _of_root(path: tuple[str, ...], root: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return a column of the root without its table's name; what is no column at all stays as it is."""
+    if len(path) > 1 and path[0].casefold() == root.casefold():
+        return path[1:]
+    own = {name.casefold() for name in columns[root]}
+    for table, names in columns.items():
+        theirs = {name.casefold() for name in names}
+        qualified = len(path) > 1 and path[0].casefold() == table.casefold()
+        if table != root and (qualified or (len(path) == 1 and path[0].casefold() in theirs - own)):
+            raise InvalidInput(
+                f"where: {'.'.join(path)!r} is a column of {table}, and a condition can be on columns of {root} alone: its "
+                f"rows are drawn first, and those of other tables follow them. It has: {', '.join(columns[root])}."
+            )
+    return path
+
+
 def own_name(path: Sequence[str], names: Sequence[str], said: str = "where") -> str:
     """Return the table's own name of a column; like SQL, whatever its case.
 

@@ -131,9 +131,22 @@ def test_a_folder_of_one_table_a_missing_one_and_no_place_are_refused(shell, fol
     assert "--out is missing" in shell("synthesize-database", "clinic.yaml").text
 
 
-def test_conditions_on_related_tables_are_refused_until_they_can_be_kept(shell, folder):
+def test_persons_are_drawn_on_a_condition_at_no_charge_and_one_on_their_rows_is_refused(shell, folder):
     described(shell)
     opened(shell)
     assert shell("synthesize-database", "clinic.yaml", "--out", "made").code == 0
-    done = shell("sample", "clinic", "--rows", 5, "--out", "more", "--where", "sex = 'F'")
-    assert (done.code, "for single tables" in done.text) == (2, True)
+    entries = len(shell.ledger().entries("patients"))
+    done = shell(
+        "sample", "clinic", "--rows", 30, "--out", "more/{table}.csv", "--where", "patients.sex = 'F'", "--json"
+    )
+    assert done.code == 0, done.text
+    facts = json.loads(done.out)
+    assert (facts["rows"]["patients"], facts["where"]) == (30, "patients.sex = 'F'")
+    assert 0 < facts["effective_sample_size"] <= 30
+    lines = (shell.folder / "more" / "patients.csv").read_text().splitlines()
+    assert all(",F," in line for line in lines[1:])
+    assert len(shell.ledger().entries("patients")) == entries
+    refused = shell("sample", "clinic", "--rows", 5, "--out", "other", "--where", "ward = 'north'")
+    assert (refused.code, "is a column of visits" in refused.text) == (2, True)
+    shared = shell("sample", "clinic", "--rows", 5, "--out", "other", "--share", "sex: {F: 0.5}")
+    assert (shared.code, "for single tables" in shared.text) == (2, True)

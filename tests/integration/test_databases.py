@@ -1,5 +1,6 @@
 """Related tables under one budget: one release, new keys, no orphans, rows in order, constants that stay so."""
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -8,10 +9,12 @@ import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReadingFailed, ReleaseStateError, UnexpectedFailure
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
-from dp_synth_pipeline.synthesis import generator_files
+from dp_synth_pipeline.synthesis import conditional, generator_files
 from dp_synth_pipeline.synthesis.database import histories
+from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
+from dp_synth_pipeline.tabular.condition import Condition
 from dp_synth_pipeline.tabular.relations import relating
 from tests.integration.clinic import clinic
 
@@ -107,6 +110,61 @@ def test_the_same_seed_draws_the_same_tables(fitted):
     first, again, other = (model.sample(50, seed=seed) for seed in (3, 3, 4))
     assert all(first[name].equals(again[name]) for name in first)
     assert not first["visits"].equals(other["visits"])
+
+
+def test_persons_are_drawn_on_a_condition_on_the_root_and_their_rows_follow(fitted):
+    model = fitted[0]
+    found = model.sample(200, where="patients.sex = 'F' AND born >= DATE '1970-01-01'", seed=5)
+    patients = found["patients"]
+    assert len(patients) == 200
+    assert set(patients["sex"]) == {"F"}
+    assert min(patients["born"]) >= pd.Timestamp("1970-01-01").date()
+    assert set(found["visits"]["patient_id"]) <= set(patients["patient_id"])
+    assert set(found["drugs"]["visit_id"]) <= set(found["visits"]["visit_id"])
+    assert found["visits"].groupby("patient_id")["visited"].apply(lambda s: s.is_monotonic_increasing).all()
+    assert 100 <= patients.attrs["effective_sample_size"] <= 200
+    again = model.sample(200, where="patients.sex = 'F' AND born >= DATE '1970-01-01'", seed=5)
+    assert all(found[name].equals(again[name]) for name in found)
+    assert set(model.sample(20, where={"patients.sex": "M"})["patients"]["sex"]) == {"M"}
+
+
+def test_children_follow_the_persons_that_were_chosen_and_not_others(fitted):
+    """How many visits a person has is a column of that person: who is chosen by it has so many."""
+    found = fitted[0].sample(100, where='"visits: rows" = 3')
+    counts = found["visits"].groupby("patient_id").size().reindex(found["patients"]["patient_id"])
+    assert not found["visits"].empty
+    assert set(counts.fillna(0)) <= {0, 3}  # one that was drawn without a first day has none
+
+
+def test_rows_that_are_chosen_come_with_their_own_codes_which_their_children_hang_on(fitted, monkeypatch):
+    folder = fitted[0].folder / "patients"
+    drawer = Drawer(folder, folder / "profile.json", [])
+    where, rng = Condition("born >= DATE '1960-01-01'", drawer.codec), np.random.default_rng(1)
+    monkeypatch.setattr(conditional, "MOST", 1)  # so that rows are repeated, too
+    pool = conditional.Pool(drawer.model, drawer.codec, where, 0, rng)
+    at = [c.name for c in drawer.codec.schema.learned].index("sex")
+    for rows in (70, 5000):
+        found = pool.draw(rows)
+        pairs = set(zip(found.rows["sex"].to_pylist(), found.codes[:, at].tolist(), strict=True))
+        assert len(found.codes) == found.rows.num_rows == rows
+        assert len(pairs) == len({code for _, code in pairs}) == len({sex for sex, _ in pairs}) == 2
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("visits.ward = 'north'", "'visits.ward' is a column of visits"),
+        ("ward = 'north'", "'ward' is a column of visits"),
+        ({"drugs.drug": "a"}, "'drugs.drug' is a column of drugs"),
+        ("sex = 'F' AND drug = 'a'", "'drug' is a column of drugs"),
+        ("colour = 'red'", "no column 'colour'"),
+        ("sex = 'X'", "nothing fits"),
+        ("", "it is empty"),
+    ],
+)
+def test_a_condition_that_persons_cannot_be_drawn_on_is_refused_in_one_sentence(fitted, where, words):
+    with pytest.raises(InvalidInput, match=words):
+        fitted[0].sample(5, where=where)
 
 
 def test_a_saved_database_draws_without_the_source_or_the_ledger(fitted, tmp_path):

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database.histories import hung_on, kept_context, time_codes
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
 from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
@@ -38,6 +41,13 @@ class Rows:
     times: np.ndarray | None = None
 
 
+class DrawnTables(NamedTuple):
+    """Drawn related tables, and how many persons drawn one by one they are worth; None without a condition."""
+
+    tables: dict[str, pa.Table]
+    effective: int | None
+
+
 @dataclass
 class DatabaseDrawer:
     """Draws databases from what a release let out.
@@ -53,25 +63,29 @@ class DatabaseDrawer:
     folders: Mapping[str, Path]
     _drawers: dict[str, Drawer] = field(default_factory=dict, init=False)
 
-    def draw(self, persons: int, seed: int | None = None, report: Report = unheard) -> dict[str, pa.Table]:
+    def draw(self, persons: int, asked: Asked = Asked(), report: Report = unheard) -> DrawnTables:
         """Return the synthetic tables of so many persons, with the sources' columns and types.
 
         Args:
-            seed: the same seed draws the same rows again; noise is never seeded.
+            asked: a condition on the root's columns; the rows below follow those that satisfy it.
             report: is told how many tables are drawn, and of how many.
+
+        Raises:
+            InvalidInput: if nothing fits the condition, or it is on another table's columns.
         """
         if isinstance(persons, bool) or not isinstance(persons, (int, np.integer)) or persons < 1:
             raise InvalidInput(f"persons: expected a whole number from 1, got {persons!r}.")
-        rng = Asked(seed=seed).chance()
-        drawn: dict[str, Rows] = {}
+        if asked.share is not None:
+            raise InvalidInput("share: related tables are drawn as the model has them, or on a condition: where.")
+        rng = asked.chance()
+        root, effective = self._root(self.relations.root, int(persons), asked.where, rng)
+        drawn = {self.relations.root.name: root}
         for table in self.relations:
             report(len(drawn), len(self.folders))
-            drawn[table.name] = (
-                self._root(table, persons, rng) if table.parent is None else self._rows(table, drawn, rng)
-            )
-        tables = self._written(drawn)
-        report(len(tables), len(tables))
-        return tables
+            if table.parent is not None:
+                drawn[table.name] = self._rows(table, drawn, rng)
+        report(len(drawn), len(drawn))
+        return DrawnTables(self._written(drawn), effective)
 
     @property
     def persons(self) -> int:
@@ -84,11 +98,21 @@ class DatabaseDrawer:
             self._drawers[name] = Drawer(folder, folder / "profile.json", [])
         return self._drawers[name]
 
-    def _root(self, table: Related, persons: int, rng: np.random.Generator) -> Rows:
+    def _root(
+        self, table: Related, persons: int, where: Where | None, rng: np.random.Generator
+    ) -> tuple[Rows, int | None]:
+        """Draw the persons; of a condition, say how many drawn one by one they are worth."""
         drawer = self._drawer(table.name)
-        codes = drawer.model.sample(persons, forbidden=drawer.codec.forbidden, rng=rng)
-        values = pa.Table.from_batches([drawer.codec.decode(codes, rng=rng)])
-        return Rows(values, codes, None, np.arange(persons))
+        if where is None:
+            codes = drawer.model.sample(persons, forbidden=drawer.codec.forbidden, rng=rng)
+            values = pa.Table.from_batches([drawer.codec.decode(codes, rng=rng)])
+            return Rows(values, codes, None, np.arange(persons)), None
+        columns = {name: [c.name for c in source.published] for name, source in self.sources.items()}
+        columns[table.name] = drawer.schema.names
+        condition = Condition(of_root(where, table.name, columns), drawer.codec)
+        pool = Pool(drawer.model, drawer.codec, condition, persons, rng)
+        found = pool.draw(persons)
+        return Rows(found.rows, found.codes, None, np.arange(persons)), min(persons, pool.effective)
 
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""

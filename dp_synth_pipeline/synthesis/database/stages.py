@@ -328,7 +328,7 @@ class Sampling(DatabaseStage):
         report = partial(release.progress.report, f"{release.settings.name}: generation")
         folders = {name: state.path("generator") for name, state in release.state.tables.items()}
         drawer = DatabaseDrawer(release.relations, release.state.sources, folders)
-        drawn = drawer.draw(release.settings.rows or drawer.persons, report=report)
+        drawn = drawer.draw(release.settings.rows or drawer.persons, report=report).tables
         for name, rows in drawn.items():
             table = release.table(name)
             path = table.folder / FILE

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
-from dp_synth_pipeline.cli.summary import MOST_WARNINGS, Summary, show
+from dp_synth_pipeline.cli.summary import MOST_WARNINGS, Summary, quality, show
 
 QUIET = Summary(
     table="visits",
@@ -60,3 +62,22 @@ def test_brackets_in_names_and_paths_are_told_as_they_are() -> None:
     assert told.count(odd) == 5  # four outputs, and where the other warnings are
     assert told.count("visits [/min]") == 2
     assert "check failed pulse [/min] should have values." in told
+
+
+@pytest.mark.parametrize(
+    ("headline", "words"),
+    [
+        (
+            {"verdict": "fair", "tables": {"patients": "good", "visits": "fair"}},
+            "by themselves: patients good, visits fair",
+        ),
+        ({"verdict": "good", "accuracy": 0.97, "best": 0.98, "told_apart": None}, "accuracy 97.0%"),
+    ],
+)
+def test_the_restricted_verdict_is_told_on_a_terminal_alone(tmp_path, headline, words) -> None:
+    page = tmp_path / "quality_report.html"
+    page.with_suffix(".headline").write_text(json.dumps(headline))
+    (told,) = quality(str(page), Console(force_terminal=True))
+    assert words in told
+    assert "not differentially private" in told
+    assert quality(str(page), Console(force_terminal=False)) == []

@@ -75,7 +75,7 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
             order = replace(_ordered(child, sources[child.name]), nulls=NullPolicy.KEEP, constant=None)
             columns.append(replace(order, name=child.first))
     if table.order is not None:
-        columns.append(_gap(table, _ordered(table, source)))
+        columns.append(offsets.distance(str(table.gap), _ordered(table, source)))
     if not columns:
         raise InvalidInput(f"tables.{name}: no column is left to learn; leave the table out.")
     return TableSchema(tuple(columns))
@@ -123,15 +123,6 @@ def _ordered(table: Related, source: TableSchema) -> Column:
             )
         raise InvalidInput(f"tables.{table.name}: order: {table.order!r} is a {column.kind}; name {hint}.")
     return column
-
-
-def _gap(table: Related, order: Column) -> Column:
-    """Return the column of distances: days between dates, lengths of time between datetimes, else numbers."""
-    if pa.types.is_timestamp(order.arrow_type):
-        return schema_lib.build({str(table.gap): pa.duration("us")}, {}).columns[0]
-    if pa.types.is_floating(order.arrow_type) or pa.types.is_decimal(order.arrow_type):
-        return schema_lib.build({str(table.gap): pa.float64()}, {str(table.gap): {"lower": 0}}).columns[0]
-    return _integer(table.gap, 0)
 
 
 def relate(
@@ -261,10 +252,10 @@ def _distance(gap: Column, order: Column, following: str) -> str:
     if pa.types.is_floating(gap.arrow_type):
         distance = f"CAST({end} AS DOUBLE) - CAST({start} AS DOUBLE)"
         return f"CASE WHEN isfinite({distance}) THEN {distance} END"
-    if pa.types.is_timestamp(order.arrow_type):
+    if order.kind.name == "date":
+        return f"CAST(CAST({end} AS DATE) - CAST({start} AS DATE) AS BIGINT)"
+    if order.kind.name == "datetime":
         end, start = f"epoch_us({end})", f"epoch_us({start})"
-    if pa.types.is_date(order.arrow_type):
-        return f"CAST({end} - {start} AS BIGINT)"
     return f"TRY_CAST(CAST({end} AS HUGEINT) - CAST({start} AS HUGEINT) AS BIGINT)"
 
 

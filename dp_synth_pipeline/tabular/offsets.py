@@ -201,9 +201,9 @@ def restored(
         if column.base is not None:
             points, null = _placed(found[column.base], schema[column.base], column)
             if column.after is not None:
-                more, none = _points(found[offset_name(column)], offsets[offset_name(column)])
+                more, none = points_of(found[offset_name(column)], offsets[offset_name(column)])
                 points, null = _later(points, more, column), null | none
-            found[column.name] = _values(points, null, column)
+            found[column.name] = values_at(points, null, column)
         if column.name in known and column.name in found:
             found[column.name] = pc.coalesce(known[column.name], found[column.name])  # type: ignore[attr-defined]
     return found
@@ -216,18 +216,18 @@ def _moved(values: Mapping[str, pa.Array], schema: TableSchema, known: Mapping[s
         if column.base is None or column.name not in told or column.base not in told:
             continue
         base = schema[column.base]
-        end, null = _points(told[column.name], column)
+        end, null = points_of(told[column.name], column)
         if column.after is not None:
-            end = end - _points(drawn[offset_name(column)], offsets[offset_name(column)])[0]
+            end = end - points_of(drawn[offset_name(column)], offsets[offset_name(column)])[0]
         points = _back(end, drawn[base.name], base, column)
-        told[base.name] = pc.coalesce(told[base.name], _values(points, null, base))  # type: ignore[attr-defined]
+        told[base.name] = pc.coalesce(told[base.name], values_at(points, null, base))  # type: ignore[attr-defined]
     return told
 
 
 def _back(points: np.ndarray, drawn: pa.Array, base: Column, column: Column) -> np.ndarray:
     """Return where a base lies by points of the column that hangs on it; a moment keeps its drawn time of day."""
     if _days(base, column):
-        return _points(drawn, base)[0] + (points - _placed(drawn, base, column)[0]) * grid.DAY
+        return points_of(drawn, base)[0] + (points - _placed(drawn, base, column)[0]) * grid.DAY
     return points // grid.DAY if column.kind.name == "datetime" and base.kind.name == "date" else points
 
 
@@ -244,10 +244,10 @@ def agree(table: pa.Table, schema: TableSchema) -> np.ndarray:
         values = _array(table, column.name)
         start, none = _placed(_array(table, column.base), schema[column.base], column)
         if column.after is not None:
-            end, null = _points(values, column)
+            end, null = points_of(values, column)
             good &= null | ~none & (end >= start)
         else:
-            expected = _values(start, none, column).cast(values.type)
+            expected = values_at(start, none, column).cast(values.type)
             same = pc.fill_null(pc.equal(values, expected), False)  # type: ignore[attr-defined]
             good &= np.asarray(same) | none & np.asarray(values.is_null())
     return good
@@ -362,7 +362,7 @@ def _array(table: pa.Table, name: str) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
-def _points(values: pa.Array, column: Column) -> tuple[np.ndarray, np.ndarray]:
+def points_of(values: pa.Array, column: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return `(points int64 or float64 (rows,), null bool (rows,))` on the number line, 0 where null; whole ones exactly."""
     line, null = column.kind.line(values), np.asarray(values.is_null())
     whole = pa.types.is_integer(line.type) and not pa.types.is_uint64(line.type)
@@ -375,7 +375,7 @@ def _placed(values: pa.Array, base: Column, column: Column) -> tuple[np.ndarray,
     """Return a base's points and nulls on the number line of what hangs on it; a moment's day is that of its zone."""
     if _days(base, column) and getattr(base.arrow_type, "tz", None) is not None:
         values = pc.local_timestamp(values.cast(pa.timestamp("us", base.arrow_type.tz), safe=False))  # type: ignore[attr-defined]
-    points, null = _points(values, base)
+    points, null = points_of(values, base)
     return _in_units(points, base, column), null
 
 
@@ -392,7 +392,7 @@ def _in_units(points: np.ndarray, base: Column, column: Column) -> np.ndarray:
 
 def _offsets(values: pa.Array, bases: pa.Array, column: Column, base: Column) -> pa.Array:
     """Return offsets as a snapshot holds them: whole numbers in 64 bits, others as doubles."""
-    (end, null), (start, none) = _points(values, column), _placed(bases, base, column)
+    (end, null), (start, none) = points_of(values, column), _placed(bases, base, column)
     with np.errstate(over="ignore"):
         gap = end.astype(np.float64) - start.astype(np.float64)
     if end.dtype == start.dtype == np.int64:
@@ -444,7 +444,7 @@ def _ends(column: Column) -> tuple[int, int]:
     return exact.declared_ends(column, low, high)
 
 
-def _values(points: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:
+def values_at(points: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:
     """Return points of the number line as values of the column's storage type; whole ones exactly."""
     if points.dtype != np.int64 or not (exact.is_whole(column) or column.kind.family != NUMBER):
         return column.kind.to_arrow(points.astype(np.float64), null, column)

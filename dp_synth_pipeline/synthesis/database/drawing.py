@@ -18,6 +18,7 @@ from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
+from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
@@ -117,7 +118,7 @@ class DatabaseDrawer:
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
         drawer, above = self._drawer(table.name), drawn[str(table.parent)]
-        counts, times = _shape(table, above.values)
+        counts, times = _shape(table, above.values, self._drawer(str(table.parent)).codec.schema)
         facts = drawer.facts
         context, own = kept_context(self.folders[table.name], facts), drawer.codec
         hung = {t: drawn[t].codes for t in hung_on(self.relations, table.name)}
@@ -134,12 +135,21 @@ class DatabaseDrawer:
             previous[who] = context.absolute(follows, previous[who])
             parts.append((who, previous[who], now))
             if times is not None:
-                times[who] += _gaps(table, drawer, previous[who], rng)
+                times[who] += self._gaps(table, previous[who], rng)
         return _joined(parts, times, drawer, above, rng)
 
     def _time_codes(self, table: Related, times: np.ndarray) -> np.ndarray:
         parent = self._drawer(str(table.parent)).codec
-        return time_codes(table, parent, _moments(times, parent.schema[str(table.first)]))
+        return time_codes(table, parent, _at(times, parent.schema[str(table.first)]))
+
+    def _gaps(self, table: Related, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the distance from each row to the next; 0 where none was drawn."""
+        codec = self._drawer(table.name).codec
+        number = codec.encoded.index(str(table.gap))
+        gap, values = codec.modelled[number], codec.columns[number].decode(codes[:, number], rng)
+        gaps = np.maximum(offsets.points_of(values, gap)[0], 0)
+        days = self.sources[table.name][str(table.order)].kind.name == "date"
+        return gaps // grid.DAY if days and gap.kind.name == "duration" else gaps  # as an earlier version coded them
 
     def _written(self, drawn: Mapping[str, Rows]) -> dict[str, pa.Table]:
         """Return the tables as their sources have them, with new keys."""
@@ -163,7 +173,7 @@ def _values(table: Related, rows: Rows, schema: TableSchema, reference: pa.Array
     """Return the columns of a source that were drawn, with its order, its parent's keys, and what hangs on others."""
     values = {n: rows.values[n].combine_chunks() for n in rows.values.column_names}
     if rows.times is not None:
-        values[str(table.order)] = _moments(rows.times, schema[str(table.order)])
+        values[str(table.order)] = _at(rows.times, schema[str(table.order)])
     values = offsets.restored(values, schema)
     values = {c.name: values[c.name] for c in schema.learned}
     if reference is not None:
@@ -171,7 +181,7 @@ def _values(table: Related, rows: Rows, schema: TableSchema, reference: pa.Array
     return values
 
 
-def _shape(table: Related, parents: pa.Table) -> tuple[np.ndarray, np.ndarray | None]:
+def _shape(table: Related, parents: pa.Table, schema: TableSchema) -> tuple[np.ndarray, np.ndarray | None]:
     """Return how many rows each parent row has, and when they begin; one that begins at no time has none."""
     counts = pc.fill_null(parents[table.count], 0).to_numpy().astype(np.int64)
     counts = np.clip(counts, 0, table.max_rows)
@@ -179,39 +189,12 @@ def _shape(table: Related, parents: pa.Table) -> tuple[np.ndarray, np.ndarray | 
         return counts, None
     first = parents[table.first].combine_chunks()
     begun = np.asarray(first.is_valid())
-    return np.where(begun, counts, 0), _line(first)
+    return np.where(begun, counts, 0), offsets.points_of(first, schema[table.first])[0]
 
 
-def _line(values: pa.Array) -> np.ndarray:
-    """Return moments as days or microseconds, and numbers as they are; 0 where there is none."""
-    t = pa.types
-    if t.is_timestamp(values.type):
-        values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
-    elif t.is_date(values.type):
-        values = values.cast(pa.date32()).cast(pa.int32())
-    elif t.is_duration(values.type):
-        values = values.cast(pa.duration("us")).cast(pa.int64())
-    elif t.is_decimal(values.type):
-        values = values.cast(pa.float64())
-    whole = not t.is_floating(values.type)
-    return pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64 if whole else np.float64)
-
-
-def _moments(line: np.ndarray, column: Column) -> pa.Array:
-    """Return the values of an order's column that lie on the line."""
-    kind = column.arrow_type
-    if pa.types.is_timestamp(kind):
-        return pa.array(line, pa.int64()).cast(pa.timestamp("us", kind.tz)).cast(kind)
-    if pa.types.is_date(kind):
-        return pa.array(line.astype(np.int32)).cast(pa.date32()).cast(kind)
-    return pa.array(line).cast(kind, safe=False)
-
-
-def _gaps(table: Related, drawer: Drawer, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the distance from each row to the next; 0 where none was drawn."""
-    column = [c.name for c in drawer.codec.schema.learned].index(str(table.gap))
-    values = _line(drawer.codec.columns[column].decode(codes[:, column], rng))
-    return np.maximum(values, 0)
+def _at(points: np.ndarray, column: Column) -> pa.Array:
+    """Return the values of an order's column that lie on its number line."""
+    return offsets.values_at(points, np.zeros(len(points), dtype=bool), column)
 
 
 def _joined(

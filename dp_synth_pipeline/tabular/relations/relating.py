@@ -127,12 +127,7 @@ def _ordered(table: Related, source: TableSchema) -> Column:
 
 def gap_of(table: Related, source: TableSchema) -> Column:
     """Return the column of gaps from row to row: days between dates, lengths of time between datetimes, else numbers."""
-    order = _ordered(table, source)
-    if pa.types.is_timestamp(order.arrow_type):
-        return schema_lib.build({str(table.gap): pa.duration("us")}, {}).columns[0]
-    if pa.types.is_floating(order.arrow_type) or pa.types.is_decimal(order.arrow_type):
-        return schema_lib.build({str(table.gap): pa.float64()}, {str(table.gap): {"lower": 0}}).columns[0]
-    return _integer(table.gap, 0)
+    return offsets.distance(str(table.gap), _ordered(table, source))
 
 
 def relate(
@@ -262,10 +257,10 @@ def _distance(gap: Column, order: Column, following: str) -> str:
     if pa.types.is_floating(gap.arrow_type):
         distance = f"CAST({end} AS DOUBLE) - CAST({start} AS DOUBLE)"
         return f"CASE WHEN isfinite({distance}) THEN {distance} END"
-    if pa.types.is_timestamp(order.arrow_type):
+    if order.kind.name == "date":
+        return f"CAST(CAST({end} AS DATE) - CAST({start} AS DATE) AS BIGINT)"
+    if order.kind.name == "datetime":
         end, start = f"epoch_us({end})", f"epoch_us({start})"
-    if pa.types.is_date(order.arrow_type):
-        return f"CAST({end} - {start} AS BIGINT)"
     return f"TRY_CAST(CAST({end} AS HUGEINT) - CAST({start} AS HUGEINT) AS BIGINT)"
 
 

@@ -32,7 +32,7 @@ class RelatedFigures:
     Attributes:
         rows: real and synthetic rows of each table that were compared.
         tables: the figures of each table by itself; of none that has no learned column, or no row.
-        histories: of each table below the root.
+        histories: of each table below the root whose parent has rows.
         links: of each table with those above it.
         together: numbers of rows of a person, of two tables jointly.
     """
@@ -103,11 +103,12 @@ def measure_related(
     persons, drawn = len(real[root].person), len(synthetic[root].person)
     again = np.bincount(rng.integers(0, persons, drawn), minlength=persons)
     compared = {t.name: Compared(sources[t.name], real[t.name], synthetic[t.name], again) for t in relations}
-    whole = [name for name, c in compared.items() if c.schema.learned and len(c.real.rows) and len(c.synthetic.rows)]
+    alive = [name for name, c in compared.items() if len(c.real.person) and len(c.synthetic.person)]
+    whole = [name for name in alive if sources[name].learned]
     return RelatedFigures(
         rows={name: (len(c.real.person), len(c.synthetic.person)) for name, c in compared.items()},
         tables={n: measure(real[n].rows, synthetic[n].rows, sources[n], part=1 / len(whole)) for n in whole},
-        histories=[history(t, compared[str(t.parent)], compared[t.name], rng) for t in relations if t.parent],
+        histories=[history(t, compared[t.parent], compared[t.name], rng) for t in relations if t.parent in alive],
         links=links(relations, compared, rng),
         together=counted_together(relations, compared),
     )

@@ -156,6 +156,11 @@ def test_tables_without_rows_or_columns_are_told_and_break_nothing(tmp_path) -> 
     assert found.histories[1].steps == []
     assert found.histories[1].coherence is None
     assert found.histories[1].rows.fidelity.distance > 0.3
+    gone = {**drawn, "visits": real["visits"].iloc[:0]}
+    empty = as_synthetic({n: t.astype(real[n].dtypes) for n, t in gone.items()}, tmp_path / "no_visit")
+    found = measure_related(RELATIONS, sources, as_real(real, tmp_path / "once_more"), empty)
+    assert [one.table for one in found.histories] == ["visits"]
+    assert set(found.tables) == {"patients"}
 
 
 def test_the_same_tables_give_the_same_figures(tmp_path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -40,15 +41,22 @@ def _mistake(name: str, facts: Any, columns: Mapping[str, Any]) -> str:
     if path := offsets.circle(name, {n: _base(of) for n, of in columns.items()}):
         return offsets.circle_text(path)
     base, refusals = _base(facts), []
-    other = {k: v for k, v in (columns.get(base or "") or {}).items() if k not in offsets.HANGS}
-    for arrow_type in STORAGE:
+    of_base = columns.get(base or "")
+    other = {k: v for k, v in of_base.items() if k not in offsets.HANGS} if isinstance(of_base, Mapping) else {}
+    for arrow_type, other_type in product(STORAGE, STORAGE if base is not None else STORAGE[:1]):
         try:
-            beside = {OTHER: pa.int64()} if base is None else {base: arrow_type, OTHER: pa.int64()}
-            declare.build({**beside, name: arrow_type}, {name: facts} if base is None else {base: other, name: facts})
+            beside = {} if base is None else {base: other_type}
+            declare.build(
+                {**beside, OTHER: pa.int64(), name: arrow_type}, {**dict.fromkeys(beside, other), name: facts}
+            )
         except InvalidInput as error:
+            if str(error).startswith(f"column {base!r}"):  # its own mistake, which is told there
+                continue
             refusals.append(str(error).removeprefix(f"column {name!r}").removeprefix(":").strip())
         else:
             return ""
+    if not refusals:
+        return ""
     for words in HERE_ONLY:
         refusals = [text for text in refusals if words not in text] or refusals
     return Counter(refusals).most_common(1)[0][0]

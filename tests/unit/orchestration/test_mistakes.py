@@ -70,6 +70,8 @@ MISTAKES = [  # what stands below HEAD, the line that is wrong, and what is said
     ("columns:\n  seen: {kind: datetime, zone: Mars}", 5, "zone: expected a name such as Europe/Paris, got 'Mars'"),
     ("columns:\n  y: {other: hide}", 5, "other: expected one of drop, draw, got 'hide'"),
     ("columns:\n  a.b: {}\n  a: {nulls: x}", 6, "columns.a: nulls: expected one of"),
+    ("columns:\n  a: {after: a}", 5, "columns.a: it hangs on itself, by way of a -> a"),
+    ("columns:\n  a: {kind: date, after: b}\n  b: {kind: email}", 5, "columns.a: after: .*'b' is of kind email"),
     ("columns: {a: {}}\ncolumns_complete: true\nunit: b", 6, "unit: column 'b' is not among `columns`"),
     ('filter: "age > 18; drop table p"', 4, "filter: ';' may not stand in it"),
     ('filter: "age >"', 4, "filter: DuckDB cannot parse it"),

@@ -68,9 +68,13 @@ def test_mistakes_are_told_before_there_is_a_source() -> None:
             "arrived": {"kind": "datetime"},
             "discharged": {"after": "visited"},
             "later": {"after": "visited", "same_as": "visited"},
+            "of wrong": {"after": "wrong"},
+            "wrong": {"nulls": "delete"},
+            "of text": {"after": "text"},
+            "text": "text",
         }
     )
-    assert set(found) == {"a", "b", "c", "later"}
+    assert set(found) == {"a", "b", "c", "later", "wrong", "text"}
     assert "by way of a -> b -> a" in found["a"]
     assert "'d' is of kind category" in found["c"]
 

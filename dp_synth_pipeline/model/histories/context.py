@@ -88,11 +88,6 @@ class Context:
         """Codes of each column that is drawn."""
         return tuple(len(m) + r for m, r in zip(self.own, self.repeats, strict=True))
 
-    @property
-    def merged_cardinalities(self) -> tuple[int, ...]:
-        """Codes of each column that is drawn, once they are merged."""
-        return tuple(max(m) + 1 + r for m, r in zip(self.own, self.repeats, strict=True))
-
     def given(
         self,
         parents: np.ndarray,
@@ -131,28 +126,9 @@ class Context:
         stays = drawn == np.array([len(m) for m in self.own])
         return np.where(stays, np.maximum(previous, 0), drawn).astype(np.int64)
 
-    def merged(self, drawn: np.ndarray) -> np.ndarray:
-        """Return the codes that are drawn, merged, int64 (rows, columns)."""
-        return np.stack(_merged(self._merged_drawn(), drawn), 1).astype(np.int64)
-
-    def split(self, merged: np.ndarray, shares: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-        """Draw codes, int64 (rows, columns), of which `merged` are the merged ones.
-
-        Args:
-            shares: released 1-way probabilities of each column's codes.
-        """
-        found = np.empty_like(merged)
-        for column, (one, share) in enumerate(zip(self._merged_drawn(), shares, strict=True)):
-            of = np.array(one)
-            weights = np.append(share, 1.0)[: len(of)]
-            for code in range(of.max() + 1):
-                members, rows = np.flatnonzero(of == code), np.flatnonzero(merged[:, column] == code)
-                chance = np.maximum(weights[members], 1e-9)
-                found[rows, column] = rng.choice(members, len(rows), p=chance / chance.sum())
-        return found
-
-    def _merged_drawn(self) -> list[tuple[int, ...]]:
-        return [(*m, max(m) + 1) if r else m for m, r in zip(self.own, self.repeats, strict=True)]
+    def stays(self, drawn: np.ndarray, previous: np.ndarray) -> np.ndarray:
+        """Say which drawn codes stay as in the row before, bool (rows, columns); where there is none, nothing does."""
+        return (drawn == np.array([len(m) for m in self.own])) & (previous >= 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the context as JSON-ready facts."""

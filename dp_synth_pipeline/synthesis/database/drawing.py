@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,23 @@ from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one place.
+
+    Attributes:
+        who: numbers of their parents, int64 (rows,), ascending.
+        codes: int64 (rows, columns).
+        stays: which of them are as in the row before, bool (rows, columns).
+        times: where they lie on the line of times, (rows,); None without an order.
+    """
+
+    who: np.ndarray
+    codes: np.ndarray
+    stays: np.ndarray
+    times: np.ndarray | None
 
 
 @dataclass
@@ -123,7 +140,7 @@ class DatabaseDrawer:
         context, own = kept_context(self.folders[table.name], facts), drawer.codec
         hung = {t: drawn[t].codes for t in hung_on(self.relations, table.name)}
         previous = np.full((len(counts), len(own.columns)), -1, np.int64)
-        parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        parts: list[Part] = []
         for place in range(int(counts.max(initial=0))):
             who = np.flatnonzero(counts > place)
             at = {str(table.parent): who, self.relations.root.name: above.root[who]}
@@ -132,8 +149,9 @@ class DatabaseDrawer:
             time = None if now is None else self._time_codes(table, now)
             given = context.given(codes, np.full(len(who), place), counts[who] - place - 1, previous[who], time)
             follows = drawer.model.follow(given, forbidden=own.forbidden, rng=rng)
+            stays = context.stays(follows, previous[who])
             previous[who] = context.absolute(follows, previous[who])
-            parts.append((who, previous[who], now))
+            parts.append(Part(who, previous[who], stays, now))
             if times is not None:
                 times[who] += self._gaps(table, previous[who], rng)
         return _joined(parts, times, drawer, above, rng)
@@ -198,17 +216,30 @@ def _at(points: np.ndarray, column: Column) -> pa.Array:
 
 
 def _joined(
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
-    began: np.ndarray | None,
-    drawer: Drawer,
-    above: Rows,
-    rng: np.random.Generator,
+    parts: Sequence[Part], began: np.ndarray | None, drawer: Drawer, above: Rows, rng: np.random.Generator
 ) -> Rows:
     """Return the rows of all places, ordered by parent and place; `began` is None if rows have no times."""
     columns = len(drawer.codec.columns)
-    parent = np.concatenate([np.zeros(0, np.int64), *(who for who, _, _ in parts)])
-    codes = np.concatenate([np.zeros((0, columns), np.int64), *(found for _, found, _ in parts)])
-    whole = None if began is None else np.concatenate([began[:0], *(now for _, _, now in parts if now is not None)])
+    parent = np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])
+    codes = np.concatenate([np.zeros((0, columns), np.int64), *(p.codes for p in parts)])
+    stays = np.concatenate([np.zeros((0, columns), bool), *(p.stays for p in parts)])
+    whole = None if began is None else np.concatenate([began[:0], *(p.times for p in parts if p.times is not None)])
     order = np.argsort(parent, kind="stable")  # places come one after the other
     values = pa.Table.from_batches([drawer.codec.decode(codes[order], rng=rng)])
+    values = staying(values, drawer.codec.encoded, stays[order])
     return Rows(values, codes[order], parent[order], above.root[parent[order]], None if whole is None else whole[order])
+
+
+def staying(values: pa.Table, names: Sequence[str], stays: np.ndarray) -> pa.Table:
+    """Return values of which those that stay are the row's before, also where one code stands for several values.
+
+    Args:
+        names: the columns that have codes.
+        stays: which values stay, bool (rows, len(names)); none in the first row of a parent.
+    """
+    rows = np.arange(len(stays))
+    for name, same in zip(names, stays.T, strict=True):
+        if same.any():
+            source = np.maximum.accumulate(np.where(same, 0, rows))
+            values = values.set_column(values.column_names.index(name), name, values[name].take(pa.array(source)))
+    return values

@@ -87,7 +87,7 @@ def ours(asked: Namespace, spec: dict[str, Any], epsilon: float, out: Path) -> d
     tables = read(asked.data, spec, "train")
     with TemporaryDirectory() as home:
         ledger = Ledger.open(f"sqlite:///{home}/ledger.db")
-        ledger.open_account("persons", epsilon=epsilon + 1, delta=DELTA, unit="person", why="a benchmark")
+        ledger.open_account("persons", epsilon=epsilon + 1, delta=DELTA, unit=spec["root"]["key"], why="a benchmark")
         settings = {"delta": DELTA, "training": json.loads(asked.training), "store": Store(Path(home) / "store")}
         if asked.shares:
             settings["shares"] = dict(zip(tables, asked.shares, strict=True))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
-from dp_synth_pipeline.tabular.offsets import HANGS
+from dp_synth_pipeline.tabular.offsets import HANGS, modelled_name
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import Reading
@@ -114,7 +114,8 @@ def hidden_sentence(schema: TableSchema, profile: TableProfile) -> str:
 
 def empty_sentence(schema: TableSchema, profile: TableProfile) -> str:
     """Say which columns were released as nulls and hardly anything else; empty if there is none."""
-    names = [c.name for c in schema.learned if profile[c.name].null_rate >= EMPTY]
+    own = [c for c in schema.learned if c.same_as is None]
+    names = [c.name for c in own if profile[modelled_name(c)].null_rate >= EMPTY]
     if not names:
         return ""
     return (

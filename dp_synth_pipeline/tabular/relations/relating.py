@@ -118,8 +118,8 @@ def _ordered(table: Related, source: TableSchema) -> Column:
         hint = "a number, a date or a datetime"
         if is_text(column.arrow_type):
             raise InvalidInput(
-                f"tables.{table.name}: order: {table.order!r} is text, and an order needs {hint}. For a CSV, declare what "
-                f"it holds: columns: {{{table.order}: {{kind: date}}}}, or kind: integer."
+                f"tables.{table.name}: order: {table.order!r} is text, and an order needs {hint}. Declare what it "
+                f"holds: columns: {{{table.order}: {{kind: date, format: '%Y-%m-%d'}}}}, or kind: integer."
             )
         raise InvalidInput(f"tables.{table.name}: order: {table.order!r} is a {column.kind}; name {hint}.")
     return column

@@ -76,6 +76,7 @@ def check(
             if name in (untyped or {}).get(table, ()):
                 raise InvalidInput(
                     f"rule {rule.text!r}: the type of {table}.{name} is measured, which comes after the rule must be "
-                    f"understood. Declare its kind: tables.{table}.columns: {{{name}: {{kind: date}}}}, or another."
+                    f"understood. Declare what it holds: "
+                    f"tables.{table}.columns: {{{name}: {{kind: date, format: '%Y-%m-%d'}}}}, or another kind."
                 )
         constraints.check([rule], joined_schema([rule], sources))

@@ -133,8 +133,9 @@ def test_nobody_but_the_owner_can_open_the_rows(tmp_path):
 def test_an_order_of_text_is_refused_with_what_to_declare(tmp_path):
     frames = tables()
     frames["visits"]["seen"] = "soon"
-    with pytest.raises(InvalidInput, match="an order needs a number, a date or a datetime"):
+    with pytest.raises(InvalidInput, match="an order needs a number, a date or a datetime") as told:
         related(tmp_path, frames)
+    assert "{seen: {kind: date, format: '%Y-%m-%d'}}" in str(told.value), "a date without a format is measured too late"
 
 
 @pytest.mark.parametrize(

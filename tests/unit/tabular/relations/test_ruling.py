@@ -74,6 +74,6 @@ def test_a_rule_that_columns_cannot_keep_is_refused(rule: str, words: str) -> No
 
 def test_a_rule_about_a_column_whose_type_is_not_known_yet_asks_for_its_kind() -> None:
     rule = parse("visits.visited >= patients.born")
-    with pytest.raises(InvalidInput, match="Declare its kind"):
+    with pytest.raises(InvalidInput, match="Declare what it holds"):
         ruling.check([rule], SOURCES, {"patients": ["born"]})
     ruling.check([rule], SOURCES, {"patients": ["sex"]})

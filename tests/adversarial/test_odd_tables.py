@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,8 @@ def released(case: Case, address: str, out: Path, folder: Path) -> None:
     )
     for facts in profile.columns:
         before, after = (set(_plain(t.column(facts.name))) - {None} for t in (case.table, made))
+        if facts.decimals is not None:  # as many digits as noise let be seen are those that its values are written with
+            before |= {round(value, facts.decimals) for value in before if isinstance(value, float) and isfinite(value)}
         both = facts.kind is Kind.BOOLEAN  # whose two names are public, whatever the source holds
         if not facts.bins and not both and facts.name in kept:
             strange = sorted(map(str, after - before))

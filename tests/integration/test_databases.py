@@ -288,7 +288,7 @@ def test_the_types_of_a_csv_are_measured_and_charged_and_only_an_order_must_be_d
     names = ("patients", "visits")
     sources = {name: tmp_path / f"{name}.csv" for name in names}
     relations = {name: RELATIONS[name] for name in names}
-    with pytest.raises(InvalidInput, match="For a CSV, declare what it holds"):
+    with pytest.raises(InvalidInput, match="Declare what it holds"):
         fitter.fit(sources, relations=relations)
     assert ledger.entries("patients") == []
     relations["visits"] = {**relations["visits"], "columns": {"visited": {"kind": "date", "format": "%Y-%m-%d"}}}

@@ -310,11 +310,11 @@ def test_one_release_fills_an_account_opened_for_it(ledger: Ledger) -> None:
 
 def test_an_account_of_a_large_epsilon_pays_for_a_small_training(url: str) -> None:
     ledger = Ledger.open(url)
-    account = ledger.open_account("large", epsilon=60, delta=1e-5)
+    account = ledger.open_account("large", epsilon=80, delta=1e-5)
     assert account.order is not None
     assert account.order < 2
     release = ask(ledger, "large", "small", epsilon=0.5, delta=1e-6)
-    ledger.start(release.id, mechanism="training", events=(SubsampledGaussian(50.0, 0.01, 352),))
+    ledger.start(release.id, mechanism="training", events=(SubsampledGaussian(50.0, 0.06, 352),))
     ledger.settle(release.id)
     assert ledger.verify().entries == 1
 

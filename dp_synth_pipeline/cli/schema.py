@@ -16,7 +16,9 @@ from dp_synth_pipeline.orchestration.failures import withheld
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import schema_inference
+from dp_synth_pipeline.synthesis.reading import unit_sentence
 from dp_synth_pipeline.synthesis.settings import table_name
+from dp_synth_pipeline.tabular.recognition import names_a_unit
 from dp_synth_pipeline.tabular.schema import kind_of
 from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.tabular.sources import source as sources
@@ -49,6 +51,9 @@ def show(source: Source) -> None:
             kind = "[red]exclude it, or cast it[/]"
         rows.append((escape(name), escape(str(storage_type)), kind))
     Console().print(table(escape(source.split("@")[-1]), ("column", "stored as", "kind"), rows))
+    if owner := next(filter(names_a_unit, types), None):
+        text = f"If one {owner} may have several rows, protect them together: --unit {owner}, or unit: {owner} in YAML."
+        Console(stderr=True).print(escape(text), highlight=False, soft_wrap=True)
 
 
 @app.command("infer")
@@ -89,6 +94,8 @@ def infer(
         highlight=False,
         soft_wrap=True,
     )
+    if said := unit_sentence(settings, inference.schema.names):
+        console.print(escape(said), highlight=False, soft_wrap=True)
     console.print(standing(book.share(settings.charge.account), console), highlight=False, soft_wrap=True)
 
 

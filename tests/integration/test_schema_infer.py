@@ -36,6 +36,7 @@ def infer(run, *args, epsilon=1, out="schema.yaml"):
 def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_them(run):
     done = infer(run)
     assert done.code == 0, done.err
+    assert "rows of one person are protected one by one" in done.err
     (release,) = run.ledger().releases("people")
     entries = run.ledger().entries(release_id=release.id)
     assert release.state == "settled"
@@ -178,6 +179,7 @@ def test_names_and_column_types_are_shown_free_and_without_a_value(run):
         assert all(name in done.text for name in ("city", "smoker", "seen"))
         assert ("timestamp[" in done.text) == ("boolean" in done.text) == name.endswith("parquet")
         assert "CANARY" not in done.text
+        assert "protect them together: --unit person" in done.err
     assert run.ledger().releases() == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -269,7 +269,9 @@ def _planned(ran: Event, planned: Event) -> dict[str, Any]:
 
 
 def declared_facts(settings: ReleaseSettings, column: str) -> dict[str, Any]:
-    facts = settings.columns.get(column) or {}
+    facts = dict(settings.columns.get(column) or {})
+    if isinstance(of := facts.get("categories"), Mapping):
+        facts["categories"] = " ".join(["all of", of["from"], *([f"({of['column']})"] if "column" in of else [])])
     return {k: str(v) if not isinstance(v, (int, float, list)) else v for k, v in facts.items() if k != "kind"}
 
 

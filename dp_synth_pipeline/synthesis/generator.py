@@ -21,7 +21,7 @@ from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_ran, load_ran
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
-from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.sources import ingestion, public_list, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:
         snapshot = ingestion.snapshot(  # the unit's column is left out as there, so that the same rows are known again
             source.parse(uri),
             Path(folder) / "public.parquet",
-            declared=settings.columns,
+            declared=public_list.resolved(settings.columns),
             nulls=settings.nulls,
             unit=PrivacyUnit(unit, max_rows=sys.maxsize) if unit else PrivacyUnit(),
             types={c.name: CellType.of_column(c) for c in schema.learned},

@@ -14,6 +14,7 @@ from dp_synth_pipeline.tabular import recognition
 from dp_synth_pipeline.tabular.offsets import HANGS, modelled_name
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
+from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.ingestion import Reading
 from dp_synth_pipeline.tabular.storage import is_text
 
@@ -31,7 +32,7 @@ def reading(settings: ReleaseSettings, kept: Collection[str] = ()) -> Reading:
         kept: columns that stay what they are, whatever their names say, since a profile or a snapshot has them as such.
     """
     found: Reading = {
-        "declared": settings.columns,
+        "declared": public_list.resolved(settings.columns),
         "nulls": settings.nulls,
         "other": settings.other,
         "unit": settings.privacy_unit,

@@ -21,6 +21,7 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_rel
 from dp_synth_pipeline.tabular import declarable
 from dp_synth_pipeline.tabular.constraints.parse import Rule, parse
 from dp_synth_pipeline.tabular.kinds.surrogates import check_locale
+from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.warehouse import predicate
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.targets import sink
@@ -564,6 +565,7 @@ class ReleaseSettings(Section):
                 "training: public: it is the source itself, and learning from it free would undo its protection; name a "
                 "table that is public."
             )
+        public_list.check_public(self.columns, [self.source, self.validation.holdout or ""])
         return self
 
     @model_validator(mode="after")
@@ -633,7 +635,8 @@ class ReleaseSettings(Section):
     def read(self) -> dict[str, str]:
         """What a refresh reads, by its role: no target may be any of it."""
         uris = {"source": self.source, "holdout": self.validation.holdout, "public table": self.training.public}
-        return {role: uri for role, uri in uris.items() if uri is not None}
+        lists = {f"categories of {name}": uri for name, uri in public_list.addresses(self.columns).items()}
+        return {role: uri for role, uri in (uris | lists).items() if uri is not None}
 
     @property
     def targets(self) -> list[str]:

@@ -20,6 +20,9 @@ STORAGE = (
 """One type of each sort that a source may have."""
 
 OTHER = "a column beside it"
+FROM, COLUMN = "from", "column"
+"""What categories that are read from a public table are declared by."""
+
 HERE_ONLY = ("storage type", "which is not read as")
 """What refusals say that may be the storage type's fault, and that surely are."""
 
@@ -38,6 +41,10 @@ def mistakes(columns: Mapping[str, Any]) -> dict[str, str]:
 def _mistake(name: str, facts: Any, columns: Mapping[str, Any]) -> str:
     if facts is not None and not isinstance(facts, Mapping):
         return f"expected facts such as {{kind: category}}, or nothing, got {facts!r}."
+    try:
+        facts = _listed(facts)
+    except InvalidInput as error:
+        return str(error)
     if path := offsets.circle(name, {n: _base(of) for n, of in columns.items()}):
         return offsets.circle_text(path)
     base, refusals = _base(facts), []
@@ -60,6 +67,22 @@ def _mistake(name: str, facts: Any, columns: Mapping[str, Any]) -> str:
     for words in HERE_ONLY:
         refusals = [text for text in refusals if words not in text] or refusals
     return Counter(refusals).most_common(1)[0][0]
+
+
+def _listed(facts: Any) -> Any:
+    """Return a column's facts with some category in place of those of a public table, which is not read here."""
+    named = (facts or {}).get("categories")
+    if not isinstance(named, Mapping):
+        return facts
+    if (
+        not isinstance(named.get(FROM), str)
+        or not isinstance(named.get(COLUMN, ""), str)
+        or set(named) - {FROM, COLUMN}
+    ):
+        raise InvalidInput("categories: expected a list, or a public table as {from: codes.parquet, column: code}.")
+    if facts.get("kind") == "ordinal":
+        raise InvalidInput("categories: a table's rows have no order; list the categories of kind: ordinal in theirs.")
+    return {**facts, "categories": ["1"]}
 
 
 def _base(facts: Any) -> str | None:

@@ -173,6 +173,8 @@ def _categories(name: str, kind: Kind, declared: Iterable[Any] | None) -> tuple[
     """Return declared categories as text; truth values as YAML writes them."""
     if declared is None:
         return None
+    if isinstance(declared, Mapping):
+        raise InvalidInput(f"column {name!r}: categories: a public table is read by a release alone; list its values.")
     if kind.learned and not kind.categorical:
         raise InvalidInput(f"column {name!r}: kind {kind} takes no categories; write kind: category or kind: ordinal.")
     return tuple(str(v).lower() if v is True or v is False else str(v) for v in declared)

@@ -23,6 +23,7 @@ from dp_synth_pipeline.synthesis.settings import (
 from dp_synth_pipeline.tabular.constraints import Rule, parse
 from dp_synth_pipeline.tabular.relations import ruling
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 MOST_ROWS = 10
@@ -154,8 +155,9 @@ class DatabaseSettings(Section):
                 )
         if self.shares is not None and (set(self.shares) != set(self.tables) or min(self.shares.values()) <= 0):
             raise InvalidInput(f"shares: expected a part above 0 for each of {', '.join(self.tables)}.")
-        for name in self.tables:
+        for name, table in self.tables.items():
             self.member(name)
+            public_list.check_public(table.columns, [other.source for other in self.tables.values()])
         for rule in self.parsed_rules:
             ruling.judged(rule, relations)
         return self
@@ -223,7 +225,10 @@ class DatabaseSettings(Section):
     @property
     def read(self) -> dict[str, str]:
         """What a refresh reads, by its role: no target may be any of it."""
-        return {f"source of {name}": table.source for name, table in self.tables.items() if table.source}
+        read = {f"source of {name}": table.source for name, table in self.tables.items() if table.source}
+        for table in self.tables.values():
+            read |= {f"categories of {name}": uri for name, uri in public_list.addresses(table.columns).items()}
+        return read
 
     def terms(self) -> dict[str, Any]:
         """Return all that changes what a refresh does to private data, JSON-ready."""

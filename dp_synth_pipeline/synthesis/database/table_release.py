@@ -66,8 +66,9 @@ class TableRelease(Release):
 
     def _typed_columns(self, types: Mapping[str, CellType]) -> Sequence[Column]:
         names = self.state.untyped
-        facts = {name: self.settings.columns.get(name) for name in names}
-        terms: ingestion.Reading = {**reading(self.settings, names), "types": types, "declared": facts}
+        terms: ingestion.Reading = reading(self.settings, names)
+        facts = {name: (terms.get("declared") or {}).get(name) for name in names}
+        terms = {**terms, "types": types, "declared": facts}
         return ingestion.typed_schema(ingestion.cells_of(names, terms), terms).columns
 
     def type_rows(self, schema: TableSchema, types: Mapping[str, CellType]) -> None:

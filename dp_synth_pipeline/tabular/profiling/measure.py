@@ -29,6 +29,7 @@ from dp_synth_pipeline.tabular.profiling.profile_plan import (
     counts_rows,
     finds_categories,
 )
+from dp_synth_pipeline.tabular.profiling.shrinkage import shrunk
 from dp_synth_pipeline.tabular.profiling.smoothing import smooth
 from dp_synth_pipeline.tabular.profiling.special_values import SpecialValues
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
@@ -147,6 +148,8 @@ class _Pass:
         other = present - cells.sum() if column.kind.categorical else 0.0
         if other < 3 * math.hypot(scale * math.sqrt(len(cells) + 1), self.total_noise):
             other = 0.0
+        if names is not None:
+            cells = shrunk(cells, present - other, scale)
         share = grid.to_probabilities(np.append(cells, other) if other else cells, present) * (1 - null_rate)
         order = column.kind.order(column, keys, share[: len(keys)])
         values: list[Any] = [keys[i] for i in order]

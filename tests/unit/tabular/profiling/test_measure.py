@@ -183,6 +183,15 @@ def test_bounds_that_leave_one_point_are_measured_too(tmp_path: Path, values: pa
     profile(take(pa.table({"x": values}), tmp_path, {"x": bounds}), plan)
 
 
+def test_a_long_declared_list_is_not_told_apart_by_what_noise_explains(tmp_path: Path) -> None:
+    names = [f"v{i:03}" for i in range(200)]
+    rows = pa.table({"c": np.repeat(names[::2], 20)})
+    with no_noise():  # half of them in 20 rows, half in none, where the noise would have a deviation of 17
+        column = profile(take(rows, tmp_path, {"c": {"categories": names}}), quiet(2000, 17))["c"]
+    assert min(shares(column)[name] for name in names) > 0.8 / 200
+    assert sum(column.weights) == pytest.approx(1)
+
+
 def test_unnamed_categories_become_other(tmp_path: Path) -> None:
     rare = [f"rare-{i}" for i in range(150) for _ in range(2)]
     with no_noise():

@@ -136,7 +136,7 @@ def columns() -> str:
 
 
 def training() -> str:
-    """Return the fields that `training: settings:` may set."""
+    """Return the fields of the generator that `training` may set."""
     return _attributes(GeneratorSpec, leave_out={"method", "start", "max_epochs"})
 
 

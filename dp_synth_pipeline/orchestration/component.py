@@ -40,7 +40,7 @@ attributes:
   # partitions: {{column: visit_date, cadence: daily, start: 2026-01-01}}   # dp-synth docs partitions
 
   # -- how it learns, and where --
-  # training: {{purpose: analytics}}           # testing | analytics | machine_learning
+  # training: {{purpose: analytics}}           # testing | analytics | machine_learning; dp-synth docs training
   # compute: {{training: {{gpus: 1}}}}           # dp-synth docs executors
 
   # -- what is checked, and where analysts read it --

@@ -15,6 +15,17 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
+def told(effect: str, source: str, within: str = "") -> dict[str, Any]:
+    """Return what `docs/training.md` tells of a field beside its meaning, for its `json_schema_extra`.
+
+    Args:
+        effect: what moving it does, with figures where there are some.
+        source: who says so: a publication, a benchmark or a module.
+        within: its range, in words, where neither its type nor a rule says it.
+    """
+    return {"effect": effect, "source": source, **({"range": within} if within else {})}
+
+
 def said(error: ValidationError, settings: type[BaseModel]) -> str:
     """Say what is wrong first with settings, beginning with the setting's name, and which one may be meant instead."""
     first = error.errors(include_url=False, include_input=False)[0]

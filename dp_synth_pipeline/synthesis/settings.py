@@ -15,8 +15,8 @@ from pydantic import Field, field_validator, model_validator
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.privacy.budget import PrivacyUnit, check_delta, check_release
-from dp_synth_pipeline.synthesis.section import Section
+from dp_synth_pipeline.privacy.budget import LEAST_RELEASE, MOST_RELEASE, PrivacyUnit, check_delta, check_release
+from dp_synth_pipeline.synthesis.section import Section, told
 from dp_synth_pipeline.synthesis.training_settings import SEEDS, TrainingSettings
 from dp_synth_pipeline.tabular import declarable
 from dp_synth_pipeline.tabular.constraints.parse import Rule, parse
@@ -81,9 +81,20 @@ class PublicSettings(Section):
 class UnitSettings(Section):
     """The privacy unit, when one person has several rows."""
 
-    column: str = Field(description="Column that names a person: all rows with one value of it are protected together.")
+    column: str = Field(
+        description="Column that names a person: all rows with one value of it are protected together.",
+        json_schema_extra=told(
+            "A row as unit protects one visit, and not the patient.", "NIST SP 800-226; docs/choosing.md", "a column"
+        ),
+    )
     max_rows: int = Field(
-        default=4, ge=1, le=10**6, description="Rows kept per unit, chosen at random; more cost more noise."
+        default=4,
+        ge=1,
+        le=10**6,
+        description="Rows kept per unit, chosen at random; more cost more noise.",
+        json_schema_extra=told(
+            "The noise of a histogram grows with it; too few leave out rows of the busiest.", "docs/choosing.md"
+        ),
     )
 
 
@@ -182,7 +193,14 @@ class ValidationSettings(Section):
         "result leaves the restricted folder.",
     )
     report_epsilon: float | None = Field(
-        default=None, gt=0, description="Part of `epsilon` for headline figures that may be published."
+        default=None,
+        gt=0,
+        description="Part of `epsilon` for headline figures that may be published.",
+        json_schema_extra=told(
+            "What it takes, learning lacks; 0.05 at 50,000 rows errs by about 0.001.",
+            "`validation.dp_metrics`",
+            "above 0, at most a quarter of `epsilon`",
+        ),
     )
     at_least: Literal["excellent", "good", "fair"] | None = Field(
         default=None,
@@ -355,11 +373,27 @@ class ReleaseSettings(Section):
     account: str | None = Field(
         default=None, description="The privacy account to charge; open it first: dp-synth ledger open."
     )
-    epsilon: float | None = Field(default=None, description="The most that one refresh may cost.")
+    epsilon: float | None = Field(
+        default=None,
+        description="The most that one refresh may cost.",
+        json_schema_extra=told(
+            "On Adult, 2-way distance is 0.144 at 0.1, 0.025 at 1, 0.015 at 2.51 and 0.013 at 8.",
+            "Dwork et al. 2006; benchmarks, what each epsilon buys",
+            f"{LEAST_RELEASE:g} to {MOST_RELEASE:g}",
+        ),
+    )
     plan: str | None = Field(
         default=None, description="A plan declared with dp-synth ledger plan; each refresh uses it once."
     )
-    delta: float | Literal["auto"] = Field(default="auto", description="auto = 1 / N^1.2, capped at the account's.")
+    delta: float | Literal["auto"] = Field(
+        default="auto",
+        description="auto = 1 / N^1.2, capped at the account's.",
+        json_schema_extra=told(
+            "From 1e-5 to 1e-6 takes about 10 % more noise at ε = 2.5; δ times N should be far below 1.",
+            "Dwork et al. 2006; docs/choosing.md",
+            "`auto`, or strictly between 0 and 1",
+        ),
+    )
     unit: Literal["row"] | UnitSettings | str = Field(
         default="row", description="row, a column, or {column, max_rows}."
     )
@@ -379,12 +413,26 @@ class ReleaseSettings(Section):
         description="The release that paid for `columns`, from `dp-synth schema infer`: the card counts it.",
     )
     population: int | None = Field(
-        default=None, ge=2, le=10**11, description="Public number of units; else it is counted."
+        default=None,
+        ge=2,
+        le=10**11,
+        description="Public number of units; else it is counted.",
+        json_schema_extra=told("Saves the 2 % of ε that the count takes; it must be public.", "docs/spending.md"),
     )
     profile_share: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
-        default="auto", description="Part of the privacy cost spent on the profile; auto is between 0.05 and 0.25."
+        default="auto",
+        description="Part of the privacy cost spent on the profile; auto is between 0.05 and 0.25.",
+        json_schema_extra=told(
+            "More shows more names and finer ranges, and leaves less to marginals and training.",
+            "docs/spending.md",
+            "`auto`, or strictly between 0 and 1",
+        ),
     )
-    reuse_profile: bool = Field(default=True, description="Reuse the last profile, free, while its facts still match.")
+    reuse_profile: bool = Field(
+        default=True,
+        description="Reuse the last profile, free, while its facts still match.",
+        json_schema_extra=told("Off, each refresh measures and pays for a profile of its own.", "docs/spending.md"),
+    )
     retention_days: int | None = Field(
         default=None, ge=0, description="Days to keep the snapshot, at most until the next refresh; 0: this run only."
     )

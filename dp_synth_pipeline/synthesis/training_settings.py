@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.spec import MAX_EPOCHS, Purpose
-from dp_synth_pipeline.synthesis.section import Section
+from dp_synth_pipeline.synthesis.section import Section, told
 
 SEEDS = {"seed", "random_state", "noise_seed"}
 SELECTIONS = {"early_stopping", "early_stop", "best_checkpoint", "keep_best", "patience", "reduce_on_plateau"}
@@ -23,15 +23,6 @@ FIRST = {"purpose", "max_epochs", "method", "start", "public"}
 def _knob(name: str, meaning: str, effect: str, source: str) -> Any:
     """Return the field of a setting of `GeneratorSpec`, which has its default and its range."""
     return Field(default=getattr(GeneratorSpec, name), description=meaning, json_schema_extra=told(effect, source))
-
-
-def told(effect: str, source: str, within: str = "") -> dict[str, Any]:
-    """Return what `docs/training.md` tells of a field beside its meaning.
-
-    Args:
-        within: its range, in words, where neither its type nor a rule says it.
-    """
-    return {"effect": effect, "source": source, **({"range": within} if within else {})}
 
 
 class TrainingSettings(Section):

@@ -13,8 +13,16 @@ from dp_synth_pipeline.model.dpsgd.spec import MAX_EPOCHS, Purpose
 from dp_synth_pipeline.synthesis.section import Section, told
 
 SEEDS = {"seed", "random_state", "noise_seed"}
-SELECTIONS = {"early_stopping", "early_stop", "best_checkpoint", "keep_best", "patience", "reduce_on_plateau"}
-"""Settings that other trainers have and that would void the guarantee here; each is refused by name."""
+_STOPS = "training: {looks: 6} asks up to six noisy, charged queries of the loss, which may end training early"
+_KEEPS = "training: {averaging: 0.1} averages the weights of the last steps, free"
+_FALLS = "the rate falls by a public schedule; training: {learning_rate: ...} says where it begins"
+
+SELECTIONS = {
+    **dict.fromkeys(("early_stopping", "early_stop", "patience"), _STOPS),
+    **dict.fromkeys(("best_checkpoint", "keep_best"), _KEEPS),
+    "reduce_on_plateau": _FALLS,
+}
+"""Settings that other trainers have and that would void the guarantee here, refused by name, and what does the same."""
 
 FIRST = {"purpose", "max_epochs", "method", "start", "public"}
 """What stood under `training` itself when all else stood under its `settings`."""
@@ -191,10 +199,10 @@ class TrainingSettings(Section):
             flat |= nested
         if flat.keys() & SEEDS:
             raise InvalidInput("training: seed: a seed would repeat the noise and void the guarantee; remove it.")
-        if selections := sorted(flat.keys() & SELECTIONS):
+        if selections := sorted(flat.keys() & SELECTIONS.keys()):
             raise InvalidInput(
-                f"training: {selections[0]}: it stops or selects on a loss of real rows, which no epsilon would cover; "
-                f"remove it. max_epochs ends training by a public rule."
+                f"training: {selections[0]}: it stops or selects on a loss of real rows, which no epsilon would cover. "
+                f"Instead, {SELECTIONS[selections[0]]}."
             )
         return flat
 

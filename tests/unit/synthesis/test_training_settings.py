@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import fields
 from pathlib import Path
@@ -15,7 +16,7 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.synthesis import terms
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, terms_version
-from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
+from dp_synth_pipeline.synthesis.training_settings import SELECTIONS, TrainingSettings
 
 
 def settings(**training: Any) -> ReleaseSettings:
@@ -88,3 +89,12 @@ def test_the_hash_of_what_is_asked_is_that_of_the_version_before_in_either_spell
     assert earlier.code_version() == settings(max_epochs=3, hidden=8).code_version()
     assert settings(max_epochs=3, hidden=8).terms()["training"] == {**BEFORE, "settings": {"hidden": 8}}
     assert settings(max_epochs=3).terms()["training"] == {**BEFORE, "settings": {}}
+
+
+def test_what_selects_on_a_private_loss_is_refused_with_what_does_the_same_at_a_price() -> None:
+    for name, instead in SELECTIONS.items():
+        with pytest.raises(ValueError, match=f"training: {name}: .*no epsilon would cover") as caught:
+            settings(**{name: 3})
+        assert instead in str(caught.value)
+        (advised,) = re.findall(r"training: {(\w+):", instead)
+        assert advised in TrainingSettings.model_fields

@@ -20,6 +20,7 @@ from pipeline import Made, run
 from scoring import Log, markdown, options, score, write
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 
 Variant = dict[str, Any]
 
@@ -65,14 +66,10 @@ COLUMNS = {
     "runs": ".0f",
 }
 PANELS = {"tvd2": "2-way distance", "disc_auc": "discriminator AUC", "tstr_auc": "TSTR AUC"}
-METHODS = ("method", "start", "max_epochs")
-"""Settings that have a name of their own in the YAML; the rest go under `training.settings`."""
 
 
 def settings(train: Path, epsilon: float, changes: Variant) -> ReleaseSettings:
     """Return the table's settings with some of the training's changed."""
-    named = {k: v for k, v in changes.items() if k in METHODS}
-    rest = {k: v for k, v in changes.items() if k not in METHODS}
     return ReleaseSettings(
         table="benchmark",
         source=str(train),
@@ -80,7 +77,7 @@ def settings(train: Path, epsilon: float, changes: Variant) -> ReleaseSettings:
         epsilon=epsilon,
         delta=1e-5,
         reuse_profile=False,
-        training={**named, "settings": rest},  # type: ignore[arg-type]
+        training=TrainingSettings(**changes),  # type: ignore[arg-type]
     )
 
 

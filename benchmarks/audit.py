@@ -95,7 +95,7 @@ def _released(folder: Path, epsilon: float, canaries: int) -> float:
         population=ROWS,
         reuse_profile=False,
         columns={n: {"kind": "category", "categories": ["canary", "usual"]} for n in names},
-        training={"max_epochs": 2, "settings": {"hidden": 4, "embedding": 2}},
+        training={"max_epochs": 2, "hidden": 4, "embedding": 2},
     )
     pipeline.run(settings, folder, folder / "out.parquet", releases=LEDGER)
     rows = pq.read_table(folder / "out.parquet").to_pandas()

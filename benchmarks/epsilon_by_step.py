@@ -23,7 +23,8 @@ from dp_synth_pipeline.privacy.events import (
     Threshold,
 )
 from dp_synth_pipeline.synthesis import allocation
-from dp_synth_pipeline.synthesis.settings import ReleaseSettings, TrainingSettings
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular import schema as schema_lib
 
 Step = tuple[str, Event]

@@ -52,7 +52,8 @@ from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, few
-from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section, said
+from dp_synth_pipeline.synthesis.section import Section, said
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store, default_store, ledger_url
 from dp_synth_pipeline.synthetic_tables import SyntheticTables, holds_tables, load_tables, packed
 from dp_synth_pipeline.tabular.condition import Where

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 import dp_synth_pipeline
@@ -20,6 +23,8 @@ from dp_synth_pipeline.cli import app
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
 from dp_synth_pipeline.synthesis.database.settings import DatabaseTable
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings, UnitSettings, ValidationSettings
+from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular.kinds import KINDS, Column
 
 
@@ -135,9 +140,50 @@ def columns() -> str:
     return f"Kinds: {kinds}.\n\n" + _attributes(Column, leave_out={"name", "storage"})
 
 
+GUARANTEES: tuple[tuple[str, type[BaseModel], tuple[str, ...]], ...] = (
+    ("", ReleaseSettings, ("epsilon", "delta", "population", "profile_share", "reuse_profile")),
+    ("unit.", UnitSettings, ("column", "max_rows")),
+    ("validation.", ValidationSettings, ("report_epsilon",)),
+)
+"""The settings, by section, that say what is promised and how ε is divided."""
+
+
+def guarantee() -> str:
+    """Return the settings that say what is promised: range, default, meaning, effect and source of each."""
+    rows = [_knob(f"{path}{name}", model.model_fields[name]) for path, model, names in GUARANTEES for name in names]
+    return "\n".join([*KNOBS, *rows])
+
+
 def training() -> str:
-    """Return the fields that `training: settings:` may set."""
-    return _attributes(GeneratorSpec, leave_out={"method", "start", "max_epochs"})
+    """Return every setting of training: range, default, meaning, effect and source of each."""
+    rows = [_knob(f"training.{name}", field) for name, field in TrainingSettings.model_fields.items()]
+    return "\n".join([*KNOBS, *rows])
+
+
+KNOBS = ("| setting | default | range | meaning | effect | source |", "|---|---|---|---|---|---|")
+
+
+def _knob(path: str, field: FieldInfo) -> str:
+    about = field.json_schema_extra
+    assert isinstance(about, dict), f"{path} tells no effect and no source"
+    default = _default(field.get_default(), field.is_required()) or "-"
+    source = str(about["source"]).replace("benchmarks,", "[benchmarks](../benchmarks/README.md),")
+    source = re.sub(r"docs/(\w+)\.md", r"[\1](\1.md)", source)
+    cells = (default, _range(path, field), field.description, str(about["effect"]), source)
+    return f"| `{path}` | {' | '.join(map(_cell, cells))} |"
+
+
+def _range(path: str, field: FieldInfo) -> str:
+    """Return what a value may be, in the words of the rule that refuses others."""
+    about, name = field.json_schema_extra, path.split(".")[-1]
+    if isinstance(about, dict) and "range" in about:
+        return str(about["range"])
+    if name in GeneratorSpec.rules:
+        return re.sub(r"^(be|lie) ", "", GeneratorSpec.rules[name][0])
+    bounds = {kind: limit for m in field.metadata for kind in ("ge", "le") if (limit := getattr(m, kind, None))}
+    if bounds:
+        return f"{bounds['ge']:,} to {bounds['le']:,}"
+    return _type(field.annotation)
 
 
 def _attributes(cls: type, leave_out: set[str]) -> str:
@@ -184,6 +230,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "related": related,
     "columns": columns,
+    "guarantee": guarantee,
     "training": training,
     "python": python,
     "errors": raised,
@@ -192,5 +239,20 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in what a page asks for."""
+    """Fill in what a page asks for, where the page itself does not hold it."""
     return re.sub(r"<!-- reference: (\w+) -->", lambda asked: PARTS[asked[1]](), markdown)
+
+
+def current(markdown: str) -> str:
+    """Return a page that holds parts between `<!-- from the settings: NAME -->` and `<!-- end -->`, with those as now."""
+    return re.sub(
+        r"(<!-- from the settings: (\w+) -->\n).*?(<!-- end -->)",
+        lambda asked: f"{asked[1]}\n{PARTS[asked[2]]()}\n\n{asked[3]}",
+        markdown,
+        flags=re.DOTALL,
+    )
+
+
+if __name__ == "__main__":  # writes a page anew: python docs/site/reference.py docs/training.md
+    for page in map(Path, sys.argv[1:]):
+        page.write_text(current(page.read_text(encoding="utf-8")), encoding="utf-8")

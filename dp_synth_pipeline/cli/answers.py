@@ -66,6 +66,12 @@ def show(book: Ledger, account: str | None, console: Console) -> None:
     _as_epsilon(book, account, console)
 
 
+def say_large(what: str, epsilon: float, delta: float, console: Console) -> None:
+    """Print what a large epsilon allows; nothing for one that is not large."""
+    if said := wording.large(what, epsilon, delta):
+        console.print(said, style="yellow", highlight=False, markup=False, soft_wrap=True)
+
+
 def under(book: Ledger, umbrella: str, console: Console) -> None:
     """Print how much is used of the umbrella that an account is under."""
     share = book.share(umbrella)
@@ -191,6 +197,7 @@ def can(book: Ledger, account: str, epsilon: float, delta: float | None, console
         console.print(f"No. {refused(str(refusal), refusal.details)}", soft_wrap=True)
     else:
         console.print(f"Yes: {capacity} more of epsilon {epsilon:g} would be admitted now. Nothing was charged.")
+        say_large("Such a release", epsilon, release_delta, console)
         console.print(Text.assemble(f"{account}: ", standing(share, console)), soft_wrap=True)
         if terms.under is not None:
             under(book, terms.under, console)

@@ -83,6 +83,7 @@ def open_account(
         f"{record.relation}{order}{under}.",
         soft_wrap=True,
     )
+    answers.say_large(f"Account {record.name}", record.epsilon, record.delta, console())
     _say(book, record.name)
 
 
@@ -114,6 +115,7 @@ def raise_account(
         typer.confirm("A limit is never lowered again. Record this raise?", abort=True, err=True)
     raised = book.raise_account(account, epsilon=epsilon, delta=delta, why=why, who=who or getpass.getuser())
     console().print(f"Raised {raised.name} to epsilon {raised.epsilon:g}, delta {raised.delta:g}.")
+    answers.say_large(f"Account {raised.name}", raised.epsilon, raised.delta, console())
 
 
 def _say_what_a_raise_gives(book: Ledger, account: str, epsilon: float | None, delta: float | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import os
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from rich.console import Console
@@ -97,10 +99,49 @@ class AccountOptions(Options):
         return self.ledger or ledger_url()
 
 
+class SetOptions(Options):
+    """Settings that have no option of their own."""
+
+    set_: list[str] | None = Field(
+        default=None,
+        description="KEY=VALUE for a setting without an option of its own, such as training.max_epochs=10; may be repeated. "
+        "dp-synth docs training has those of training.",
+    )
+
+    def over(self, facts: dict[str, Any], *, replace: bool) -> dict[str, Any]:
+        """Return settings with those that are set here among them.
+
+        Args:
+            facts: settings by name, a mapping for a group of them.
+            replace: whether what is set goes before what `facts` say; else saying it twice is refused.
+
+        Raises:
+            InvalidInput: if one is no KEY=VALUE, or is said already.
+        """
+        merged = copy.deepcopy(facts)
+        for text in self.set_ or ():
+            key, _, value = text.partition("=")
+            *groups, name = key.strip().split(".")
+            place = merged
+            for group in groups:
+                place = place.setdefault(group, {}) if isinstance(place, dict) else None
+            if not (value and name and isinstance(place, dict)):
+                raise InvalidInput(f"--set {text}: expected KEY=VALUE, such as training.max_epochs=10.")
+            if name in place and not replace:
+                raise InvalidInput(
+                    f"--set {key}: the command has an option for it, --{name.replace('_', '-')}; use that."
+                )
+            try:
+                place[name] = yaml.safe_load(value)
+            except yaml.YAMLError:
+                raise InvalidInput(f"--set {key}: its value is no YAML; quote it as YAML would have it.") from None
+        return merged
+
+
 def checked(**facts: Any) -> TableSettings:
     """Return the settings that options amount to; raise InvalidInput naming the option that is wrong."""
     from dp_synth_pipeline.orchestration.settings import TableSettings
-    from dp_synth_pipeline.synthesis.settings import said
+    from dp_synth_pipeline.synthesis.section import said
 
     if facts.get("epsilon") is not None:
         check_epsilon(facts["epsilon"])
@@ -110,7 +151,7 @@ def checked(**facts: Any) -> TableSettings:
         return TableSettings(**facts)
     except ValidationError as error:
         place = error.errors()[0]["loc"]
-        option = "--schema: " if place[:1] == ("columns",) else "--" if place else ""
+        option = "--schema: " if place[:1] == ("columns",) else "--set " if len(place) > 1 else "--" if place else ""
         raise InvalidInput(option + said(error, TableSettings)) from None
 
 
@@ -156,6 +197,7 @@ def open_once(book: Ledger, settings: AnySettings, command: str, console: Consol
     One that was opened like this before, and of which nothing was ever charged, is opened anew with the terms asked now:
     input that could not be read must not fix them for ever.
     """
+    from dp_synth_pipeline.cli import answers
     from dp_synth_pipeline.synthesis.settings import DEFAULT_DELTA
 
     account, epsilon = settings.charge
@@ -174,3 +216,4 @@ def open_once(book: Ledger, settings: AnySettings, command: str, console: Consol
         markup=False,
         soft_wrap=True,
     )
+    answers.say_large(f"Account {account}", epsilon, delta, console)

@@ -14,6 +14,7 @@ from dp_synth_pipeline.cli import refreshing
 from dp_synth_pipeline.cli.options import (
     AccountOptions,
     Options,
+    SetOptions,
     UnitOptions,
     checked,
     open_once,
@@ -47,7 +48,7 @@ class GuaranteeOptions(Options):
     by: str | None = Field(default=None, description="With --no-privacy: who says so; default: you.")
 
 
-class TableOptions(Options):
+class TableOptions(SetOptions):
     """What is known of the table, and what is drawn."""
 
     rows: int | None = Field(default=None, ge=1, description="Rows to draw; default: the noisy count.")
@@ -85,20 +86,7 @@ def synthesize(
     Example: dp-synth synthesize people.csv --out synthetic.parquet --epsilon 2 --open-account
     """
     say_more(run.verbose)
-    stem = Path(shown(source).split("?")[0]).stem
-    declared = schema_inference.load(table.schema_) if table.schema_ is not None else {"columns": {}}
-    settings = checked(
-        table=table_name(account.account or stem),
-        source=source,
-        **_promise(guarantee, account, stem),
-        delta="auto" if account.delta is None else account.delta,
-        **unit.settings(declared["columns"]),
-        inferred_by=declared.get("inferred_by"),
-        nulls=table.nulls,
-        rows=table.rows,
-        target=str(out),
-        training={"purpose": table.purpose},
-    )
+    settings = checked(**table.over(_asked(source, out, guarantee, account, table, unit), replace=False))
     _check_places(source, out)
     console, book = Console(stderr=True), opened(account.ledger)
     if account.open_account and not run.resume:
@@ -109,6 +97,31 @@ def synthesize(
         typer.echo(summary.to_json())
     else:
         show([summary], console)
+
+
+def _asked(
+    source: str,
+    out: Path,
+    guarantee: GuaranteeOptions,
+    account: AccountOptions,
+    table: TableOptions,
+    unit: UnitOptions,
+) -> dict[str, Any]:
+    """Return the settings that the options amount to."""
+    stem = Path(shown(source).split("?")[0]).stem
+    declared = schema_inference.load(table.schema_) if table.schema_ is not None else {"columns": {}}
+    return {
+        "table": table_name(account.account or stem),
+        "source": source,
+        **_promise(guarantee, account, stem),
+        "delta": "auto" if account.delta is None else account.delta,
+        **unit.settings(declared["columns"]),
+        "inferred_by": declared.get("inferred_by"),
+        "nulls": table.nulls,
+        "rows": table.rows,
+        "target": str(out),
+        "training": {"purpose": table.purpose},
+    }
 
 
 def _check_places(source: str, out: Path) -> None:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from dp_synth_pipeline.cli.answers import share_facts
-from dp_synth_pipeline.cli.options import AccountOptions, Options, open_once, opened, takes_options
+from dp_synth_pipeline.cli.options import AccountOptions, SetOptions, open_once, opened, takes_options
 from dp_synth_pipeline.cli.summary import OUTPUTS, quality
 from dp_synth_pipeline.cli.synthesize import RunOptions, run_or_resume
 from dp_synth_pipeline.cli.terminal import say_more, standing, table
@@ -25,6 +25,7 @@ from dp_synth_pipeline.orchestration.in_process import Outcome
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings
 from dp_synth_pipeline.reporting.card import from_json
+from dp_synth_pipeline.synthesis.section import said
 from dp_synth_pipeline.synthesis.settings import table_name
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.relations import names
@@ -34,7 +35,7 @@ SUFFIXES = (".parquet", ".pq", ".csv")
 """What is a table in a folder."""
 
 
-class DatabaseOptions(Options):
+class DatabaseOptions(SetOptions):
     """What is asked of the tables together."""
 
     epsilon: float | None = Field(default=None, description="The most that this release may cost, all tables together.")
@@ -68,7 +69,7 @@ def synthesize_database(
     """
     say_more(run.verbose)
     console = Console(stderr=True)
-    written = _read(tables) if tables.is_file() else _guessed(tables, console)
+    written = options.over(_read(tables) if tables.is_file() else _guessed(tables, console), replace=True)
     if options.write is not None:
         _write(written, options.write, console)
         return
@@ -167,12 +168,7 @@ def _settings(fields: dict[str, Any]) -> RelatedTablesSettings:
     try:
         return RelatedTablesSettings(**fields)
     except ValidationError as error:
-        mistake = error.errors()[0]
-        where = ".".join(str(p) for p in mistake["loc"])
-        message = mistake["msg"].removeprefix("Value error, ").rstrip(".")
-        raise InvalidInput(
-            message + "." if not where or message.startswith(where) else f"{where}: {message}."
-        ) from None
+        raise InvalidInput(said(error, RelatedTablesSettings)) from None
 
 
 @dataclass(frozen=True)

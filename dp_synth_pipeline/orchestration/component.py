@@ -14,8 +14,10 @@ from dp_synth_pipeline.orchestration.checks import checked_by
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.orchestration.executors.placing import check_reachable, executor_of
 from dp_synth_pipeline.orchestration.mistakes import about, explain
-from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.synthesis.reading import unit_sentence
+from dp_synth_pipeline.synthesis.settings import DEFAULT_DELTA
 from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
 from dp_synth_pipeline.tabular.targets import sink, together
@@ -40,7 +42,7 @@ attributes:
   # partitions: {{column: visit_date, cadence: daily, start: 2026-01-01}}   # dp-synth docs partitions
 
   # -- how it learns, and where --
-  # training: {{purpose: analytics}}           # testing | analytics | machine_learning
+  # training: {{purpose: analytics}}           # testing | analytics | machine_learning; dp-synth docs training
   # compute: {{training: {{gpus: 1}}}}           # dp-synth docs executors
 
   # -- what is checked, and where analysts read it --
@@ -222,6 +224,15 @@ def _settled(settings: type[Settings], fields: dict[str, Any]) -> Settings:
         raise InvalidInput(explain(error, None)) from None
 
 
+def _warn_of_large(settings: AnySettings) -> None:
+    """Log what one refresh allows, if its epsilon is large."""
+    if settings.epsilon is None:
+        return
+    delta = DEFAULT_DELTA if settings.delta == "auto" else float(settings.delta)
+    if said := wording.large(f"One refresh of {settings.name}", settings.epsilon, delta):
+        dg.get_dagster_logger().warning(said)
+
+
 @dg.scaffold_with(SyntheticTableScaffolder)
 class SyntheticTable(_OfProject, _TableFields, dg.Resolvable):
     """A differentially private synthetic copy of one table, refreshed under a privacy account that refuses to be overspent.
@@ -239,6 +250,7 @@ class SyntheticTable(_OfProject, _TableFields, dg.Resolvable):
         settings = _settled(TableSettings, fields)
         if said := unit_sentence(settings, settings.columns):  # a run reads the names of all columns, and says so too
             dg.get_dagster_logger().warning(f"{settings.name}: {said}")
+        _warn_of_large(settings)
         return build_synthetic_table(settings)
 
 
@@ -256,4 +268,6 @@ class SyntheticDatabase(_OfProject, _DatabaseFields, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return all that the tables need, to lie beside whatever else the project has."""
         fields = {**self.model_dump(), "database": self.database or context.path.name}
-        return build_synthetic_database(_settled(RelatedTablesSettings, fields))
+        settings = _settled(RelatedTablesSettings, fields)
+        _warn_of_large(settings)
+        return build_synthetic_database(settings)

@@ -14,11 +14,12 @@ from pydantic import ValidationError
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.dagster_internals import SourcePositionTree
 from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.synthesis.section import meant
 
 SECRET = {"source", "target", "public", "broker", "backend"}
 """Fields whose values may hold a password, and are never quoted."""
 
-UNKNOWN = "there is no such field; correct its name, or remove it."
+UNKNOWN = "there is no such field"
 
 VALUE_ERROR = "Value error, "
 
@@ -41,7 +42,12 @@ def explain(error: ValidationError | InvalidInput, tree: SourcePositionTree | No
     """
     found = error.errors(include_url=False) if isinstance(error, ValidationError) else [{"msg": str(error), "loc": ()}]
     attributes = _attributes(tree)
-    what = "database" if attributes is not None and "tables" in attributes.children else "table"
+    related = attributes is not None and "tables" in attributes.children
+    what, settings = ("database", RelatedTablesSettings) if related else ("table", TableSettings)
+    for mistake in found:
+        if mistake.get("type") == "extra_forbidden":
+            question = meant([str(part) for part in mistake["loc"]], settings)
+            mistake["msg"] = f"{UNKNOWN}.{question}" if question else f"{UNKNOWN}; correct its name, or remove it."
     lines = [_line(mistake, attributes) for mistake in _one_each(found)]
     count = "one mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
     return "\n".join([f"{count} in this {what}'s YAML:", *lines])
@@ -76,8 +82,7 @@ def _attributes(tree: SourcePositionTree | None) -> SourcePositionTree | None:
 
 
 def _line(mistake: Any, tree: SourcePositionTree | None) -> str:
-    unknown = mistake.get("type") == "extra_forbidden"
-    message = UNKNOWN if unknown else mistake["msg"]
+    unknown, message = mistake.get("type") == "extra_forbidden", mistake["msg"]
     path = [str(part) for part in mistake["loc"]]
     named = _named(message, tree)
     if len(named) > len(path) or not path:  # a rule of the whole table, whose message begins with what it is about

@@ -17,7 +17,8 @@ from dp_synth_pipeline.orchestration.dagster_internals import CheckError, is_val
 from dp_synth_pipeline.orchestration.executors.compute import ComputeSettings
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
-from dp_synth_pipeline.synthesis.settings import ReleaseSettings, Section
+from dp_synth_pipeline.synthesis.section import Section
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 
 
 def _job_name(table: str) -> None:

@@ -85,14 +85,38 @@ def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1, what: st
     whom = "one given row"
     if unit != "row":
         whom = f"the rows of one given {unit}{f' (at most {max_rows})' if max_rows > 1 else ''}"
-    right = at_most_percent((bound + delta) / (1 + bound) if math.isfinite(bound) else 1.0)
-    reached = (
-        f"guesses right with a probability of at most {right}" if right != "100 %" else "may become all but certain"
-    )
     return (
         f"Whatever somebody concludes from {what}, whatever else they know, has "
         f"at most {at_most(bound, 3)} times the probability, plus {scientific(delta)}, that it would have if {whom} were "
-        f"not in the source; and the other way round. By ε and δ alone, someone who was half sure {reached}."
+        f"not in the source; and the other way round. By ε and δ alone, someone who was half sure "
+        f"{_reached(epsilon, delta)}."
+    )
+
+
+def _reached(epsilon: float, delta: float) -> str:
+    """Say what (epsilon, delta) alone lets somebody reach who was half sure whether one unit was in the source."""
+    bound = odds_bound(epsilon)
+    right = at_most_percent((bound + delta) / (1 + bound) if math.isfinite(bound) else 1.0)
+    return f"guesses right with a probability of at most {right}" if right != "100 %" else "may become all but certain"
+
+
+HIGH, MEDIUM = 3.0, 15.0
+"""Where Syngen's words for what an epsilon protects end, both included: high, then medium, then low. A convention."""
+
+
+def large(what: str, epsilon: float, delta: float) -> str:
+    """Say in words that an epsilon is large, and what it allows; empty up to `HIGH`.
+
+    Args:
+        what: what has that epsilon, such as "Account patients".
+    """
+    if epsilon <= HIGH:
+        return ""
+    level = "medium" if epsilon <= MEDIUM else "low"
+    return (
+        f"{what} has a large budget: ε = {epsilon:g}, {level} protection as Syngen calls it. e^ε is "
+        f"{at_most(odds_bound(epsilon), 3)}, and at δ = {scientific(delta)}, someone who was half sure whether one given "
+        f"privacy unit is in the source {_reached(epsilon, delta)}. dp-synth docs choosing weighs it."
     )
 
 

@@ -16,6 +16,7 @@ from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.protection import OPEN, Record
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, terms_version
+from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 
 UNBOUND = ("version", "source")
 """Terms that bind no later step: the software's version, and where the rows were read from, since they are read."""
@@ -55,12 +56,20 @@ def _changed(
             f"the terms beside these rows are not those that release {release.id} was reserved under, so its files were "
             f"changed by hand. Materialize {name} again from `ingested`: a new release is a new charge."
         )
+    release_terms, current_terms = _comparable(release_terms), _comparable(current_terms)
     changed_names = [
         term for term in release_terms if term not in UNBOUND and release_terms[term] != current_terms.get(term)
     ]
     if changed_names and release.state in OPEN:
         raise _change_refusal(list(_names(release_terms, current_terms, changed_names)), release)
     return {term: release_terms[term] for term in changed_names}
+
+
+def _comparable(terms: dict[str, Any]) -> dict[str, Any]:
+    """Return terms with each setting of training by its name, whichever version wrote them, and a default as its value."""
+    if "training" not in terms:
+        return terms
+    return terms | {"training": TrainingSettings.of_terms(terms["training"]).model_dump(mode="json")}
 
 
 def _with_terms(settings: ReleaseSettings, terms: dict[str, Any]) -> ReleaseSettings:

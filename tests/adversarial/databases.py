@@ -26,7 +26,7 @@ RELATIONS: dict[str, dict[str, Any]] = {
     "visits": {"key": "visit", "parent": {"patient": "patients"}, "order": "seen", "max_rows": MOST["visits"]},
     "drugs": {"parent": {"visit": "visits"}, "max_rows": MOST["drugs"]},
 }
-TRAINING = {"max_epochs": 1, "settings": {"hidden": 4}}
+TRAINING = {"max_epochs": 1, "hidden": 4}
 
 
 def clinic(patients: int = 60) -> Tables:

@@ -122,7 +122,7 @@ class TestOneRowMore:
     def test_changes_not_a_byte_of_what_leaves(self, stage: Stage) -> None:
         rows = people()
         odd = one_more(rows, age=117, city="Atlantis", income=None, smoker=True)
-        training = {"max_epochs": 1, "settings": {"hidden": 8}}
+        training = {"max_epochs": 1, "hidden": 8}
         how = {
             "training": training,
             "validation": {"report_epsilon": 0.1},

@@ -36,13 +36,13 @@ def test_13_two_runs_on_the_same_rows_share_no_noise(bench):
 @pytest.mark.parametrize("setting", ["seed", "random_state", "noise_seed"])
 def test_13_a_seed_in_the_settings_is_refused(bench, setting):
     with pytest.raises(ValueError, match="seed"):
-        bench.settings(training={"settings": {setting: 1}})
+        bench.settings(training={setting: 1})
 
 
 @pytest.mark.parametrize("setting", ["early_stopping", "best_checkpoint", "keep_best", "patience"])
 def test_14_selecting_on_a_loss_of_real_rows_is_refused(bench, setting):
     with pytest.raises(ValueError, match="no epsilon would cover"):
-        bench.settings(training={"settings": {setting: True}})
+        bench.settings(training={setting: True})
 
 
 def test_15_three_trials_with_the_best_kept_are_three_charges(bench):

@@ -66,4 +66,4 @@ def test_a_schedule_is_off_until_a_person_starts_it(bench):
 
 def test_a_seed_in_the_settings_is_refused(bench):
     with pytest.raises(Exception, match="seed"):
-        bench.settings(training={"settings": {"seed": 1}})
+        bench.settings(training={"seed": 1})

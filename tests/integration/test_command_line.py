@@ -105,6 +105,13 @@ def test_a_delta_that_is_none_is_refused_before_anything_is_spent(shell, delta):
     assert all(shell.ledger().balance(a.name).epsilon_spent == 0 for a in shell.ledger().accounts())
 
 
+def test_a_setting_of_a_wrong_key_is_answered_with_the_right_one(shell):
+    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    refused = shell("synthesize", "t.csv", "--out", "o.csv", "--epsilon", 3, "--set", "training.epochs=1")
+    assert refused.code == 2
+    assert "--set training.epochs: there is no such setting. Did you mean max_epochs?" in refused.text
+
+
 def test_an_account_that_does_not_exist_is_named_with_the_command_that_opens_it(shell):
     write(shell.folder / "t.csv", "age,g,x", *GOOD)
     done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1)
@@ -161,8 +168,11 @@ def test_one_release_and_then_a_refusal_with_exit_code_3(shell):
         "t",
         "--json",
     )
-    done = shell(*args, "--open-account", "--rows", 50, "--unit", "person", "--purpose", "testing")
+    brief = ("--set", "training.max_epochs=1", "--set", "training.batch_share=0.25")
+    done = shell(*args, "--open-account", "--rows", 50, "--unit", "person", *brief)
     assert done.code == 0, done.err
+    (trained,) = next(e.events for e in shell.ledger().entries() if e.mechanism == "training")
+    assert trained.steps <= 6, "one pass by a quarter of the units, to the nearest power of two"
     facts = json.loads(done.out)
     assert (facts["rows"], facts["columns"]) == (50, 7)
     assert 0 < facts["epsilon"] <= 2

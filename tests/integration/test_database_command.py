@@ -10,7 +10,7 @@ from dp_synth_pipeline.synthesis.database import histories
 from tests.integration.clinic import clinic
 from tests.integration.conftest import interrupt
 
-QUICK = {"max_epochs": 1, "settings": {"hidden": 8}}
+QUICK = {"max_epochs": 1, "hidden": 8}
 
 
 @pytest.fixture
@@ -128,6 +128,8 @@ def test_a_folder_of_one_table_a_missing_one_and_no_place_are_refused(shell, fol
     assert "at least two" in shell("synthesize-database", "data", "--out", "made", "--epsilon", 1).text
     assert "at least two" in shell("synthesize-database", "nowhere", "--out", "made", "--epsilon", 1).text
     described(shell)
+    wrong = shell("synthesize-database", "clinic.yaml", "--out", "made", "--set", "training.epochs=1")
+    assert "training.epochs: there is no such setting. Did you mean max_epochs?" in wrong.text
     assert "--out is missing" in shell("synthesize-database", "clinic.yaml").text
 
 

@@ -23,7 +23,7 @@ RELATIONS = {
     "visits": {"key": "visit_id", "parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 6},
     "drugs": {"parent": {"visit_id": "visits"}, "max_rows": 3},
 }
-QUICK = {"max_epochs": 4, "settings": {"hidden": 8}}
+QUICK = {"max_epochs": 4, "hidden": 8}
 
 
 def synthesizer(folder, **changes):

@@ -10,7 +10,7 @@ from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.integration.conftest import Bench
 from tests.integration.deliveries import Deliveries
 
-BRIEF = {"method": "autoregressive", "max_epochs": 6, "settings": {"hidden": 8}}
+BRIEF = {"method": "autoregressive", "max_epochs": 6, "hidden": 8}
 """Over twice as many steps as lie between two marks."""
 
 CHAIN = ("ingested", "profile", "completed", "generator", "synthetic", "published")

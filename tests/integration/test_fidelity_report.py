@@ -35,7 +35,7 @@ def facts(result) -> dict:
 def done(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("fidelity")
     asked = {"predict": "smoker", "sensitive": ["city"], "report_epsilon": 0.5}
-    training = {"method": request.param, "start": "random", "max_epochs": 1, "settings": {"rake": False}}
+    training = {"method": request.param, "start": "random", "max_epochs": 1, "rake": False}
     with pytest.MonkeyPatch.context() as patch, lent(folder, f"sqlite:///{folder / 'ledger.db'}") as bench:
         patch.setattr(mixture, "fit", partial(mixture.fit, steps=20))
         result = bench.refresh(validation=asked, training=training)

@@ -58,12 +58,12 @@ def test_the_network_alone_measures_no_marginals(bench):
 def test_draws_are_raked_unless_a_person_says_no(bench):
     released(bench, training={"max_epochs": 1})
     assert generator(bench)[0].tilt is not None
-    released(bench, training={"max_epochs": 1, "settings": {"rake": False}})
+    released(bench, training={"max_epochs": 1, "rake": False})
     assert generator(bench)[0].tilt is None
 
 
 def test_a_noise_and_a_cap_run_the_steps_that_fit_and_not_one_more(bench):
-    training = {"method": "autoregressive", "max_epochs": 400, "settings": {"noise_multiplier": 1.1}}
+    training = {"method": "autoregressive", "max_epochs": 400, "noise_multiplier": 1.1}
     release = released(bench, epsilon=3.0, training=training)
     spent = [event for e in bench.ledger.entries() for event in e.events]
     (training,) = (e for e in spent if isinstance(e, SubsampledGaussian))
@@ -82,7 +82,7 @@ def test_the_learning_rate_that_training_took_is_a_fact_of_the_generator(bench, 
         descent, "inner_optimizer", lambda w, spec, r: took.append(spec.learning_rate) or inner(w, spec, r)
     )
     settings = {} if given is None else {"learning_rate": given}
-    released(bench, training={"method": "autoregressive", "max_epochs": 1, "settings": settings})
+    released(bench, training={"method": "autoregressive", "max_epochs": 1, **settings})
     _, facts = generator(bench)
     assert took == [facts["learning_rate"]]
     assert given in (None, took[0])
@@ -174,7 +174,7 @@ def test_looks_that_see_no_progress_end_training_and_give_back_its_steps(bench, 
     from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
 
     monkeypatch.setattr(LossQueries, "_falls", lambda self, deviation: len(self.answers) < 2)
-    training = {"method": "autoregressive", "max_epochs": 40, "settings": {"looks": 6}}
+    training = {"method": "autoregressive", "max_epochs": 40, "looks": 6}
     release = released(bench, training=training)
     entries = {e.mechanism: e for e in bench.ledger.entries()}
     card = json.loads((bench.store / "releasable/people/release_card.json").read_text())
@@ -251,10 +251,10 @@ def test_a_training_killed_in_its_last_steps_is_released_as_its_last_checkpoint(
 
 def test_microbatches_of_units_with_several_rows_are_refused_before_anything_is_charged(bench):
     with pytest.raises(ValueError, match="microbatch above 1 needs rows as privacy units"):
-        bench.settings(unit="person", training={"settings": {"microbatch": 4}})
+        bench.settings(unit="person", training={"microbatch": 4})
 
 
 @pytest.mark.parametrize("setting", ["seed", "early_stopping", "best_checkpoint"])
 def test_what_would_void_the_guarantee_is_refused_by_name(bench, setting):
     with pytest.raises(ValueError, match=setting.split("_")[0]):
-        bench.settings(training={"settings": {setting: 1}})
+        bench.settings(training={setting: 1})

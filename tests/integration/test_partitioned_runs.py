@@ -31,7 +31,7 @@ def parted(bench: Bench) -> Bench:
 
 def facts(bench: Bench, cut: dict, **changes) -> dict:
     target = str(bench.folder / "out/city={partition}/rows.parquet")
-    quick = {"method": "autoregressive", "start": "random", "max_epochs": 1, "settings": {"hidden": 8}}
+    quick = {"method": "autoregressive", "start": "random", "max_epochs": 1, "hidden": 8}
     chosen = {"account": "blocks", "epsilon": 2.0, "delta": 1e-5, "training": quick, "target": target}
     return {**chosen, "partitions": cut, **changes}
 

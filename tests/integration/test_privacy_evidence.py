@@ -15,7 +15,7 @@ from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.validation import evidence
 from tests.integration.conftest import failure, lent, people
 
-TRAINING = {"method": "autoregressive", "start": "random", "max_epochs": 1, "settings": {"rake": False}}
+TRAINING = {"method": "autoregressive", "start": "random", "max_epochs": 1, "rake": False}
 CANARY = "Zanzibar"
 
 

@@ -26,7 +26,7 @@ def settings(folder, **changes) -> RelatedTablesSettings:
         "account": "patients",
         "epsilon": 4.0,
         "tables": {name: {**facts, "source": str(folder / f"{name}.parquet")} for name, facts in TABLES.items()},
-        "training": {"max_epochs": 2, "settings": {"hidden": 8}},
+        "training": {"max_epochs": 2, "hidden": 8},
         "owners": ["team:data"],
         "rules": ["visits.visited >= patients.born"],
     }

@@ -133,7 +133,7 @@ def test_a_fit_that_the_account_cannot_pay_for_is_refused_and_changes_nothing(le
         ({"columns": {"age": {"nulls": "droop"}}}, r"^columns.age: nulls: .* Did you mean drop\?$"),
         ({"columns": {"age": "integer"}}, r"^columns.age: expected facts such as \{kind: category\}"),
         ({"nulls": "perhaps"}, "nulls"),
-        ({"training": {"settings": {"seed": 1}}}, "a seed would repeat the noise"),
+        ({"training": {"seed": 1}}, "a seed would repeat the noise"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named_before_anything_is_read(ledger, store, changes, message):

@@ -4,7 +4,7 @@ from dp_synth_pipeline.model.dpsgd import distributed
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.integration.deliveries import Deliveries
 
-BRIEF = {"method": "autoregressive", "max_epochs": 1, "settings": {"hidden": 8}}
+BRIEF = {"method": "autoregressive", "max_epochs": 1, "hidden": 8}
 
 
 def test_two_processes_train_one_release_and_the_ledger_has_one_event_that_fits_it(bench, monkeypatch):

@@ -293,8 +293,8 @@ REFUSED = {
     "an epsilon": ({"epsilon": 1.0}, "epsilon: with privacy: none"),
     "a delta": ({"delta": 1e-5}, "delta: with privacy: none"),
     "a plan": ({"plan": "weekly"}, "plan: with privacy: none"),
-    "a noise": ({"training": {"settings": {"noise_multiplier": 1.0}}}, "noise_multiplier: with privacy: none"),
-    "looks": ({"training": {"settings": {"looks": 3}}}, "looks: with privacy: none"),
+    "a noise": ({"training": {"noise_multiplier": 1.0}}, "noise_multiplier: with privacy: none"),
+    "looks": ({"training": {"looks": 3}}, "looks: with privacy: none"),
 }
 
 

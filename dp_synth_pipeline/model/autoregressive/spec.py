@@ -83,15 +83,13 @@ class GeneratorSpec(TrainingSpec):
         "start": tuple(Start),
         "activation": ("tanh", "relu"),
     }
+    rules = TrainingSpec.rules | {
+        **dict.fromkeys(("embedding", "hidden"), whole(1)),
+        "triples": whole(0),
+        "marginals_share": SHARE,
+    }
 
     @property
     def redraws(self) -> bool:
         """Whether training begins again, after a first part of its steps, from each layer's mean and variance."""
         return self.start == Start.MEAN_VAR
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(("embedding",), *whole(1))
-        self.require(("hidden",), *whole(1), optional=True)
-        self.require(("triples",), *whole(0), optional=True)
-        self.require(("marginals_share",), *SHARE, optional=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -32,11 +32,12 @@ def whole(least: int) -> Rule:
     return f"be a whole number of at least {least}", lambda v: isinstance(v, int) and v >= least
 
 
-POSITIVE: Rule = (
-    "be finite and above 0",
-    lambda v: isinstance(v, (int, float)) and math.isfinite(v) and v > 0,
-)
-SHARE: Rule = ("lie between 0 and 1", lambda v: isinstance(v, (int, float)) and 0 < v < 1)
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+POSITIVE: Rule = ("be finite and above 0", lambda v: _number(v) and math.isfinite(v) and v > 0)
+SHARE: Rule = ("lie strictly between 0 and 1", lambda v: _number(v) and 0 < v < 1)
 
 CLIPS = (1e-6, 1e6)
 """Clip norms between which squares of what clipping keeps stay in the range of 32-bit floats (see `clipping`)."""
@@ -77,37 +78,34 @@ class TrainingSpec:
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"optimizer": ("adam", "sgd")}
     """By setting, the values that it may have."""
 
+    rules: ClassVar[dict[str, Rule]] = {
+        **dict.fromkeys(("max_epochs", "max_batch", "microbatch"), whole(1)),
+        **dict.fromkeys(("batch_share", "learning_rate", "noise_multiplier"), POSITIVE),
+        "max_grad_norm": (
+            "be finite and above 0, from 1e-06 to 1e+06",
+            lambda v: _number(v) and CLIPS[0] <= v <= CLIPS[1],
+        ),
+        "averaging": ("lie between 0 and 1", lambda v: _number(v) and 0 <= v <= 1),
+        "looks": whole(0),
+        "look_share": SHARE,
+    }
+    """By setting, what its value must do; None is sound too where it is the default."""
+
     @property
     def redraws(self) -> bool:
         """Whether training begins again, after a first part of its steps, from each layer's mean and variance."""
         return False
 
     def __post_init__(self) -> None:
-        self.require(("max_epochs", "max_batch", "microbatch"), *whole(1))
-        self.require(("looks",), *whole(0))
-        self.require(("batch_share", "max_grad_norm"), *POSITIVE)
-        self.require(("learning_rate", "noise_multiplier"), *POSITIVE, optional=True)
-        self.require(("max_grad_norm",), "lie between 1e-06 and 1e+06", lambda v: CLIPS[0] <= v <= CLIPS[1])
-        self.require(("averaging",), "lie between 0 and 1", lambda v: isinstance(v, (int, float)) and 0 <= v <= 1)
-        self.require(("look_share",), *SHARE, optional=True)
-        for name, allowed in self.choices.items():
-            self.require((name,), f"be {' or '.join(allowed)}", lambda v, allowed=allowed: v in allowed)
-
-    def require(
-        self, names: Iterable[str], wanted: str, sound: Callable[[Any], bool], *, optional: bool = False
-    ) -> None:
         """Refuse values that are not sound.
-
-        Args:
-            wanted: what a value must do, in words.
-            optional: whether None is sound too.
 
         Raises:
             InvalidInput: if one is not; it names the setting, what was wanted, and what was given.
         """
-        for name in names:
+        listed = {name: (f"be {' or '.join(some)}", some.__contains__) for name, some in self.choices.items()}
+        for name, (wanted, sound) in {**self.rules, **listed}.items():
             value = getattr(self, name)
-            if not (optional and value is None) and not sound(value):
+            if not (value is None and getattr(type(self), name) is None) and not sound(value):
                 raise InvalidInput(f"training: {name} must {wanted}, got {value!r}.")
 
     def to_dict(self) -> dict[str, Any]:

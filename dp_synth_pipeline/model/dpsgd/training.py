@@ -17,6 +17,7 @@ import torch
 from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.dpsgd import checkpoint, distributed
 from dp_synth_pipeline.model.dpsgd.descent import Descent
+from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.model.threads import few_threads
@@ -106,10 +107,24 @@ def _run(network: Trainable, training: Training, hooks: Hooks, *, private: bool)
         done = descent.go(hooks)
         audit = descent.audit()
     if not all(bool((p.abs() < DIVERGED).all()) for p in network.parameters()):
-        raise TrainingError("training diverged; lower training.learning_rate. What was charged for it stays charged.")
+        raise _diverged(descent.spec, private=private)
     network.forget_unused()
     network.cpu().eval()
     return done, audit
+
+
+def _diverged(spec: TrainingSpec, *, private: bool) -> TrainingError:
+    """Return what says which settings to move, in the order in which they help; all of it is public."""
+    further = "raise training.batch_share"
+    if private:
+        further += ", so that a step has less noise"
+        if spec.optimizer == "sgd":
+            further += "; then raise training.max_grad_norm, by which the rate of sgd is divided"
+    charged = " What was charged for it stays charged." if private else ""
+    return TrainingError(
+        f"training diverged: its weights are not finite, or grew beyond use. Lower training.learning_rate first (it was "
+        f"{spec.learning_rate:.3g}); then {further}.{charged}"
+    )
 
 
 def _follow(job: tuple[Callable[[], Trainable], Training, bool]) -> None:

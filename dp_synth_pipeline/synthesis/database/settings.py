@@ -12,14 +12,14 @@ from pydantic import Field, field_validator, model_validator
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import check_delta, check_release
+from dp_synth_pipeline.synthesis.section import Section
 from dp_synth_pipeline.synthesis.settings import (
     Charge,
     ReleaseSettings,
-    Section,
-    TrainingSettings,
     check_columns,
     terms_version,
 )
+from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular.constraints import Rule, parse
 from dp_synth_pipeline.tabular.relations import ruling
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
@@ -234,6 +234,7 @@ class DatabaseSettings(Section):
         """Return all that changes what a refresh does to private data, JSON-ready."""
         charged_fields = DatabaseSettings.model_fields.keys() - FREE
         facts = {"version": __version__, **self.model_dump(include=charged_fields, mode="json")}
+        facts["training"] = self.training.terms()
         facts["source"] = {name: shown(table.pop("source")) for name, table in facts["tables"].items()}
         return json.loads(json.dumps(facts, default=str))
 

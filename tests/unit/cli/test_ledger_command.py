@@ -77,6 +77,16 @@ def test_a_balance_leads_with_the_share_and_ends_with_epsilons_and_why_they_do_n
     assert facts["accounts"][0]["balance"]["epsilon_spent"] > 3
 
 
+def test_a_large_budget_is_said_once_when_it_is_opened_raised_or_asked_for(asked: Asked) -> None:
+    loud = "has a large budget: ε = 6, medium protection"
+    assert asked("open", "people", "--epsilon", 6, "--delta", 1e-5).output.count(f"Account people {loud}") == 1
+    assert asked("open", "quiet", "--epsilon", 2, "--delta", 1e-5).output.count("large budget") == 0
+    assert asked("can", "people", "--epsilon", 4).output.count("Such a release has a large budget: ε = 4") == 1
+    assert "large budget" not in asked("can", "people", "--epsilon", 1).output
+    assert "large budget" not in asked("can", "people", "--epsilon", 4, "--json").output
+    assert "large budget: ε = 20, low" in asked("raise", "people", "--epsilon", 20, "--why", "test", "--yes").output
+
+
 @pytest.mark.parametrize("words", [("show",), ("verify",), ("history",), ("show", "nobody")])
 def test_each_command_and_each_error_names_the_ledger_once(asked: Asked, home: Path, words: tuple[str, ...]) -> None:
     said = asked(*words, code=2 if "nobody" in words else 0)

@@ -89,3 +89,8 @@ def test_what_is_scaffolded_loads_as_it_stands():
         with sandbox.load_component_and_build_defs(path) as (component, definitions):
             assert isinstance(component, SyntheticDatabase)
             assert definitions.resolve_job_def("clinic_refresh")
+
+
+def test_a_large_epsilon_is_told_when_definitions_load(caplog):
+    loaded(epsilon=20.0)
+    assert "One refresh of clinic has a large budget: ε = 20, low" in caplog.text

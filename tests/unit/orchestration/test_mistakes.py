@@ -97,8 +97,10 @@ MISTAKES = [  # what stands below HEAD, the line that is wrong, and what is said
     ("fresh_for: soon", 4, "fresh_for: expected hours, days or weeks"),
     ("automation:\n  generator: eager", 4, "an automation condition on generator would spend epsilon"),
     ("on_new_data:\n  minutes: 0", 5, "on_new_data.minutes: .*greater than or equal to 1, got 0"),
-    ("training:\n  settings:\n    learningrate: 3", 6, "training: unknown setting 'learningrate'; known: "),
-    ("training:\n  seed: 3", 5, "training.seed: there is no such field"),
+    ("training:\n  learningrate: 3", 5, "training.learningrate: there is no such field. Did you mean learning_rate?"),
+    ("training:\n  settings:\n    learningrate: 3", 4, "training.learningrate: .*Did you mean learning_rate?"),
+    ("training:\n  batch_share: 0", 5, "training: batch_share must be finite and above 0, got 0"),
+    ("training:\n  seed: 3", 5, "training: seed: a seed would repeat the noise"),
     ("training:\n  start: public", 5, "start: public learns from a table that you declare public"),
     ("target: data/p.parquet", 4, "target: it is the source itself"),
     ("target: out.xlsx", 4, "target: out.xlsx: unknown kind of target"),
@@ -136,6 +138,13 @@ def test_a_declared_column_that_names_people_is_told_where_nobody_chose_the_unit
     for chosen in ({}, {"unit": "row"}, {"unit": "patient_id"}):
         resolved(columns=facts, **chosen).build_defs(context)
         assert ("visits: The privacy unit is a row, so rows of one patient_id" in caplog.text) == (not chosen)
+        caplog.clear()
+
+
+def test_a_large_epsilon_is_told_when_definitions_load(tmp_path, caplog) -> None:
+    for epsilon, told in (("8", True), ("3", False)):
+        resolved(epsilon=epsilon).build_defs(SimpleNamespace(path=tmp_path / "visits"))
+        assert ("One refresh of visits has a large budget: ε = 8, medium" in caplog.text) is told
         caplog.clear()
 
 

@@ -156,6 +156,25 @@ def test_the_meaning_of_any_epsilon_is_what_an_attacker_reaches_and_no_level_of_
     assert " protection" not in said
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "told"),
+    [
+        (3.01, "ε = 3.01, medium protection as Syngen calls it. e\\^ε is 20.3, and at δ = 10⁻⁵, .* of at most 95.4 %"),
+        (15.0, "medium protection .* may become all but certain"),
+        (15.1, "low protection .* may become all but certain"),
+        (2000.0, "ε = 2000, low protection .* e\\^ε is inf, .* all but certain"),
+    ],
+)
+def test_a_large_epsilon_is_said_aloud_with_what_an_attacker_reaches(epsilon: float, told: str) -> None:
+    said = wording.large("Account a", epsilon, 1e-5)
+    assert said.startswith("Account a has a large budget: ")
+    assert re.search(told, said)
+
+
+def test_an_epsilon_that_is_not_large_is_not_commented() -> None:
+    assert wording.large("Account a", wording.HIGH, 1e-5) == ""
+
+
 def test_shown_bounds_are_never_below_the_real_ones() -> None:
     for x in (2.49731, 0.1 + 0.2, 12.149, 1e-7 * 1.23456, 3.0, 99999.5):
         shown = wording.at_most(x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -115,3 +117,19 @@ def test_a_trained_network_keeps_no_hook_of_its_training() -> None:
     codes = torch.zeros(2, 3, dtype=torch.int64)
     for _ in range(2):  # a hook would refuse the second
         network.losses(codes)
+
+
+@pytest.mark.parametrize("private", [True, False])
+@pytest.mark.parametrize(("optimizer", "names_norm"), [("sgd", True), ("adam", False)])
+def test_a_training_that_diverges_names_rate_batch_and_norm_as_far_as_they_help(
+    optimizer: str, names_norm: bool, private: bool
+) -> None:
+    spec = SPEC.with_(optimizer=optimizer, learning_rate=1e30)
+    network, work = AutoregressiveNetwork((4, 4, 4), spec), Training(easy(50), TrainingPlan(0.5, 3, 25.0, 1.0), spec)
+    with pytest.raises(TrainingError, match=r"Lower training\.learning_rate first \(it was 1e\+30\)") as caught:
+        (training.train if private else training.train_public)(network, work)
+    said = str(caught.value)
+    assert "raise training.batch_share" in said
+    assert ("raise training.max_grad_norm" in said) is (names_norm and private)
+    assert ("stays charged" in said) is private
+    assert all(hasattr(SPEC, name) for name in re.findall(r"training\.(\w+)", said))

@@ -1,0 +1,100 @@
+"""Each parameter of training has one flat name, which each version's files and frozen terms are read by."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.synthesis import terms
+from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings, terms_version
+from dp_synth_pipeline.synthesis.training_settings import SELECTIONS, TrainingSettings
+
+
+def settings(**training: Any) -> ReleaseSettings:
+    return ReleaseSettings(table="t", source="t.csv", account="a", epsilon=1.0, training=training)  # type: ignore[arg-type]
+
+
+def test_each_parameter_of_the_generator_is_a_setting_with_the_same_default() -> None:
+    names = {f.name for f in fields(GeneratorSpec)}
+    assert names == TrainingSettings.model_fields.keys() - {"purpose", "public"}
+    assert TrainingSettings().spec() == GeneratorSpec()
+
+
+def test_a_setting_reaches_the_generator_as_the_type_that_it_has() -> None:
+    spec = settings(learning_rate="1e-3", looks=6, rake=False).training.spec()  # YAML takes 1e-3 for a text
+    assert (spec.learning_rate, spec.looks, spec.rake) == (0.001, 6, False)
+
+
+def test_what_is_out_of_range_is_refused_by_its_name() -> None:
+    with pytest.raises(ValueError, match="training: batch_share must be finite and above 0, got 0"):
+        settings(batch_share=0)
+
+
+def test_the_spelling_of_earlier_versions_works_and_says_what_replaces_it() -> None:
+    with pytest.warns(FutureWarning, match="write hidden, looks under training itself"):
+        earlier = settings(max_epochs=3, settings={"hidden": 8, "looks": 2})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        now = settings(max_epochs=3, hidden=8, looks=2)
+    assert earlier == now
+    with pytest.raises(ValueError, match="hidden: `settings` says so too"):
+        settings(hidden=4, settings={"hidden": 8})
+
+
+def test_a_wrong_name_in_either_spelling_is_refused() -> None:
+    for wrong in ({"learning_rat": 1}, {"settings": {"learning_rat": 1}}, {"settings": 3}):
+        with pytest.raises(ValueError, match="Extra inputs"), warnings.catch_warnings(action="ignore"):
+            settings(**wrong)
+
+
+BEFORE = {"purpose": "analytics", "max_epochs": 3, "method": "hybrid", "start": "marginals", "public": None}
+"""What the version before kept of `training` as terms, beside its `settings`."""
+
+
+@pytest.mark.parametrize("nested", [{"hidden": 8}, {"hidden": 8, "looks": 0}, {"hidden": 8, "max_epochs": 3}])
+def test_a_release_that_the_version_before_began_goes_on_and_a_change_is_named(
+    nested: dict[str, Any], tmp_path: Path
+) -> None:
+    """It kept what a person wrote, a default too."""
+    asked = settings(max_epochs=3, hidden=8)
+    kept = asked.terms() | {"training": {**BEFORE, "settings": nested}}
+    book = Ledger.open(str(tmp_path / "ledger.db"))
+    book.open_account("a", epsilon=2.0, delta=1e-5, why="test")
+    release = book.reserve(
+        "a", key="k", table="t", run_id="r", code_version=terms_version(kept), epsilon=1.0, delta=1e-6
+    )
+    state = RunState(release.id, terms=kept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert terms.of_release(asked, state, release) == asked
+        with pytest.raises(ReleaseStateError, match=r"^training\.hidden, training\.looks changed since"):
+            terms.of_release(settings(max_epochs=3, hidden=4, looks=5), state, release)
+        book.void(release.id, why="test")
+        ended = next(r for r in book.releases("a") if r.id == release.id)
+        assert terms.of_release(settings(hidden=4), state, ended).training == asked.training
+
+
+def test_the_hash_of_what_is_asked_is_that_of_the_version_before_in_either_spelling() -> None:
+    with warnings.catch_warnings(action="ignore"):
+        earlier = settings(max_epochs=3, settings={"hidden": 8})
+    assert earlier.code_version() == settings(max_epochs=3, hidden=8).code_version()
+    assert settings(max_epochs=3, hidden=8).terms()["training"] == {**BEFORE, "settings": {"hidden": 8}}
+    assert settings(max_epochs=3).terms()["training"] == {**BEFORE, "settings": {}}
+
+
+def test_what_selects_on_a_private_loss_is_refused_with_what_does_the_same_at_a_price() -> None:
+    for name, instead in SELECTIONS.items():
+        with pytest.raises(ValueError, match=f"training: {name}: .*no epsilon would cover") as caught:
+            settings(**{name: 3})
+        assert instead in str(caught.value)
+        (advised,) = re.findall(r"training: {(\w+):", instead)
+        assert advised in TrainingSettings.model_fields

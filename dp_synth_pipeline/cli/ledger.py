@@ -14,7 +14,7 @@ from dp_synth_pipeline.cli import answers
 from dp_synth_pipeline.cli.options import Options, opened, takes_options
 from dp_synth_pipeline.cli.terminal import VERBOSE, Verbose, console, on_terminal, say_more, standing
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Balance, Ledger, Share
+from dp_synth_pipeline.ledger import Balance, Ledger, Share, anchors
 from dp_synth_pipeline.privacy import events
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 
@@ -367,12 +367,52 @@ def adopt(why: Why, who: Who = "", ledger: Url = "") -> None:
 
 
 @app.command("verify")
-def verify(ledger: Url = "") -> None:
-    """Recompute the hash chain, every cost from its stored events and every balance; exit 4 if anything differs."""
-    totals = opened(ledger).verify()
+def verify(
+    anchor_file: Annotated[
+        str, typer.Option("--anchors", help="Also compare the chain with the anchors in this file.")
+    ] = "",
+    signers: Annotated[
+        str, typer.Option(help="With --anchors: OpenSSH's file of allowed signers, one of whom must have signed each.")
+    ] = "",
+    ledger: Url = "",
+) -> None:
+    """Recompute the hash chain, every cost from its stored events and every balance; exit 4 if anything differs.
+
+    With --anchors, a chain that was cut, rewritten or forked since is refused by the first row after the break.
+    """
+    book = opened(ledger)
+    found = anchors.read(anchor_file) if anchor_file else []
+    anchors.check(book, found, signers or None)
+    totals = book.verify()
     console().print(
         f"Verified {totals.accounts} accounts, {totals.releases} releases and {totals.entries} entries. "
         f"Chain head {totals.head[:16]}."
+    )
+    if anchor_file:
+        checked = "each signed as it must be" if signers else "their signatures not checked: name --signers"
+        console().print(f"The chain holds all {len(found)} anchors, {checked}.", soft_wrap=True)
+
+
+@app.command("anchor")
+def anchor(
+    to: Annotated[
+        str,
+        typer.Option(
+            help="A file, a folder, or a git repository; where you cannot rewrite it, if it is to prove much."
+        ),
+    ],
+    key: Annotated[str, typer.Option(help="The SSH key that signs; a public one if an agent or a token holds it.")],
+    ledger: Url = "",
+) -> None:
+    """Sign the head of the chain and append it to a file that only grows; `verify --anchors` compares it later.
+
+    In a git repository the line is committed, and pushed if there is a remote.
+
+    dp-synth ledger anchor --to /mnt/archive/anchors.jsonl --key ~/.ssh/id_ed25519
+    """
+    made, file = anchors.write(opened(ledger, create=False), to, key)
+    console().print(
+        f"Anchored the chain at journal row {made.length}, head {made.head[:16]}, in {file}.", soft_wrap=True
     )
 
 

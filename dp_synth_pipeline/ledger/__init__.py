@@ -8,7 +8,7 @@
 `terms` says what is asked for, `entry` what is kept, `costs` what it costs, `lineage` what it builds upon, `decide` and
 `declared` what is admitted, `refusal` and `advice` why not and what would be, `store` how one decision is one durable
 write, `migrations` how an old store becomes a new one, `journal` how the chain is forged, `verify` and `replay` how it is
-tested, `export` what an auditor gets. It sees events, never data.
+tested, `anchors` how the chain is signed and kept elsewhere, `export` what an auditor gets. It sees events, never data.
 """
 
 from __future__ import annotations

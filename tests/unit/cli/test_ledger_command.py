@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner, Result
 from dp_synth_pipeline import cli
 from dp_synth_pipeline.cli import ledger as command
 from dp_synth_pipeline.cli import terminal
+from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy.events import Gaussian
 from tests.unit.ledger.stores import ask, sealed
@@ -267,3 +269,18 @@ def test_a_charge_by_hand_is_made_from_json_and_told_in_history(asked: Asked, bo
 def test_the_help_teaches_umbrellas_and_charges_by_hand(asked: Asked, words: tuple[str, ...]) -> None:
     text = " ".join(asked(*words).output.split())
     assert {"open": "--under clinic", "charge": "OpenDP query, 3 May"}[words[0]] in text
+
+
+def test_anchors_are_signed_and_compared_on_the_command_line(asked: Asked, book: Ledger, home: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(home / "key")], check=True)
+    (home / "allowed").write_text(f"ana {(home / 'key.pub').read_text()}")
+    place = ("--to", home / "anchors.jsonl", "--key", home / "key")
+    book.open_account("people", epsilon=3.0, delta=1e-5)
+    assert "Anchored the chain at journal row 1" in asked("anchor", *place).output
+    compared = ("verify", "--anchors", home / "anchors.jsonl")
+    assert "all 1 anchors, each signed as it must be" in asked(*compared, "--signers", home / "allowed").output
+    line = json.loads((home / "anchors.jsonl").read_text())
+    (home / "anchors.jsonl").write_text(json.dumps(line | {"length": 2}))
+    result = CliRunner().invoke(cli.application({"ledger"}), ["ledger", *map(str, compared)])
+    assert isinstance(result.exception, LedgerCorrupted)
+    assert result.exception.exit_code == 4

@@ -69,6 +69,10 @@ class BudgetExceeded(DpSynthError):
         super().__init__(message)
 
 
+class ApprovalNeeded(BudgetExceeded):
+    """There is room for it, and it waits for a second person to approve it. Nothing was read and nothing was charged."""
+
+
 class LedgerCorrupted(DpSynthError):
     """The ledger's chain, balances or costs do not agree with its entries; runs must stop."""
 

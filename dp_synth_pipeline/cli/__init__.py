@@ -43,7 +43,10 @@ COMMANDS = {
         "Ask the ledger how many partitions fit. Nothing is reserved; exit code 3 if not all of them fit.",
     ),
     "docs": ("docs", "Print a page of the documentation, or list the pages."),
-    "ledger": ("app", "Open, raise, plan, charge, settle, show, forecast, export and verify privacy accounts."),
+    "ledger": (
+        "app",
+        "Open, raise, approve, plan, charge, settle, show, forecast, export, anchor and verify privacy accounts.",
+    ),
     "schema": ("app", "See a table's columns, or discover privately what to declare about them."),
     "profile": ("app", "Look at the profile that a table's refreshes reuse at no charge, or have it measured anew."),
     "card": ("app", "Verify a release card against the ledger, or write it in another form."),

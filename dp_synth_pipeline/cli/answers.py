@@ -18,7 +18,7 @@ from dp_synth_pipeline.ledger import export as exports
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from dp_synth_pipeline.reporting import wording
 
-TERMS = ("name", "unit", "max_rows", "relation", "epsilon", "delta", "rule", "umbrella", "under")
+TERMS = ("name", "unit", "max_rows", "relation", "epsilon", "delta", "rule", "umbrella", "under", "approve_above")
 """What `show --json` says of an account's terms."""
 
 
@@ -54,6 +54,10 @@ def show(book: Ledger, account: str | None, console: Console) -> None:
     (terms,) = accounts
     if terms.under is not None:
         under(book, terms.under, console)
+    if terms.approve_above is not None and terms.approve_above < 1:
+        charge = f"A charge of more than {100 * terms.approve_above:g} % of it needs a second person"
+        found = f"{len(book.requests(account))} asked for: dp-synth ledger requests {account}"
+        console.print(f"{charge}; {found}.", soft_wrap=True)
     if terms.umbrella:
         _members(book, account, console)
     _releases(book, account, console)
@@ -174,6 +178,23 @@ def history(book: Ledger, account: str | None, console: Console) -> None:
         if note.get("why"):
             who = f", says {note['who']}" if note.get("who") else ""
             console.print(f"{row.seq}, {row.action}: {note['why']}{who}", soft_wrap=True, markup=False, highlight=False)
+
+
+def requests(book: Ledger, account: str | None, used: bool, console: Console, as_json: bool) -> None:
+    """Print what waits for a second person, was approved, and, if asked, was done; a line or two for each."""
+    found = book.requests(account, used=used)
+    if as_json:
+        told = [{**r.to_record(), "terms": r.facts} for r in found]
+        typer.echo(json.dumps({"ledger": str(book.place), "requests": told}))
+        return
+    for r in found:
+        console.print(f"{r.id[:12]} {r.state}: {wording.request(r)}", soft_wrap=True)
+        if r.approved_by:
+            console.print(
+                f"  Approved by {r.approved_by} on {(r.approved_at or '')[:10]}: {r.approved_why}", soft_wrap=True
+            )
+    if not found:
+        console.print("Nothing waits for a second person.")
 
 
 def can(book: Ledger, account: str, epsilon: float, delta: float | None, console: Console, as_json: bool) -> None:

@@ -17,9 +17,11 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Balance, Ledger, Share, anchors
 from dp_synth_pipeline.privacy import events
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
+from dp_synth_pipeline.reporting import wording
 
 app = typer.Typer(
-    help="Open, raise, plan, charge, settle, show, forecast, export and verify privacy accounts.", no_args_is_help=True
+    help="Open, raise, approve, plan, charge, settle, show, forecast, export, anchor and verify privacy accounts.",
+    no_args_is_help=True,
 )
 
 Url = Annotated[str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")]
@@ -49,6 +51,10 @@ class AccountTerms(Options):
     )
     under: str = Field(
         default="", description="The umbrella that each release of this account also charges. Fixed for ever."
+    )
+    approve_above: float | None = Field(
+        default=None,
+        description="A share of the account, such as 0.25: a charge of more of it needs a second person's approval.",
     )
 
 
@@ -116,6 +122,59 @@ def raise_account(
     raised = book.raise_account(account, epsilon=epsilon, delta=delta, why=why, who=who or getpass.getuser())
     console().print(f"Raised {raised.name} to epsilon {raised.epsilon:g}, delta {raised.delta:g}.")
     answers.say_large(f"Account {raised.name}", raised.epsilon, raised.delta, console())
+
+
+@app.command("amend")
+def amend(
+    account: Annotated[str, typer.Argument(help="The account.")],
+    approve_above: Annotated[
+        float, typer.Option(help="The share above which a charge needs a second person; 0: each does, 1: none does.")
+    ],
+    why: Why,
+    who: Who = "",
+    ledger: Url = "",
+) -> None:
+    """Let an account need a second person for large charges, on record. To need one for fewer takes one, too."""
+    book = opened(ledger)
+    book.amend_account(account, approve_above=approve_above, why=why, who=who or getpass.getuser())
+    console().print(f"Amended {account}: one person alone decides at most {100 * approve_above:g} % of it at a time.")
+
+
+@app.command("requests")
+def requests(
+    account: Annotated[str | None, typer.Argument(help="One account; all of them without it.")] = None,
+    used: Annotated[bool, typer.Option("--all", help="Also those that were approved and done.")] = False,
+    as_json: Json = False,
+    ledger: Url = "",
+) -> None:
+    """Show what waits for a second person, and what was approved and is not done yet: who asks, for what, and how much."""
+    answers.requests(opened(ledger, create=False), account, used, console(), as_json)
+
+
+@app.command("approve")
+def approve(
+    request: Annotated[
+        str, typer.Argument(help="Its id, or the beginning of it, as dp-synth ledger requests shows it.")
+    ],
+    why: Why,
+    by: Annotated[
+        str, typer.Option(help="Who approves, not the one who asks; default: the user of this machine.")
+    ] = "",
+    ledger: Url = "",
+) -> None:
+    """Approve one charge that somebody else asks for: with exactly these terms, and once.
+
+    It charges nothing by itself, and what no longer fits is refused all the same. Who asked runs the same again.
+
+    dp-synth ledger approve 3f9c2b71d004 --by "Ana Officer" --why "the board agreed on 3 May"
+    """
+    book = opened(ledger, create=False)
+    found = [r.id for r in book.requests(used=True) if r.id.startswith(request)]
+    if len(found) != 1:
+        how = "no request" if not found else f"{len(found)} requests"
+        raise InvalidInput(f"{how} begins with {request!r}; dp-synth ledger requests lists them.")
+    approved = book.approve(found[0], why=why, who=by or getpass.getuser())
+    console().print(f"Approved by {approved.approved_by}: {wording.request(approved)}", soft_wrap=True)
 
 
 def _say_what_a_raise_gives(book: Ledger, account: str, epsilon: float | None, delta: float | None) -> None:

@@ -63,7 +63,8 @@ class RunOptions(Options):
     """How it runs here."""
 
     resume: bool = Field(
-        default=False, description="Go on with this table's release that an interrupted run left open."
+        default=False,
+        description="Go on with this table's release that an interrupted run left open, or that a second person approved.",
     )
     verbose: bool = Field(default=False, description=VERBOSE)
     json_: bool = Field(default=False, description="Print one JSON object, and nothing else, on standard output.")

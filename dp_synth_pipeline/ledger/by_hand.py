@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import costs, journal, refusal, rows
-from dp_synth_pipeline.ledger.entry import SETTLED, Account, Entry, Release
+from dp_synth_pipeline.ledger.entry import SETTLED, Account, Entry, Release, Request
 from dp_synth_pipeline.ledger.rows import Payers, Tally
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import check_delta
@@ -41,14 +41,18 @@ def charges(
     return [(marked, own[1]), mirror]
 
 
-def put(conn: sa.Connection, charge: Release, entry: Entry, note: Mapping[str, str]) -> None:
+def put(
+    conn: sa.Connection, charge: Release, entry: Entry, note: Mapping[str, str], approved: Request | None = None
+) -> None:
     """Write a charge, what its account has left after it, and its row of the journal."""
     own = rows.account(conn, charge.account)[1]
     spent = Tally(cost_spent=charge.charged_cost or 0, delta_spent=charge.charged_delta or 0)
     rows.put_release(conn, charge, new=True)
     rows.put_entry(conn, entry, new=True)
     rows.put_tally(conn, charge.account, own.plus(spent))
-    journal.append(conn, journal.BY_HAND, charge.account, release=charge, entries=[entry], note=dict(note))
+    journal.append(
+        conn, journal.BY_HAND, charge.account, release=charge, entries=[entry], note=dict(note), request=approved
+    )
 
 
 def _delta(account: Account, delta: float | None) -> float:

@@ -17,12 +17,12 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import journal, rows, tables
-from dp_synth_pipeline.ledger.entry import RESERVED, SETTLED, VOIDED, Account, JournalRow, Plan
+from dp_synth_pipeline.ledger.entry import RESERVED, SETTLED, VOIDED, Account, JournalRow, Plan, Request
 from dp_synth_pipeline.ledger.rows import Tally
 
 FORMAT = "dp-synth/ledger-head/1"
 
-_DEFAULTS = {"account": Account.defaults(), "plan": Plan.defaults()}
+_DEFAULTS = {"account": Account.defaults(), "plan": Plan.defaults(), "request": Request.defaults()}
 """What a record means by a field that it leaves out, or that is younger than the record."""
 
 
@@ -32,7 +32,7 @@ class Checkpoint:
 
     Attributes:
         balances: by account and block; the block of an account's own row is ''.
-        records: accounts by "account NAME" and plans by "plan ID", as the journal last told them.
+        records: accounts by "account NAME", plans by "plan ID", requests by "request ID", as the journal last told them.
     """
 
     length: int = 0
@@ -140,8 +140,10 @@ def _apply(row: JournalRow, balances: dict[tuple[str, str], Tally], records: dic
         balances.setdefault((row.account, block), Tally())
     if plan := facts.get("plan"):
         records[f"plan {plan['id']}"] = plan
-        if row.action == "planned":
+        if row.action == journal.PLANNED:
             balances[own] = balances[own].plus(Tally(cost_spent=plan["cost"], delta_spent=plan["cost_delta"]))
+    if request := facts.get("request"):
+        records[f"request {request['id']}"] = request
     release = facts["release"]
     if release is None or release.get("plan") or row.action not in (RESERVED, SETTLED, VOIDED, journal.BY_HAND):
         return
@@ -160,5 +162,6 @@ def _stored(conn: sa.Connection) -> tuple[dict[tuple[str, str], Tally], dict[str
     accounts = rows.accounts(conn)
     balances = {(a.name, ""): tally for a, tally in accounts} | rows.all_blocks(conn)
     records: dict[str, dict[str, Any]] = {f"account {a.name}": a.to_record() for a, _ in accounts}
-    records |= {f"plan {r['id']}": dict(r) for r in conn.execute(sa.select(tables.plan)).mappings()}
+    for kind, table in (("plan", tables.plan), ("request", tables.request)):
+        records |= {f"{kind} {r['id']}": dict(r) for r in conn.execute(sa.select(table)).mappings()}
     return balances, records

@@ -18,6 +18,7 @@ FILTER: Rule = "filter"
 PLAN: Rule = "plan"
 
 RESERVED, STARTED, SETTLED, VOIDED = "reserved", "started", "settled", "voided"
+WAITING, APPROVED, USED = "waiting", "approved", "used"
 
 ROUNDING_SLACK = 16
 """Nano units that a caller leaves free, since every mechanism of a release is rounded up by at most one of them."""
@@ -58,6 +59,7 @@ class Account(_Record):
         unit_in_one_block: a person confirmed that no privacy unit has rows in two blocks, so blocks may be charged.
         umbrella: it bounds what all its member accounts release together of one person, and has no releases of its own.
         under: the umbrella that each release of this account also charges; None if it is no member.
+        approve_above: the share of the account above which a charge needs a second person; None or 1 if none does.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Account(_Record):
     unit_in_one_block: bool = False
     umbrella: bool = False
     under: str | None = None
+    approve_above: float | None = None
 
     @property
     def own_delta(self) -> float:
@@ -269,6 +272,41 @@ class Plan(_Record):
         whole = {**cls.defaults(), **record}
         mechanisms = tuple(json.loads(whole["mechanisms"]))
         return super().from_record({**whole, "events": load_events(whole["events"]), "mechanisms": mechanisms})
+
+
+@dataclass(frozen=True)
+class Request(_Record):
+    """What somebody asks a second person for: one act on an account, with exactly these terms, to be done once.
+
+    Attributes:
+        act: the action that the journal will call it: 'reserved', 'planned', 'charged by hand', 'raised' or 'amended'.
+        terms: what it would do, as canonical JSON text.
+        terms_hash: the hash of all that is approved: account, act, terms and reason.
+        state: 'waiting', 'approved', or 'used' by the very decision that it was needed for.
+        share: which part of the account, or of its umbrella, it would take.
+        who, why: who asks, and what for.
+        approved_by, approved_why: the second person, and their reason; empty while it waits.
+    """
+
+    id: str
+    account: str
+    act: str
+    terms: str
+    terms_hash: str
+    state: str
+    share: float
+    who: str
+    why: str
+    asked_at: str
+    approved_by: str = ""
+    approved_why: str = ""
+    approved_at: str | None = None
+    used_at: str | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The terms as plain values."""
+        return json.loads(self.terms)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ def statement(ledger: Ledger, account: str | None = None) -> dict[str, Any]:
             "accounts": [_account(conn, name) for name in names],
             "releases": [_release(r) for r in rows.releases(conn, account)],
             "entries": _entries(rows.entries(conn, account=account), chain),
+            "requests": [r.to_record() for r in rows.requests(conn, account)],
             "journal": [{**r.to_record(), "body": r.facts} for r in chain],
         }
 

@@ -18,7 +18,7 @@ from typing import Any, TypedDict, Unpack
 import sqlalchemy as sa
 
 from dp_synth_pipeline.ledger import tables
-from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release
+from dp_synth_pipeline.ledger.entry import Account, Entry, JournalRow, Plan, Release, Request
 
 GENESIS = "0" * 64
 """What the first row names as the row before it."""
@@ -26,6 +26,9 @@ GENESIS = "0" * 64
 
 BY_HAND = "charged by hand"
 """The action of a charge that a person entered for what another tool releases."""
+
+PLANNED, RAISED, AMENDED, REQUESTED = "planned", "raised", "amended", "requested"
+"""What else a person does to an account; 'requested' is what waits for a second person."""
 
 
 def now() -> str:
@@ -55,6 +58,7 @@ class Changed(TypedDict, total=False):
     plan: Plan | None
     blocks: Sequence[str]
     note: dict[str, Any] | None
+    request: Request | None
 
 
 def append(
@@ -69,11 +73,17 @@ def append(
     """
     head = conn.execute(sa.select(tables.store.c.length, tables.store.c.head)).one()
     entries, release, plan = changed.get("entries", ()), changed.get("release"), changed.get("plan")
-    blocks, note = list(changed.get("blocks", ())), changed.get("note")
+    blocks, note, request = list(changed.get("blocks", ())), changed.get("note"), changed.get("request")
     body: dict[str, Any] = {"entries": [e.to_record() for e in entries]}
     body["release"] = release.to_record() if release else None
     body["account"] = account.to_record() if isinstance(account, Account) else None
-    body |= {k: v for k, v in (("plan", plan and plan.to_record()), ("blocks", blocks), ("note", note)) if v}
+    more = {
+        "plan": plan and plan.to_record(),
+        "blocks": blocks,
+        "note": note,
+        "request": request and request.to_record(),
+    }
+    body |= {k: v for k, v in more.items() if v}
     draft = JournalRow(
         seq=head.length + 1,
         at=now(),
@@ -105,12 +115,13 @@ def rows(
 
 @dataclass
 class Told:
-    """What the journal says there is: the last recorded accounts, releases, entries and plans, and all blocks."""
+    """What the journal says there is: the last recorded accounts, releases, entries, plans and requests, and all blocks."""
 
     accounts: dict[str, Any] = field(default_factory=dict)
     releases: dict[str, Any] = field(default_factory=dict)
     entries: dict[str, Any] = field(default_factory=dict)
     plans: dict[str, Any] = field(default_factory=dict)
+    requests: dict[str, Any] = field(default_factory=dict)
     blocks: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -125,6 +136,8 @@ def latest(chain: Iterable[JournalRow]) -> Told:
             records.releases[facts["release"]["id"]] = facts["release"]
         if facts.get("plan"):
             records.plans[facts["plan"]["id"]] = facts["plan"]
+        if facts.get("request"):
+            records.requests[facts["request"]["id"]] = facts["request"]
         records.entries.update({e["id"]: e for e in facts["entries"]})
         records.blocks.update((row.account, name) for name in facts.get("blocks", ()))
     return records

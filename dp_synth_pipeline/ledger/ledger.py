@@ -13,9 +13,9 @@ from typing import Unpack
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import decide, journal, refusal, request, rows
+from dp_synth_pipeline.ledger import approval, decide, journal, refusal, request, rows
 from dp_synth_pipeline.ledger import key as keys
-from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
+from dp_synth_pipeline.ledger.entry import RESERVED, WAITING, Account, Entry, Plan, Release
 from dp_synth_pipeline.ledger.oversight import Oversight
 from dp_synth_pipeline.ledger.questions import Questions
 from dp_synth_pipeline.ledger.refusal import Asked
@@ -63,24 +63,35 @@ class Ledger(Questions, Oversight):
 
         Raises:
             BudgetExceeded: if it does not fit what is left of the account.
+            ApprovalNeeded: if it fits, and waits for a second person; its request is on record, once.
             AccountMismatch: if the account protects another unit, or promises a smaller delta.
             UnknownAccount, InvalidInput: if there is no such account, or a number cannot be used.
         """
-        wanted = BudgetRequest(**asked)
-        wanted = replace(wanted, blocks=request.check_blocks(wanted.blocks))
-        with self._store.read() as conn:
-            payers = rows.payers(conn, account, tuple(wanted.blocks))
-            plan = self._plan(conn, payers[0][0], wanted.plan) if wanted.plan is not None else None
-            plans = [] if plan is None else [plan, *(rows.mirror_plan(conn, plan.id) for _ in payers[1:])]
-            earlier = rows.release_by_key(conn, wanted.key)
-        ask = request.release(payers[0][0], wanted, plan)
+        wanted, payers, asks, earlier = self._wanted(account, asked)
         if earlier is not None:
-            return request.same(earlier, ask)
-        asks = [ask] if len(payers) == 1 else request.mirrored(ask, payers[1][0], plans[1] if plans else None)
-        if decide.refusing(payers, [(a.reserved_cost, a.reserved_delta) for a in asks]) is not None:
+            return request.same(earlier, asks[0])
+        if decide.refusing(payers, _costs(asks)) is not None:
             # Refused on one consistent state, so without the write lock: a refusal never holds up an admission.
             raise self._refusal(payers, asks, wanted.nominal)
-        return self._admit(payers[0][0], asks, wanted.nominal)
+        return self._admit(payers[0][0], asks, wanted)
+
+    def ask(self, account: str, **asked: Unpack[BudgetKeywords]) -> None:
+        """Ask a second person for a release that needs one, before any run of it; raise what `reserve` would, hold nothing.
+
+        Raises:
+            ApprovalNeeded: if it waits for one; its request is on record, once.
+            BudgetExceeded, AccountMismatch, UnknownAccount, InvalidInput: as `reserve`.
+        """
+        wanted, payers, asks, _ = self._wanted(account, asked)
+        if decide.refusing(payers, _costs(asks)) is not None:
+            raise self._refusal(payers, asks, wanted.nominal)
+        second = _second(payers, asks, wanted)
+        if second is None:
+            return
+        with self._store.write() as conn:
+            second = approval.asked(conn, second)
+        if second.request.state == WAITING:
+            raise second.refusal()
 
     def start(
         self,
@@ -207,7 +218,23 @@ class Ledger(Questions, Oversight):
                 journal.append(conn, voided.state, release.account, release=voided, plan=_take(conn, release, -1))
         return over[0]
 
-    def _admit(self, priced: Account, asks: Sequence[Release], nominal: Sequence[Event] | None) -> Release:
+    def _wanted(
+        self, account: str, asked: BudgetKeywords
+    ) -> tuple[BudgetRequest, Payers, Sequence[Release], Release | None]:
+        """Return a request, what it would be charged to, the releases it would become, and the one its key names already."""
+        wanted = BudgetRequest(**asked)
+        wanted = replace(wanted, blocks=request.check_blocks(wanted.blocks))
+        with self._store.read() as conn:
+            payers = rows.payers(conn, account, tuple(wanted.blocks))
+            plan = self._plan(conn, payers[0][0], wanted.plan) if wanted.plan is not None else None
+            plans = [] if plan is None else [plan, *(rows.mirror_plan(conn, plan.id) for _ in payers[1:])]
+            earlier = rows.release_by_key(conn, wanted.key)
+        ask = request.release(payers[0][0], wanted, plan)
+        if len(payers) == 1 or earlier is not None:
+            return wanted, payers, [ask], earlier
+        return wanted, payers, request.mirrored(ask, payers[1][0], plans[1] if plans else None), None
+
+    def _admit(self, priced: Account, asks: Sequence[Release], wanted: BudgetRequest) -> Release:
         ask = asks[0]
         with self._store.write() as conn:
             earlier = rows.release_by_key(conn, ask.key)
@@ -216,20 +243,24 @@ class Ledger(Questions, Oversight):
             payers = rows.payers(conn, priced.name, ask.blocks)
             if payers[0][0].opened_at != priced.opened_at:
                 raise refusal.opened_anew(payers[0][0])
-            admitted = decide.refusing(payers, [(a.reserved_cost, a.reserved_delta) for a in asks]) is None
-            for one in asks if admitted else ():
+            admitted = decide.refusing(payers, _costs(asks)) is None
+            second = approval.taken(conn, _second(payers, asks, wanted)) if admitted else None
+            for one in asks if admitted and not (second and second.waits) else ():
                 used = _take(conn, one, 1)
                 rows.put_release(conn, one, new=True)
                 rows.hold(conn, one)
-                journal.append(conn, one.state, one.account, release=one, plan=used)
+                approved = second.request if second and one is ask else None
+                journal.append(conn, one.state, one.account, release=one, plan=used, request=approved)
         if not admitted:  # explained outside the lock, since what would fit takes a while to find
-            raise self._refusal(payers, asks, nominal)
+            raise self._refusal(payers, asks, wanted.nominal)
+        if second and second.waits:
+            raise second.refusal()
         return ask
 
     def _refusal(self, payers: Payers, asks: Sequence[Release], nominal: Sequence[Event] | None) -> Exception:
         ask = asks[0]
         asked = Asked(ask.epsilon, ask.delta, ask.own_delta, ask.blocks, nominal or ())
-        return self._refused(payers, [(a.reserved_cost, a.reserved_delta) for a in asks], asked)
+        return self._refused(payers, _costs(asks), asked)
 
     @staticmethod
     def _plan(conn: sa.Connection, account: Account, name: str) -> Plan:
@@ -251,6 +282,18 @@ class Ledger(Questions, Oversight):
     def _plan_of(self, release: Release) -> Plan:
         with self._store.read() as conn:
             return rows.plan(conn, str(release.plan))
+
+
+def _costs(asks: Sequence[Release]) -> list[tuple[int, int]]:
+    return [(a.reserved_cost, a.reserved_delta) for a in asks]
+
+
+def _second(payers: Payers, asks: Sequence[Release], wanted: BudgetRequest) -> approval.Second | None:
+    """Return a release as it waits for a second person; None if one person decides it."""
+    account, ask = payers[0][0], asks[0]
+    terms = approval.terms(ask, account)
+    draft = approval.request(account, RESERVED, terms, who=ask.who, why=wanted.purpose)
+    return approval.guarded(payers, _costs(asks), draft)
 
 
 def _put_start(conn: sa.Connection, started: Release, entry: Entry) -> None:

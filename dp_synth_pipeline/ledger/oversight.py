@@ -1,19 +1,20 @@
-"""What a person decides, by name and with a reason: open, raise, divide into blocks, declare a plan, settle at a mark.
+"""What a person decides, by name and with a reason: open, raise, amend, approve, declare a plan, settle at a mark.
 
 A pipeline calls none of these, but `add_blocks` for the next partition of a table whose account a person opened for blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Unpack
 
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import by_hand, decide, declared, journal, refusal, request, rows
-from dp_synth_pipeline.ledger.entry import Account, Entry, Plan, Release
+from dp_synth_pipeline.ledger import approval, by_hand, decide, declared, journal, refusal, request, rows
+from dp_synth_pipeline.ledger.entry import APPROVED, Account, Entry, Plan, Release, Request
+from dp_synth_pipeline.ledger.journal import AMENDED, RAISED
 from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.rows import Tally
 from dp_synth_pipeline.ledger.terms import AccountKeywords, AccountTerms, PlanKeywords, PlanTerms
@@ -52,7 +53,8 @@ class Oversight(OpenLedger):
             umbrella = None if wanted.under is None else rows.account(conn, wanted.under)[0]
             opened = request.opened(name, wanted, umbrella)
             exists = any(a.name == name for a, _ in rows.accounts(conn))
-            if exists and not (anew and rows.untouched(conn, name)):
+            guarded = exists and approval.is_guarded(rows.account(conn, name)[0])
+            if exists and not (anew and not guarded and rows.untouched(conn, name)):
                 raise refusal.exists(name, wanted.under)
             (rows.put_account if exists else rows.add_account)(conn, opened)
             if blocks:
@@ -66,17 +68,51 @@ class Oversight(OpenLedger):
         """Raise the limit of an account, on record with a reason and a name; never lower it, never touch its order.
 
         Raises:
+            ApprovalNeeded: if its terms want a second person for large charges, and none approved the raise yet.
             InvalidInput: if a limit would fall, nothing would change, or the reason or the name is missing.
             UnknownAccount: if there is no such account.
         """
+        return self._change(name, RAISED, _note(why, who), lambda a, above: request.raised(a, epsilon, delta, above))
+
+    def amend_account(self, name: str, *, approve_above: float, why: str, who: str) -> Account:
+        """Set the share of an account above which a charge needs a second person; 1 for none. A larger one needs one itself.
+
+        Raises:
+            ApprovalNeeded: if it lets one person decide more, and no second one approved that yet.
+            InvalidInput: if it is no share, nothing would change, or the reason or the name is missing.
+        """
+        return self._change(name, AMENDED, _note(why, who), lambda a, _: request.amended(a, approve_above))
+
+    def approve(self, request_id: str, *, why: str, who: str) -> Request:
+        """Approve what somebody else asks for, with exactly the terms of the request, to be done once.
+
+        Raises:
+            InvalidInput: if there is no such request, it does not wait, it is one's own, or the reason or name is missing.
+        """
         note = _note(why, who)
+        with self._store.write() as conn:
+            approved = approval.approved(rows.request(conn, request_id), **note)
+            rows.put_request(conn, approved)
+            journal.append(conn, APPROVED, approved.account, request=approved, note=note)
+        return approved
+
+    def _change(
+        self, name: str, act: str, note: dict[str, str], changed: Callable[[Account, Account | None], Account]
+    ) -> Account:
+        """Put new terms of an account on record, once a second person approved them if they let one decide more."""
         with self._store.write() as conn:
             before = rows.account(conn, name)[0]
             umbrella = None if before.under is None else rows.account(conn, before.under)[0]
-            raised = request.raised(before, epsilon, delta, umbrella)
-            rows.put_account(conn, raised)
-            journal.append(conn, "raised", raised, note=note)
-        return raised
+            after, second = changed(before, umbrella), None
+            if approval.loosens(before, after):
+                draft = approval.request(before, act, approval.terms(after, before), **note)
+                second = approval.taken(conn, approval.Second(draft, before))
+            if second is None or not second.waits:
+                rows.put_account(conn, after)
+                journal.append(conn, act, after, note=note, request=second and second.request)
+        if second and second.waits:
+            raise second.refusal()
+        return after
 
     def add_blocks(self, account: str, blocks: Iterable[str], *, why: str, who: str) -> list[str]:
         """Add blocks to an account that was opened for blocks; return those that were new.
@@ -107,6 +143,7 @@ class Oversight(OpenLedger):
 
         Raises:
             BudgetExceeded: if so many releases do not fit.
+            ApprovalNeeded: if they fit, and take so much of the account that they wait for a second person.
             InvalidInput: if the name is taken, the whole account is asked for and something of it is in use, or
                 `mechanisms` does not name one beside each event.
         """
@@ -127,14 +164,16 @@ class Oversight(OpenLedger):
                 payers = rows.payers(conn, account)
                 if (payers[0], _unused(rows.plans(conn, account))) != (before[0][0], _unused(plans)):
                     continue  # another process moved first: decide again on what is there now
-                at = decide.refusing(payers, [(p.cost, p.cost_delta) for p in every])
+                costs = [(p.cost, p.cost_delta) for p in every]
+                at = decide.refusing(payers, costs)
                 if at is not None:
                     raise refusal.over_budget_plan(*payers[at], every[at], made.name)
-                for one in every:
-                    own = rows.account(conn, one.account)[1]
-                    rows.put_plan(conn, one, new=True)
-                    rows.put_tally(conn, one.account, own.plus(Tally(one.cost, 0, one.cost_delta, 0)))
-                    journal.append(conn, "planned", one.account, plan=one, note=note)
+                draft = approval.request(opened, journal.PLANNED, approval.terms(made, opened), **note)
+                second = approval.taken(conn, approval.guarded(payers, costs, draft))
+                for one in every if second is None or not second.waits else ():
+                    _put_plan(conn, one, note, second.request if second and one is made else None)
+            if second and second.waits:
+                raise second.refusal()
             return made
 
     def charge_by_hand(
@@ -151,6 +190,7 @@ class Oversight(OpenLedger):
 
         Raises:
             BudgetExceeded: if it does not fit.
+            ApprovalNeeded: if it fits, and takes so much of the account that it waits for a second person.
             InvalidInput: if the events cannot be priced, or the reason or the name is missing.
 
         Example:
@@ -171,11 +211,9 @@ class Oversight(OpenLedger):
             payers = rows.payers(conn, account)
             if payers[0][0].opened_at != priced[0][0].opened_at:
                 raise refusal.opened_anew(payers[0][0])
-            at = decide.refusing(payers, [(release.reserved_cost, release.reserved_delta) for release, _ in charges])
-            if at is not None:
-                raise refusal.over_budget_by_hand(*payers[at], charges[at][0])
-            for release, entry in charges:
-                by_hand.put(conn, release, entry, note)
+            second = _put_by_hand(conn, payers, charges, note)
+        if second and second.waits:
+            raise second.refusal()
         return charges[0][0]
 
     def adopt(self, *, why: str, who: str) -> None:
@@ -223,6 +261,29 @@ def _note(why: str, who: str) -> dict[str, str]:
     request.check_word("a reason (why)", why)
     request.check_word("a name (who)", who)
     return {"why": why, "who": who}
+
+
+def _put_plan(conn: sa.Connection, plan: Plan, note: dict[str, str], approved: Request | None) -> None:
+    own = rows.account(conn, plan.account)[1]
+    rows.put_plan(conn, plan, new=True)
+    rows.put_tally(conn, plan.account, own.plus(Tally(plan.cost, 0, plan.cost_delta, 0)))
+    journal.append(conn, journal.PLANNED, plan.account, plan=plan, note=note, request=approved)
+
+
+def _put_by_hand(
+    conn: sa.Connection, payers: rows.Payers, charges: list[tuple[Release, Entry]], note: dict[str, str]
+) -> approval.Second | None:
+    """Write charges that fit, unless they wait for a second person; return that person's part in it."""
+    costs = [(release.reserved_cost, release.reserved_delta) for release, _ in charges]
+    at = decide.refusing(payers, costs)
+    if at is not None:
+        raise refusal.over_budget_by_hand(*payers[at], charges[at][0])
+    (own, entry), opened = charges[0], payers[0][0]
+    draft = approval.request(opened, journal.BY_HAND, approval.terms(own, opened, [entry]), **note)
+    second = approval.taken(conn, approval.guarded(payers, costs, draft))
+    for release, entry in charges if second is None or not second.waits else ():
+        by_hand.put(conn, release, entry, note, second.request if second and release is own else None)
+    return second
 
 
 def _unused(plans: Iterable[Plan]) -> list[Plan]:

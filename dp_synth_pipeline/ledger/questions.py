@@ -8,10 +8,21 @@ from functools import cache
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
-from dp_synth_pipeline.ledger import costs, decide, journal, lineage, preflight, refusal, request, rows, tables
+from dp_synth_pipeline.ledger import (
+    approval,
+    costs,
+    decide,
+    journal,
+    lineage,
+    preflight,
+    refusal,
+    request,
+    rows,
+    tables,
+)
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Balance, Share, Verification, share
-from dp_synth_pipeline.ledger.entry import RESERVED, VOIDED, Account, Entry, JournalRow, Plan, Release
+from dp_synth_pipeline.ledger.entry import RESERVED, USED, VOIDED, Account, Entry, JournalRow, Plan, Release, Request
 from dp_synth_pipeline.ledger.lineage import Lineage
 from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.preflight import Ask
@@ -74,6 +85,20 @@ class Questions(OpenLedger):
         """
         held = [r for r in self.releases(account) if r.state == RESERVED]
         return [r if r.mirrors is None else self.release(r.mirrors) for r in held]
+
+    def is_guarded(self, name: str) -> bool:
+        """Say whether an account, or the umbrella above it, wants a second person for large charges."""
+        with self._store.read() as conn:
+            return any(approval.is_guarded(account) for account, _ in rows.payers(conn, name))
+
+    def requests(self, account: str | None = None, *, used: bool = False) -> list[Request]:
+        """Return what a second person is asked for, of one account or of all, oldest first: what waits or is approved.
+
+        Args:
+            used: also return what was approved and done.
+        """
+        with self._store.read() as conn:
+            return [r for r in rows.requests(conn, account) if used or r.state != USED]
 
     def fresh_balance(self, name: str) -> Balance:
         """Return what a block that is still to be added has left: what all rows were charged counts in it, and no more."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context
 
-from dp_synth_pipeline.errors import AccountMismatch, BudgetExceeded, InvalidInput, ReleaseStateError
+from dp_synth_pipeline.errors import AccountMismatch, ApprovalNeeded, BudgetExceeded, InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import advice, costs
 from dp_synth_pipeline.ledger.balance import Share
-from dp_synth_pipeline.ledger.entry import PLAN, RESERVED, SETTLED, STARTED, VOIDED, Account, Plan, Release
+from dp_synth_pipeline.ledger.entry import PLAN, RESERVED, SETTLED, STARTED, VOIDED, Account, Plan, Release, Request
 from dp_synth_pipeline.ledger.rows import Payers, Tally
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
@@ -123,6 +123,24 @@ def over_budget_by_hand(account: Account, tally: Tally, charge: Release) -> Budg
         f"changed.",
         details=_state(account, tally),
         facts={"account": account.name, "takes": takes, "free": free},
+    )
+
+
+def needs_approval(asked: Request, guard: Account) -> ApprovalNeeded:
+    """Return the refusal of what a second person has not approved yet, which its request waits for.
+
+    Args:
+        guard: the account, or the umbrella above it, whose terms want a second person.
+    """
+    whole, alone = f"{_kind(guard)} {guard.name!r}", guard.approve_above or 0.0
+    takes = f"it takes {100 * asked.share:.3g} % of" if asked.share else "it loosens the terms of"
+    why = f"{takes} {whole}, where one person alone decides at most {100 * alone:.3g} %"
+    return ApprovalNeeded(
+        f"Request {asked.id[:12]} waits for a second person: {why}.\n"
+        f"Somebody other than {asked.who} looks at it (dp-synth ledger requests) and approves it: dp-synth ledger approve "
+        f"{asked.id[:12]} --why REASON. Then ask for the same again, once: run it again, or wait for the next refresh. "
+        f"{UNTOUCHED}",
+        facts={"account": guard.name, "request": asked.id, "share": asked.share, "approve_above": alone},
     )
 
 

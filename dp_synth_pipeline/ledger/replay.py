@@ -9,16 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_synth_pipeline.ledger import journal, request
+from dp_synth_pipeline.ledger import approval, journal, request
 from dp_synth_pipeline.ledger.entry import (
+    APPROVED,
     RESERVED,
     SETTLED,
     STARTED,
+    USED,
     VOIDED,
+    WAITING,
     Account,
+    Entry,
     JournalRow,
     Plan,
     Release,
+    Request,
     load_events,
 )
 
@@ -127,8 +132,9 @@ def _account(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], n
         if row.action != OPENED:
             bad(where, "an account that was opened before", f"one that was {row.action}")
         return
-    if row.action != "raised" or not _same(old, new, RAISED) or any(new[k] < old[k] for k in RAISED):
-        bad(where, "an account whose limits rise, and nothing else", "another change")
+    may = {journal.RAISED: RAISED, journal.AMENDED: {"approve_above"}}.get(row.action)
+    if may is None or not _same(old, new, may) or any(new[k] < old[k] for k in RAISED):
+        bad(where, "an account whose limits rise or that is amended, and nothing else", "another change")
     _signed(row, note, bad)
 
 
@@ -158,3 +164,69 @@ def _cut(old: dict[str, Any], new: dict[str, Any]) -> bool:
         return not after and len(before) == 1 and before[0].in_steps  # nothing but steps, of which none ran
     steps = sum(e.size for e in after if e.in_steps)
     return steps == old["steps_started"] and [e.with_steps(1) for e in before] == [e.with_steps(1) for e in after]
+
+
+def check_approvals(chain: Sequence[JournalRow], bad: Bad) -> None:
+    """Call `bad` on the first act that a second person should have approved and none did, or did with other terms."""
+    accounts: dict[str, Account] = {}
+    requests: dict[str, Request] = {}
+    approved_acts: set[str] = set()
+    for row in chain:
+        facts, where, request = row.facts, f"journal row {row.seq}", None
+        if told := facts.get("request"):
+            request = Request.from_record({**Request.defaults(), **told})
+            _request(row, requests.get(request.id), request, bad)
+            requests[request.id] = request
+        before = accounts.get(row.account)
+        if facts["account"]:
+            accounts[row.account] = account(facts["account"])
+        record = _act(row)
+        if record is None or before is None:
+            continue
+        named, own = (
+            (record.name, True) if isinstance(record, Account) else (record.mirrors or record.id, not record.mirrors)
+        )
+        entries = [Entry.from_record(e) for e in facts["entries"]]
+        if request is not None and own:
+            if approval.terms(record, before, entries) != request.terms:
+                bad(where, "what a second person approved", "something else")
+            approved_acts.add(named)
+        if _needs_second(record, before) and named not in approved_acts:
+            bad(where, f"the approval of a second person, which account {before.name} wants", "none")
+        if isinstance(record, Account):
+            approved_acts.discard(named)
+
+
+def _act(row: JournalRow) -> Release | Plan | Account | None:
+    """Return what a row decides that may need a second person: a charge, or new terms of an account."""
+    facts = row.facts
+    if row.action in (RESERVED, journal.BY_HAND):
+        return Release.from_record({**Release.defaults(), **facts["release"]})
+    if row.action == journal.PLANNED:
+        return Plan.from_record(facts["plan"])
+    return account(facts["account"]) if facts["account"] else None
+
+
+def _needs_second(record: Release | Plan | Account, before: Account) -> bool:
+    if isinstance(record, Account):
+        return approval.loosens(before, record)
+    if isinstance(record, Plan):
+        return approval.is_above(before, record.cost, record.cost_delta)
+    return approval.is_above(before, record.reserved_cost, record.reserved_delta)
+
+
+def _request(row: JournalRow, old: Request | None, new: Request, bad: Bad) -> None:
+    """Call `bad` on a request that was not asked, approved by another person and used, in this order."""
+    where, steps = f"journal row {row.seq}", {journal.REQUESTED: (None, WAITING), APPROVED: (WAITING, APPROVED)}
+    expected = steps.get(row.action, (APPROVED, USED))
+    if (old and old.state, new.state) != expected or (new.state == USED and new.act != row.action):
+        bad(where, "a request that is asked, approved and then used by its act, once", f"one that is {new.state}")
+    if new.terms_hash != approval.hashed(new.account, new.act, new.terms, new.why) or new.account != row.account:
+        bad(where, "a request with the hash of its terms", "another")
+    may = {APPROVED: {"state", "approved_by", "approved_why", "approved_at"}, USED: {"state", "used_at"}}
+    if old is not None and not _same(old.to_record(), new.to_record(), may[new.state]):
+        bad(where, "a request as it was asked", "another")
+    if new.state == APPROVED:
+        _signed(row, {"why": new.approved_why, "who": new.approved_by}, bad)
+        if approval.same_person(new.who, new.approved_by):
+            bad(where, "a request that a second person approved", "one that its own person did")

@@ -40,6 +40,16 @@ def check_word(what: str, text: str) -> None:
         raise InvalidInput(f"{what} is needed, and it goes on record: give a text that is not empty.")
 
 
+def checked_share(approve_above: float) -> float:
+    """Return the share above which a charge needs a second person; refuse what is none."""
+    if isinstance(approve_above, bool) or not isinstance(approve_above, int | float) or not 0 <= approve_above <= 1:
+        raise InvalidInput(
+            f"approve_above is a share of the account from 0 (every charge needs a second person) to 1 (none does), such as "
+            f"0.25; got {approve_above!r}."
+        )
+    return float(approve_above)
+
+
 def check_blocks(names: Iterable[str]) -> tuple[str, ...]:
     """Return blocks in order, each once, each with a name that can be kept."""
     if isinstance(names, str):
@@ -100,6 +110,7 @@ def opened(name: str, terms: AccountTerms, umbrella: Account | None = None) -> A
         unit_in_one_block=terms.unit_in_one_block,
         umbrella=terms.umbrella,
         under=terms.under,
+        approve_above=None if terms.approve_above is None else checked_share(terms.approve_above),
     )
     if umbrella is not None and (wrong := not_under(account, umbrella)):
         raise InvalidInput(wrong)
@@ -197,6 +208,14 @@ def raised(account: Account, epsilon: float | None, delta: float | None, umbrell
     if umbrella is not None and (wrong := not_under(after_raise, umbrella)):
         raise InvalidInput(wrong)
     return after_raise
+
+
+def amended(account: Account, approve_above: float) -> Account:
+    """Return the account with another share above which a charge needs a second person; refuse one that is no other."""
+    share = checked_share(approve_above)
+    if share == (1.0 if account.approve_above is None else account.approve_above):
+        raise InvalidInput(f"account {account.name!r} has approve_above={share:g} already; nothing would change.")
+    return replace(account, approve_above=share)
 
 
 def check_events(mechanism: str, events: Iterable[Event]) -> tuple[Event, ...]:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted, UnknownAccount
 from dp_synth_pipeline.ledger import tables
-from dp_synth_pipeline.ledger.entry import VOIDED, Account, Entry, Plan, Release
+from dp_synth_pipeline.ledger.entry import USED, VOIDED, Account, Entry, Plan, Release, Request
 
 
 @dataclass(frozen=True)
@@ -278,6 +278,44 @@ def put_plan(conn: sa.Connection, changed: Plan, *, new: bool = False) -> None:
         conn.execute(sa.insert(tables.plan).values(record))
     else:
         conn.execute(sa.update(tables.plan).where(tables.plan.c.id == changed.id).values(record))
+
+
+def requests(conn: sa.Connection, account: str | None = None) -> list[Request]:
+    """Return what a second person was asked for, oldest first."""
+    query = sa.select(tables.request).order_by(tables.request.c.asked_at, tables.request.c.id)
+    if account is not None:
+        query = query.where(tables.request.c.account == account)
+    return [Request.from_record(dict(r)) for r in conn.execute(query).mappings()]
+
+
+def request(conn: sa.Connection, request_id: str) -> Request:
+    """Return a request.
+
+    Raises:
+        InvalidInput: if there is none of that id.
+    """
+    row = conn.execute(sa.select(tables.request).where(tables.request.c.id == request_id)).mappings().one_or_none()
+    if row is None:
+        raise InvalidInput(f"this ledger has no request {request_id!r}; dp-synth ledger requests lists them.")
+    return Request.from_record(dict(row))
+
+
+def request_open(conn: sa.Connection, terms_hash: str) -> Request | None:
+    """Return the request with these terms that was not used yet, waiting or approved, if there is one."""
+    query = sa.select(tables.request).where(
+        (tables.request.c.terms_hash == terms_hash) & (tables.request.c.state != USED)
+    )
+    row = conn.execute(query).mappings().one_or_none()
+    return Request.from_record(dict(row)) if row else None
+
+
+def put_request(conn: sa.Connection, changed: Request, *, new: bool = False) -> None:
+    """Write a request, new or in another state."""
+    record = changed.to_record()
+    if new:
+        conn.execute(sa.insert(tables.request).values(record))
+    else:
+        conn.execute(sa.update(tables.request).where(tables.request.c.id == changed.id).values(record))
 
 
 def release_and_entries(conn: sa.Connection, release_id: str) -> tuple[Release, list[Entry]]:

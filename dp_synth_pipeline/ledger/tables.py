@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """What a ledger must be at; an older one is upgraded by the scripts in `migrations` when it is opened."""
 
 metadata = sa.MetaData()
@@ -67,6 +67,7 @@ account = sa.Table(
     sa.Column("unit_in_one_block", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("umbrella", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("under", sa.String(200)),
+    sa.Column("approve_above", sa.Double),
 )
 """Besides what was opened, the balance: maintained in the decision's own transaction, verified against releases."""
 
@@ -162,3 +163,23 @@ entry = sa.Table(
     sa.Column("upon", sa.Text),
     sa.UniqueConstraint("release_id", "mechanism", name="dp_entry_once"),
 )
+
+request = sa.Table(
+    "dp_request",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("account", sa.ForeignKey("dp_account.name"), nullable=False),
+    sa.Column("act", sa.String(16), nullable=False),
+    sa.Column("terms", sa.Text, nullable=False),
+    sa.Column("terms_hash", sa.String(64), nullable=False, index=True),
+    sa.Column("state", sa.String(8), nullable=False),
+    sa.Column("share", sa.Double, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("asked_at", sa.String(40), nullable=False),
+    sa.Column("approved_by", sa.Text, nullable=False),
+    sa.Column("approved_why", sa.Text, nullable=False),
+    sa.Column("approved_at", sa.String(40)),
+    sa.Column("used_at", sa.String(40)),
+)
+"""What waits for a second person, was approved by one, or was approved and done."""

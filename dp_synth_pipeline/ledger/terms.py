@@ -29,6 +29,7 @@ class AccountKeywords(TypedDict, total=False):
     unit_in_one_block: bool
     umbrella: bool
     under: str | None
+    approve_above: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ class AccountTerms:
         unit_in_one_block: a person's word that no privacy unit has rows in two blocks; blocks are unsound without.
         umbrella: it bounds what its member accounts release together, and has no releases of its own.
         under: the umbrella that each release of this account also charges.
+        approve_above: the share of the account, from 0 to 1, above which a charge needs a second person; none if it is None.
     """
 
     epsilon: float
@@ -62,6 +64,7 @@ class AccountTerms:
     unit_in_one_block: bool = False
     umbrella: bool = False
     under: str | None = None
+    approve_above: float | None = None
 
 
 class PlanKeywords(TypedDict, total=False):
@@ -108,6 +111,7 @@ class BudgetKeywords(TypedDict, total=False):
     plan: str | None
     blocks: Iterable[str]
     nominal: Sequence[Event] | None
+    purpose: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +127,7 @@ class BudgetRequest:
         plan: a declared plan of which this is one use.
         blocks: the blocks whose rows are read, each of which is charged; without them, the account's own row is.
         nominal: the mechanisms that are meant to run, so that a refusal can say which steps and noise would fit.
+        purpose: what it is for, which a second person is told and approves.
     """
 
     key: str
@@ -137,3 +142,4 @@ class BudgetRequest:
     plan: str | None = None
     blocks: Iterable[str] = ()
     nominal: Sequence[Event] | None = None
+    purpose: str = ""

@@ -45,8 +45,9 @@ def verify(conn: sa.Connection, since: str | None = None) -> Verification:
         _bad("the chain", "the head that was seen earlier", "a chain without it: rolled back, or another ledger")
     written = journal.latest(chain)
     terms = replay.check(chain, _bad)
+    replay.check_approvals(chain, _bad)
     everything = {"account": [a for a, _ in accounts], "release": list(releases.values()), "entry": entries}
-    _check_records(written, {**everything, "plan": plans})
+    _check_records(written, {**everything, "plan": plans, "request": rows.requests(conn)})
     if written.blocks != {(account, block) for account, names in blocks.items() for block in names}:
         _bad("the blocks", "those that the journal names", "others")
     started: dict[str, list[Entry]] = {}
@@ -98,12 +99,13 @@ def _check_chain(chain: Sequence[JournalRow], length: int, head: str) -> None:
 
 
 def _check_records(written: journal.Told, kept: dict[str, Sequence[Any]]) -> None:
-    for kind, name in (("account", "name"), ("release", "id"), ("entry", "id"), ("plan", "id")):
+    for kind, name in (("account", "name"), ("release", "id"), ("entry", "id"), ("plan", "id"), ("request", "id")):
         records = {
             "account": written.accounts,
             "release": written.releases,
             "entry": written.entries,
             "plan": written.plans,
+            "request": written.requests,
         }[kind]
         stored = {r.to_record()[name]: r for r in kept[kind]}
         for identity in records.keys() | stored.keys():

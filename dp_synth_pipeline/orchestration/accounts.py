@@ -18,7 +18,7 @@ from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.errors import BudgetExceeded, DpSynthError
+from dp_synth_pipeline.errors import ApprovalNeeded, BudgetExceeded, DpSynthError
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.orchestration import metadata
@@ -114,7 +114,8 @@ def show_refusal(
     Args:
         run_id: empty at a tick, before any run.
     """
-    event = f"A release of {settings.name} was refused{'' if run_id else ' before any run'}; nothing was read."
+    end = "waits for a second person" if isinstance(refusal, ApprovalNeeded) else "was refused"
+    event = f"A release of {settings.name} {end}{'' if run_id else ' before any run'}; nothing was read."
     facts = {EVENT: event, WHY: str(refusal), **_where(settings.name, run_id)}
     _report(instance, ledger, settings.charge.account, facts)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
+from dp_synth_pipeline.errors import ApprovalNeeded, BudgetExceeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, Release
 from dp_synth_pipeline.orchestration import accounts, forecasts
 from dp_synth_pipeline.orchestration import lineage as lineages
@@ -29,6 +29,9 @@ FORMAT = "dp-synth/governance/1"
 
 MOST_RUNS = 1000
 """How many runs that did not succeed, newest first, are looked through for refusals."""
+
+REFUSALS = {BudgetExceeded.__name__, ApprovalNeeded.__name__}
+"""Errors by which a ledger refuses a run, or has it wait."""
 
 RUN = ("id", "table", "account", "state", "final_epsilon", "final_delta", "run_id", "code_version", "ended_at", "who")
 """What is said of each release of a source."""
@@ -123,7 +126,7 @@ def refusals(instance: dg.DagsterInstance) -> Iterator[dict[str, Any]]:
         for event in instance.all_logs(run.dagster_run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE):
             failure = event.get_dagster_event().step_failure_data.user_failure_data
             error = ((failure.metadata if failure else None) or {}).get("error")
-            if failure is not None and error is not None and error.value == "BudgetExceeded":
+            if failure is not None and error is not None and error.value in REFUSALS:
                 yield {
                     "run_id": run.dagster_run.run_id,
                     "at": datetime.fromtimestamp(event.timestamp, UTC).isoformat(timespec="seconds"),

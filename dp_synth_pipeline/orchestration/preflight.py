@@ -1,4 +1,7 @@
-"""Asks whether a refresh at a tick, or a backfill as a whole, would be admitted, before a run reserves anything."""
+"""Asks whether a refresh at a tick, or a backfill as a whole, would be admitted, before a run reserves anything.
+
+A refresh that needs a second person is put on record as a request at its tick, and becomes a run at one after the approval.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from typing import Any
 
 import dagster as dg
 
-from dp_synth_pipeline.errors import BudgetExceeded, DpSynthError, InvalidInput
+from dp_synth_pipeline.errors import ApprovalNeeded, BudgetExceeded, DpSynthError, InvalidInput
 from dp_synth_pipeline.ledger import Ledger, refusal
 from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.dagster_internals import BACKFILL_ID_TAG
-from dp_synth_pipeline.orchestration.settings import AnySettings, TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import BudgetRequest
+from dp_synth_pipeline.synthesis.database.sharing import DatabaseProtection
+from dp_synth_pipeline.synthesis.protection import LedgerProtection
 
 ASKS = "dp_synth/asks"
 """Metadata of a partitioned table's job: what one of its refreshes asks of which account. Declared, so public."""
@@ -78,10 +83,10 @@ def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> P
 
 
 def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] = ()) -> dict[str, BudgetExceeded]:
-    """Return why the ledger would refuse each refresh that a tick asks for, by partition; change nothing, open no source.
+    """Return why the ledger would refuse each refresh that a tick asks for, by partition; charge nothing, open no source.
 
-    Only what would be refused for want of budget is left to no run. Any other mistake, such as an account that nobody
-    opened, needs a person, and a run that fails says so.
+    Only what would be refused for want of budget, or waits for a second person, is left to no run. Any other mistake,
+    such as an account that nobody opened, needs a person, and a run that fails says so.
 
     Args:
         keys: the partitions that are due, each of which is a run; none for a table that is refreshed as a whole, whose
@@ -92,7 +97,7 @@ def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] =
     try:
         if settings.partitions is None:
             _preview(settings, ledger)
-            return {}
+            return _waiting(settings, ledger, [""])
         answer = preflight(settings, ledger, keys)
     except BudgetExceeded as error:
         return {"": error}
@@ -101,7 +106,23 @@ def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] =
     under = ledger.account(settings.charge.account).under
     whose = f"Account {settings.charge.account!r}" + (f", or umbrella {under!r} above it," if under else "")
     why = f"{whose} refuses a refresh of {settings.name}: {answer.told}."
-    return {k: BudgetExceeded(why) for k, fits in zip(answer.keys, answer.fits, strict=True) if not fits}
+    refused = {k: BudgetExceeded(why) for k, fits in zip(answer.keys, answer.fits, strict=True) if not fits}
+    return refused | _waiting(settings, ledger, answer.fitting)
+
+
+def _waiting(settings: AnySettings, ledger: Ledger, keys: Sequence[str]) -> dict[str, BudgetExceeded]:
+    """Return the refreshes that wait for a second person, who is asked for them now; none by any other mistake."""
+    related = isinstance(settings, RelatedTablesSettings)
+    protection = DatabaseProtection(settings, ledger) if related else LedgerProtection(settings, ledger)
+    waiting: dict[str, BudgetExceeded] = {}
+    for key in keys:
+        try:
+            protection.ask(blocks.part(settings.asked, [key] if key else []))
+        except ApprovalNeeded as error:
+            waiting[key] = error
+        except DpSynthError:
+            continue
+    return waiting
 
 
 def _preview(settings: AnySettings, ledger: Ledger) -> None:

@@ -1,4 +1,7 @@
-"""Implements `--resume`: it goes on with the release that an interrupted run left open, from what that run had finished."""
+"""Implements `--resume`: it goes on with the release that an interrupted run left open, from what that run had finished.
+
+A run that waited for a second person left nothing but its request, and begins once that is approved.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,19 @@ MADE = {"row count": "profile", "types": "profile", "profile": "profile", "margi
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""
 
 
-def begun(ledger: Ledger, settings: AnySettings) -> Release:
-    """Return the newest release of a table if it is still open, or is paid for.
+def begun(ledger: Ledger, settings: AnySettings) -> Release | None:
+    """Return the newest release of a table if it is still open, or is paid for; None if a request is all that began.
 
     Raises:
-        InvalidInput: if there is none.
+        InvalidInput: if there is neither.
     """
     account, _ = settings.charge
     releases = ledger.releases(account) if account in {a.name for a in ledger.accounts()} else []
     candidates = [r for r in releases if r.table == settings.name and (r.state in OPEN or r.released)]
+    if candidates and candidates[-1].state in OPEN:
+        return candidates[-1]
+    if any(r.facts.get("table") == settings.name for r in ledger.requests(account)):
+        return None
     if not candidates:
         raise _nothing_left(account, settings.name)
     return candidates[-1]

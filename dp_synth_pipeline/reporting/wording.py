@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dp_synth_pipeline.ledger.entry import Request
     from dp_synth_pipeline.validation.fidelity import Fidelity
     from dp_synth_pipeline.validation.related_figures import RelatedFigures
 
@@ -38,6 +40,27 @@ def verdict(fidelity: Fidelity | RelatedFigures) -> dict[str, Any]:
         reached = next((word for word, bound in limits.items() if gap <= bound), "poor")
         lines.append({"what": figure, "gap": max(gap, 0.0), "reached": reached, "limits": limits})
     return {"word": fidelity.verdict, "head": head, "rest": explanation, "lines": lines}
+
+
+def request(asked: Request) -> str:
+    """Say in one sentence who asks a second person for what, on which terms, and what for."""
+    terms = asked.facts
+    if asked.act == "reserved":
+        blocks = f", blocks {', '.join(found)}" if (found := json.loads(terms["blocks"])) else ""
+        what = f"for a release of table {terms['table']}{blocks}, code {terms['code_version']},"
+    elif asked.act == "planned":
+        what = f"for plan {terms['name']}, {terms['times']} times,"
+    elif asked.act == "charged by hand":
+        what = "for a charge by hand"
+    else:
+        alone = 1.0 if terms["approve_above"] is None else terms["approve_above"]
+        what = f"to be {asked.act}, with one person deciding {percent(alone)} alone,"
+    takes = f", {percent(asked.share)} of the account" if asked.share else ""
+    at = f"ε {terms['epsilon']:.4g}, δ {scientific(terms['delta'])}{takes}"
+    return (
+        f"{asked.who} asks account {asked.account} {what} at {at}. "
+        f"For: {asked.why or 'nobody said'}. Terms {asked.terms_hash[:12]}."
+    )
 
 
 def percent(share: float) -> str:

@@ -27,6 +27,9 @@ from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 OPEN = ("reserved", "started")
 """States of a release of which more may be learnt."""
 
+AHEAD = "ahead of a run"
+"""What names a request that no run makes."""
+
 
 @dataclass(frozen=True)
 class Unprotected:
@@ -169,27 +172,47 @@ class LedgerProtection(Protection):
         """Hold all that the release may cost; the same key holds it once.
 
         Raises:
-            BudgetExceeded: if it does not fit what is left of the account; nothing was read or changed.
+            BudgetExceeded: if it does not fit what is left of the account, or waits for a second person; nothing was read.
         """
+        asked = self.asked(part)
+        self._open_blocks(part, run_id)
+        return self.ledger.reserve(self.settings.charge.account, key=key, run_id=run_id, **asked)
+
+    def ask(self, part: blocks.Part) -> None:
+        """Ask a second person for a release that needs one, ahead of any run of it; hold and read nothing.
+
+        Raises:
+            ApprovalNeeded: if it waits for one.
+            BudgetExceeded: if it does not fit what is left of the account.
+        """
+        if self.ledger.is_guarded(self.settings.charge.account):
+            asked = self.asked(part)
+            self._open_blocks(part, AHEAD)
+            self.ledger.ask(self.settings.charge.account, key=AHEAD, run_id=AHEAD, **asked)
+
+    def asked(self, part: blocks.Part) -> dict[str, Any]:
+        """Return what a release asks of its account, whichever run makes it."""
         settings = self.settings
         self._check_inferred()
-        account = self.ledger.account(settings.charge.account)
-        request = BudgetRequest.of(settings, account.delta).costs()
-        blocks.open_blocks(self.ledger, settings, part, run_id, **request)
         # A use of a declared plan costs what the plan declared, whatever the settings ask for.
-        costs: dict[str, Any] = {"plan": settings.plan} if settings.plan else request
-        return self.ledger.reserve(
-            account.name,
-            key=key,
+        costs: dict[str, Any] = {"plan": settings.plan} if settings.plan else self._costs()
+        return {
             **costs,
-            unit=str(settings.privacy_unit),
-            max_rows=settings.privacy_unit.max_rows,
-            table=settings.name,
-            run_id=run_id,
-            code_version=settings.code_version(),
-            blocks=part.blocks,
-            nominal=self._last_events(),
-        )
+            "unit": str(settings.privacy_unit),
+            "max_rows": settings.privacy_unit.max_rows,
+            "table": settings.name,
+            "code_version": settings.code_version(),
+            "blocks": part.blocks,
+            "nominal": self._last_events(),
+            "purpose": settings.intended_use or "",
+        }
+
+    def _costs(self) -> dict[str, Any]:
+        account = self.ledger.account(self.settings.charge.account)
+        return BudgetRequest.of(self.settings, account.delta).costs()
+
+    def _open_blocks(self, part: blocks.Part, run_id: str) -> None:
+        blocks.open_blocks(self.ledger, self.settings, part, run_id, **self._costs())
 
     def record(self, release_id: str) -> LedgerRelease:
         return self.ledger.release(release_id)

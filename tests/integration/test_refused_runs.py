@@ -203,3 +203,26 @@ def test_a_member_trains_within_what_both_its_account_and_its_umbrella_hold(benc
     (mirror,) = bench.ledger.releases("clinic")
     assert 0 < mirror.charged_cost <= mirror.reserved_cost
     bench.ledger.verify()
+
+
+def test_a_run_that_waits_for_a_second_person_ends_as_a_refusal_does_and_goes_on_once_it_is_approved(bench):
+    bench.ledger.amend_account("people", approve_above=0.1, why="large releases are for two", who="Ana")
+    told = {**QUICK, "intended_use": "waiting times"}
+    first = bench.refresh(**told)
+    run = bench.instance.get_run_by_id(first.run_id)
+    (asked,) = bench.ledger.requests()
+    assert run.status == dg.DagsterRunStatus.CANCELED
+    assert run.tags[failures.REFUSED].startswith(f"Request {asked.id[:12]} waits for a second person: it takes ")
+    assert failure(first).error.stack == []
+    logged = [entry for entry in bench.instance.all_logs(run.run_id) if entry.level > 10]
+    assert logged[0].message.startswith(f"Request {asked.id[:12]} waits")
+    assert asked.why == "waiting times"
+    assert bench.ledger.releases() == []
+    assert steps(first, "STEP_SUCCESS") == set()
+    assert [r["run_id"] for r in governance.refusals(bench.instance)] == [run.run_id]
+    bench.ledger.approve(asked.id, why="agreed", who="Ana")
+    job = bench.definitions(**told).resolve_implicit_global_asset_job_def()
+    only = [dg.AssetKey(["people", "ingested"])]
+    assert job.execute_in_process(instance=bench.instance, asset_selection=only).success
+    assert [r.state for r in bench.ledger.requests(used=True)] == ["used"]
+    assert bench.ledger.verify().releases == 1

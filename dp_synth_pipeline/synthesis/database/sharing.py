@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.privacy.events import Event, Gaussian, Threshold
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
+from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import (
     Allocation,
     BudgetRequest,
@@ -107,19 +109,19 @@ class DatabaseProtection(LedgerProtection):
             BudgetExceeded: if it does not fit what is left of the account; nothing was read or changed.
             InvalidInput: if the account protects another privacy unit than one row of the root.
         """
+        return self.ledger.reserve(self.database.account, key=key, run_id=run_id, **self.asked())
+
+    def asked(self, part: blocks.Part | None = None) -> dict[str, Any]:
         account = self.ledger.account(self.database.account)
         self._check_unit(account.unit)
-        request = BudgetRequest.of(self.settings, account.delta)
-        return self.ledger.reserve(
-            account.name,
-            key=key,
-            **request.costs(),
-            unit=account.unit,
-            max_rows=account.max_rows,
-            table=self.database.name,
-            run_id=run_id,
-            code_version=self.database.code_version(),
-        )
+        return {
+            **BudgetRequest.of(self.settings, account.delta).costs(),
+            "unit": account.unit,
+            "max_rows": account.max_rows,
+            "table": self.database.name,
+            "code_version": self.database.code_version(),
+            "purpose": self.database.intended_use or "",
+        }
 
     def _check_unit(self, unit: str) -> None:
         root = self.database.relations.root

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from dp_synth_pipeline import cli
 from dp_synth_pipeline.cli import ledger as command
 from dp_synth_pipeline.cli import terminal
-from dp_synth_pipeline.errors import LedgerCorrupted
+from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy.events import Gaussian
 from tests.unit.ledger.stores import ask, sealed
@@ -284,3 +284,37 @@ def test_anchors_are_signed_and_compared_on_the_command_line(asked: Asked, book:
     result = CliRunner().invoke(cli.application({"ledger"}), ["ledger", *map(str, compared)])
     assert isinstance(result.exception, LedgerCorrupted)
     assert result.exception.exit_code == 4
+
+
+def test_a_large_charge_waits_is_listed_and_is_approved_on_the_command_line(asked: Asked, book: Ledger) -> None:
+    asked("open", "people", "--epsilon", 3, "--approve-above", 0.25)
+    assert "more than 25 % of it needs a second person; 0 asked for" in asked("show", "people").output
+    assert "Nothing waits" in asked("requests").output
+    with pytest.raises(ApprovalNeeded) as waits:
+        ask(book, "people", "k", epsilon=2.0, purpose="waiting times")
+    (request,) = book.requests()
+    assert waits.value.exit_code == 3
+    told = asked("requests", "people").output
+    assert f"{request.id[:12]} waiting: {request.who} asks account people for a release of table adult" in told
+    assert "at ε 2, δ 10⁻⁶, 48.4 % of the account. For: waiting times." in told
+    own = CliRunner().invoke(
+        cli.application({"ledger"}), ["ledger", "approve", request.id[:12], "--why", "w", "--by", request.who]
+    )
+    assert isinstance(own.exception, InvalidInput)
+    assert "Approved by Ana" in asked("approve", request.id[:12], "--why", "agreed", "--by", "Ana").output
+    ask(book, "people", "k", epsilon=2.0, purpose="waiting times")
+    assert "Nothing waits" in asked("requests").output
+    (done,) = json.loads(asked("requests", "--all", "--json").stdout)["requests"]
+    assert (done["state"], done["terms"]["epsilon"], done["approved_by"]) == ("used", 2.0, "Ana")
+    assert "Approved by Ana on" in asked("requests", "--all").output
+
+
+def test_an_account_is_amended_on_the_command_line_and_loosened_by_two(asked: Asked, book: Ledger) -> None:
+    asked("open", "people", "--epsilon", 3)
+    word = ("--why", "w", "--who", "Bob")
+    assert "at most 10 % of it at a time" in asked("amend", "people", "--approve-above", 0.1, *word).output
+    loosen = ["ledger", "raise", "people", "--epsilon", "9", *word]
+    assert isinstance(CliRunner().invoke(cli.application({"ledger"}), loosen).exception, ApprovalNeeded)
+    assert "Bob asks account people to be raised, with one person deciding 10.0 % alone" in asked("requests").output
+    asked("approve", book.requests()[0].id, "--why", "w", "--by", "Ana")
+    assert "Raised people to epsilon 9" in asked(*loosen[1:]).output

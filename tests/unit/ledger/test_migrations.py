@@ -16,7 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
+from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, journal, migrations, tables
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.checkpoint import Checkpoint
@@ -25,7 +25,7 @@ from dp_synth_pipeline.ledger.store import Store
 from tests.unit.ledger.stores import SMALL, ask, in_processes
 
 NEW = {
-    "dp_account": ["unit_in_one_block", "umbrella", "under"],
+    "dp_account": ["unit_in_one_block", "umbrella", "under", "approve_above"],
     "dp_release": ["plan", "blocks", "relation", "mirrors", "by_hand", "umbrella_order", "umbrella_cost"],
     "dp_entry": ["planned", "upon"],
 }
@@ -107,6 +107,7 @@ def downgrade(ledger: Ledger) -> None:
         conn.execute(sa.update(tables.store).values(head=previous, schema_version=1))
         conn.execute(sa.text("DROP TABLE dp_checkpoint"))
         conn.execute(sa.text("DROP TABLE dp_plan"))
+        conn.execute(sa.text("DROP TABLE dp_request"))
         conn.execute(sa.text("DROP TABLE dp_block"))
         conn.execute(sa.text("DROP INDEX dp_release_source"))
         conn.execute(sa.text("DROP INDEX dp_release_mirrors"))
@@ -337,7 +338,7 @@ def test_a_ledger_that_was_written_by_version_5_upgrades_verifies_and_goes_on(fi
     assert Ledger.open(fifth).verify(since=head).releases == 10
 
 
-@pytest.mark.parametrize("version", [2, 3, 4, 5])
+@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
 def test_an_older_ledger_takes_umbrellas_and_charges_by_hand_and_its_accounts_stay_under_none(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
@@ -347,17 +348,17 @@ def test_an_older_ledger_takes_umbrellas_and_charges_by_hand_and_its_accounts_st
     place = str(second_version(tmp_path)) if version == 2 else put_back(url, version)
     ledger = Ledger.open(place)
     head = ledger.head()
-    ledger.open_account("clinic", epsilon=4.0, delta=1e-5, unit="patient_id", umbrella=True)
-    ledger.open_account("visits", epsilon=2.0, delta=1e-5, under="clinic")
+    ledger.open_account("shop", epsilon=4.0, delta=1e-5, unit="patient_id", umbrella=True)
+    ledger.open_account("carts", epsilon=2.0, delta=1e-5, under="shop")
     with pytest.raises(InvalidInput, match="never later"):
-        ledger.open_account("f", epsilon=2.0, delta=1e-5, under="clinic")
-    release = ask(ledger, "visits", "v", unit="patient_id")
+        ledger.open_account("f", epsilon=2.0, delta=1e-5, under="shop")
+    release = ask(ledger, "carts", "v", unit="patient_id")
     ledger.start(release.id, "training", SMALL)
     ledger.settle(release.id)
-    ledger.charge_by_hand("visits", SMALL, why="w", who="w")
+    ledger.charge_by_hand("carts", SMALL, why="w", who="w")
     ledger.charge_by_hand("f", SMALL, why="w", who="w")
-    spent = ledger.balance("clinic").cost_spent
-    assert spent == sum(r.charged_cost or 0 for r in ledger.releases("clinic")) > 0
+    spent = ledger.balance("shop").cost_spent
+    assert spent == sum(r.charged_cost or 0 for r in ledger.releases("shop")) > 0
     assert Ledger.open(place).verify(since=head).head == ledger.head()
 
 
@@ -372,3 +373,51 @@ def test_an_edited_ledger_of_version_5_is_not_upgraded(fifth: str) -> None:
         Ledger.open(fifth)
     with Store.open(fifth).read() as conn:
         assert "under" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_account")}
+
+
+@pytest.fixture
+def sixth(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a ledger as version 6 wrote it: an umbrella with a member, charges by hand, a plan, blocks, every state."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    return put_back(url, 6)
+
+
+def test_a_ledger_that_was_written_by_version_6_upgrades_verifies_and_goes_on(sixth: str) -> None:
+    ledger = Ledger.open(sixth)
+    head, hashes = ledger.head(), [row.hash for row in ledger.history()]
+    assert ledger.verify(since=head).releases == 14
+    assert {a.approve_above for a in ledger.accounts()} == {None}
+    assert ledger.requests(used=True) == []
+    running = next(r for r in ledger.releases("f") if r.state == "started")
+    assert ledger.settle(running.id, why="it crashed").state == "settled"
+    assert ask(ledger, "visits", "next", epsilon=0.1, unit="patient_id", max_rows=30).state == "reserved"
+    ledger.raise_account("f", epsilon=4.0, why="w", who="w")
+    assert [row.hash for row in ledger.history()][: len(hashes)] == hashes
+    assert Ledger.open(sixth).verify(since=head).releases == 16
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
+def test_an_account_of_an_older_ledger_may_be_amended_to_need_a_second_person(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    ledger = Ledger.open(put_back(url, version))
+    ledger.amend_account("f", approve_above=0.01, why="w", who="w")
+    with pytest.raises(ApprovalNeeded):
+        ask(ledger, "f", "next", epsilon=0.4)
+    ledger.approve(ledger.requests()[0].id, why="w", who="Ana")
+    ask(ledger, "f", "next", epsilon=0.4)
+    assert Ledger.open(url).verify().head == ledger.head()
+
+
+def test_several_processes_that_open_a_ledger_of_version_6_upgrade_it_once(sixth: str) -> None:
+    assert in_processes(4, lambda: Ledger.open(sixth).verify()) == [0] * 4
+
+
+def test_an_edited_ledger_of_version_6_is_not_upgraded(sixth: str) -> None:
+    with Store.open(sixth)._writer.begin() as conn:
+        conn.execute(sa.text("UPDATE dp_account SET cost_spent = 0 WHERE name = 'clinic'"))
+    with pytest.raises(LedgerCorrupted, match="balance"):
+        Ledger.open(sixth)
+    with Store.open(sixth).read() as conn:
+        assert "approve_above" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_account")}

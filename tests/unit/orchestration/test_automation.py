@@ -288,3 +288,57 @@ def test_new_data_that_the_account_cannot_pay_for_wait_and_are_refused_once(tmp_
         assert len(list(accounts.refusals(instance))) == 1
         Ledger.open(url).raise_account("clinic", epsilon=100.0, why="decided", who="Ana")
         assert len(look(again.cursor).run_requests) == 1
+
+
+def test_a_tick_asks_a_second_person_once_and_becomes_a_run_after_the_approval(tmp_path):
+    url = ledger_in(tmp_path)
+    ledger = Ledger.open(url)
+    ledger.amend_account("clinic", approve_above=0.01, why="w", who="Ana")
+    definitions = build_defs([table(schedule="0 3 * * *", intended_use="waiting times")], url)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        for _ in range(2):
+            waits = tick(definitions, instance)
+            assert (waits.run_requests, "waits for a second person" in waits.skip_message) == ([], True)
+        (asked,) = ledger.requests()
+        assert (asked.why, asked.facts["table"], ledger.releases()) == ("waiting times", "visits", [])
+        assert next(accounts.refusals(instance)).why.startswith(f"Request {asked.id[:12]} waits")
+        ledger.approve(asked.id, why="agreed", who="Ana")
+        assert len(tick(definitions, instance).run_requests) == 1
+
+
+def test_new_data_that_wait_for_a_second_person_go_on_by_themselves_once_they_are_approved(tmp_path):
+    path = tmp_path / "v.parquet"
+    path.write_bytes(b"PAR1")
+    ledger = Ledger.open(ledger_in(tmp_path))
+    ledger.amend_account("clinic", approve_above=0.01, why="w", who="Ana")
+    settings = table(source=str(path), on_new_data={"minutes": 5, "at_most_every": "2h"})
+    definitions = build_defs([settings], ledger_in(tmp_path))
+    sensor, project = definitions.get_sensor_def("visits_new_data_sensor"), definitions.get_repository_def()
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+
+        def look(cursor):
+            return sensor.evaluate_tick(dg.build_sensor_context(instance, cursor, repository_def=project))
+
+        first = look(None)
+        os.utime(path, (1e9, 1e9))
+        waits = look(first.cursor)
+        assert (waits.run_requests, "waits for a second person" in waits.skip_message) == ([], True)
+        ledger.approve(ledger.requests()[0].id, why="agreed", who="Ana")
+        assert len(look(waits.cursor).run_requests) == 1
+
+
+def test_each_partition_waits_for_an_approval_of_its_own(tmp_path):
+    cut = {"column": "city", "values": ["Rome", "Oslo"]}
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    ledger = Ledger.open(url)
+    terms = {"epsilon": 6.0, "delta": 1e-5, "unit": "person", "max_rows": 2}
+    ledger.open_account("clinic", **terms, unit_in_one_block=True, approve_above=0.1)
+    parts = {"unit": {"column": "person", "max_rows": 2}, "partitions": {**cut, "units_span": False}}
+    definitions = build_defs([table(**parts, schedule="0 3 * * *", epsilon=3.0)], url)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        assert tick(definitions, instance).run_requests == []
+        asked = {json.loads(r.facts["blocks"])[0]: r.id for r in ledger.requests()}
+        assert list(asked) == ["city:value:rome", "city:value:oslo"]
+        ledger.approve(asked["city:value:oslo"], why="agreed", who="Ana")
+        assert [r.partition_key for r in tick(definitions, instance).run_requests] == ["Oslo"]
+    ledger.verify()

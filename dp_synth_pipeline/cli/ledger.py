@@ -14,7 +14,7 @@ from dp_synth_pipeline.cli import answers
 from dp_synth_pipeline.cli.options import Options, opened, takes_options
 from dp_synth_pipeline.cli.terminal import VERBOSE, Verbose, console, on_terminal, say_more, standing
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Balance, Ledger, Share, anchors
+from dp_synth_pipeline.ledger import Balance, Ledger, Share, anchors, roles
 from dp_synth_pipeline.privacy import events
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.reporting import wording
@@ -412,6 +412,21 @@ def export(
 ) -> None:
     """Write everything a governance review asks: who, when, which run and code, which mechanism, at what cost."""
     answers.export(opened(ledger), account, format, out, console(stderr=True))
+
+
+@app.command("roles")
+def give_roles(
+    grant: Annotated[str, typer.Option(help="A role of the server that owns nothing, which a pipeline connects as.")],
+    ledger: Url = "",
+) -> None:
+    """Let a pipeline's role on PostgreSQL reserve and settle, and not open, raise, approve, plan or edit; print the SQL.
+
+    Connect as the owner of the ledger's tables. Run it again after an upgrade of the ledger.
+
+    dp-synth ledger roles --grant etl --ledger postgresql://owner@db/ledger
+    """
+    for statement in roles.grant(opened(ledger, create=False), grant):
+        console().print(f"{statement};", soft_wrap=True)
 
 
 @app.command("adopt")

@@ -273,11 +273,10 @@ def mirror_plan(conn: sa.Connection, plan_id: str) -> Plan:
 
 def put_plan(conn: sa.Connection, changed: Plan, *, new: bool = False) -> None:
     """Write a plan, new or with another number of uses."""
-    record = changed.to_record()
     if new:
-        conn.execute(sa.insert(tables.plan).values(record))
+        conn.execute(sa.insert(tables.plan).values(changed.to_record()))
     else:
-        conn.execute(sa.update(tables.plan).where(tables.plan.c.id == changed.id).values(record))
+        conn.execute(sa.update(tables.plan).where(tables.plan.c.id == changed.id).values(used=changed.used))
 
 
 def requests(conn: sa.Connection, account: str | None = None) -> list[Request]:
@@ -310,12 +309,14 @@ def request_open(conn: sa.Connection, terms_hash: str) -> Request | None:
 
 
 def put_request(conn: sa.Connection, changed: Request, *, new: bool = False) -> None:
-    """Write a request, new or in another state."""
+    """Write a request: new, approved, or used by an act, which changes nothing of its approval."""
     record = changed.to_record()
     if new:
         conn.execute(sa.insert(tables.request).values(record))
-    else:
-        conn.execute(sa.update(tables.request).where(tables.request.c.id == changed.id).values(record))
+        return
+    fields = ("state", "used_at") if changed.state == USED else ("state", "approved_by", "approved_why", "approved_at")
+    row = sa.update(tables.request).where(tables.request.c.id == changed.id)
+    conn.execute(row.values({name: record[name] for name in fields}))
 
 
 def release_and_entries(conn: sa.Connection, release_id: str) -> tuple[Release, list[Entry]]:

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from dp_synth_pipeline.errors import ApprovalNeeded, BudgetExceeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, Release, approval, export, tables
 from dp_synth_pipeline.ledger.entry import Request
-from tests.unit.ledger.stores import SMALL, ask, in_processes, sealed
+from dp_synth_pipeline.privacy.events import Gaussian
+from tests.unit.ledger.stores import ask, in_processes, sealed
 
 ANA = {"why": "the board agreed", "who": "Ana"}
 BOB = {"why": "planned", "who": "Bob"}
@@ -160,14 +161,14 @@ def test_an_umbrella_may_want_a_second_person_and_blocks_and_a_share_of_0_do(url
 def test_plans_and_charges_by_hand_wait_as_releases_do_and_uses_of_a_plan_were_approved_with_it(
     guarded: Ledger,
 ) -> None:
-    plan: dict[str, Any] = {"name": "weekly", "events": SMALL, "times": 400}
+    plan: dict[str, Any] = {"name": "weekly", "events": (Gaussian(3.0),), "times": 1}
     waits(lambda: guarded.declare_plan("f", **plan, **BOB))
     assert guarded.plans() == []
     approve_all(guarded)
-    assert guarded.declare_plan("f", **plan, **BOB).times == 400
+    assert guarded.declare_plan("f", **plan, **BOB).times == 1
     use = guarded.reserve("f", key="use", table="t", run_id="r", code_version="v", plan="weekly")
     assert use.state == "reserved"
-    hand: dict[str, Any] = {"events": SMALL * 400, **BOB}
+    hand: dict[str, Any] = {"events": (Gaussian(3.0),), **BOB}
     waits(lambda: guarded.charge_by_hand("f", **hand))
     with pytest.raises(InvalidInput, match="Bob's own"):
         guarded.approve(guarded.requests()[0].id, why="w", who="bob")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,12 +34,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else
 def report(
     out: Annotated[Path, typer.Option(help="The page; its facts go beside it, as .json.")] = Path("governance.html"),
     days: Annotated[int, typer.Option(help="How far ahead the forecast looks.", min=1)] = 365,
+    since: Annotated[
+        str, typer.Option(help="A day, such as 2026-01-31: also tell one by one what was decided from it on (UTC).")
+    ] = "",
     ledger: Url = "",
     module: Module = "",
 ) -> None:
     """Write the governance page: accounts, balances, released tables, sources, refusals, raises, and what to look into.
 
-    Example: dp-synth governance report --out governance.html
+    With --since it also lists what was charged, refused, asked, approved and raised since that day.
+
+    Example: dp-synth governance report --since 2026-01-01 --out governance.html
     """
     from dp_synth_pipeline.reporting.governance_page import render_governance
 
@@ -46,7 +53,7 @@ def report(
     json_file = out.with_suffix(".json")
     for place in (out, json_file):
         sink.check_writable(str(place))
-    facts = _facts(ledger, module, days)
+    facts = _facts(ledger, module, days, _day(since))
     sink.write_text(render_governance(facts), out)
     sink.write_text(json.dumps(facts, indent=1, allow_nan=False), json_file)
     Console().print(
@@ -55,6 +62,10 @@ def report(
         highlight=False,
         soft_wrap=True,
     )
+    if since:
+        counts = Counter(act["act"] for act in facts["decided"])
+        told = ", ".join(f"{count} {act}" for act, count in counts.items()) or "nothing was decided"
+        Console().print(f"Since {since}: {told}.", highlight=False, soft_wrap=True)
     if facts["verified"] is False:
         Console(stderr=True).print("[bold red]The ledger does not verify.[/] Stop all runs on it.")
         raise typer.Exit(4)
@@ -120,13 +131,20 @@ def table(
     )
 
 
-def _facts(ledger: str, module: str, days: int = 365) -> dict[str, Any]:
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise InvalidInput(f"--since {text}: expected a day, such as 2026-01-31.") from None
+
+
+def _facts(ledger: str, module: str, days: int = 365, since: date | None = None) -> dict[str, Any]:
     book, store = existing_ledger(ledger), StoreResource().get()
     definitions = load_project(module)
     if not os.environ.get("DAGSTER_HOME"):
-        return governance.facts(book, store, definitions, None, days)
+        return governance.facts(book, store, definitions, None, days, since)
     with in_process.instance() as instance:
-        return governance.facts(book, store, definitions, instance, days)
+        return governance.facts(book, store, definitions, instance, days, since)
 
 
 def _print(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ import dagster as dg
 
 from dp_synth_pipeline.errors import ApprovalNeeded, BudgetExceeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, Release
+from dp_synth_pipeline.ledger.entry import APPROVED, SETTLED, Request
+from dp_synth_pipeline.ledger.journal import AMENDED, BY_HAND, PLANNED, RAISED, REQUESTED
 from dp_synth_pipeline.orchestration import accounts, forecasts
 from dp_synth_pipeline.orchestration import lineage as lineages
 from dp_synth_pipeline.orchestration.lineage import Lineage
-from dp_synth_pipeline.reporting import card_verification, statements
+from dp_synth_pipeline.reporting import card_verification, statements, wording
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json
 from dp_synth_pipeline.synthesis import no_protection
 from dp_synth_pipeline.synthesis.protection import Record, Unprotected
@@ -33,6 +35,12 @@ MOST_RUNS = 1000
 REFUSALS = {BudgetExceeded.__name__, ApprovalNeeded.__name__}
 """Errors by which a ledger refuses a run, or has it wait."""
 
+ACTS = {
+    "opened": "opened", RAISED: "raised", AMENDED: "amended", PLANNED: "plan declared", SETTLED: "charged", BY_HAND: BY_HAND,
+    REQUESTED: "asked", APPROVED: "approved", "adopted": "adopted",
+}  # fmt: skip
+"""The rows of the journal that decide something, and what a page calls them."""
+
 RUN = ("id", "table", "account", "state", "final_epsilon", "final_delta", "run_id", "code_version", "ended_at", "who")
 """What is said of each release of a source."""
 
@@ -43,6 +51,7 @@ def facts(
     definitions: dg.Definitions | None = None,
     instance: dg.DagsterInstance | None = None,
     days: int = 365,
+    since: date | None = None,
 ) -> dict[str, Any]:
     """Return everything that the governance page shows.
 
@@ -50,7 +59,9 @@ def facts(
         definitions: the project, for schedules, names of sources and what depends on what; less is said without it.
         instance: whose event log remembers refusals; a refusal leaves no trace in the ledger.
         days: how far ahead a forecast looks.
+        since: a day, from which on all that was decided is told one by one.
     """
+    refused = [] if instance is None else list(refusals(instance))
     graph = lineages.read(definitions)
     ahead = {} if definitions is None else forecast(ledger, definitions, days)
     statement = statements.page(ledger, forecasts=ahead)
@@ -67,7 +78,10 @@ def facts(
         "sources": sources(tables, ledger, store),
         "raises": raises(ledger),
         "by_hand": by_hand(ledger),
-        "refused": [] if instance is None else list(refusals(instance)),
+        "refused": refused,
+        "requests": requests(ledger),
+        "since": None if since is None else since.isoformat(),
+        "decided": [] if since is None else decided(ledger, refused, since),
     }
 
 
@@ -104,6 +118,57 @@ def raises(ledger: Ledger) -> list[dict[str, Any]]:
             limit_raises.append({**who, "from": list(previous), "to": list(limit)})
         limits[row.account] = limit
     return limit_raises
+
+
+def requests(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return what a second person was asked for, oldest first: in words, who approved it, and whether it was done."""
+    return [{**r.to_record(), "terms": r.facts, "in_words": wording.request(r)} for r in ledger.requests(used=True)]
+
+
+def decided(ledger: Ledger, refused: list[dict[str, Any]], since: date) -> list[dict[str, Any]]:
+    """Return what was charged, refused, asked, approved, raised or declared since a day (UTC), oldest first.
+
+    Args:
+        refused: as `refusals` yields them; a refusal leaves no trace in the ledger.
+    """
+    begin, acts, limits = since.isoformat(), [], {}
+    for row in ledger.history():
+        body = row.facts
+        before = limits.get(row.account)
+        if body["account"]:
+            limits[row.account] = body["account"]
+        what = _told(row.action, body, before)
+        if what and row.at >= begin:
+            who = (body.get("note") or {}).get("who") or row.who
+            acts.append({"at": row.at, "act": ACTS[row.action], "account": row.account, "who": who, "what": what})
+    acts += [
+        {"at": r["at"], "act": "refused", "account": "", "who": r["run_id"], "what": f"{r['table']}: {r['why']}"}
+        for r in refused
+        if r["at"] >= begin
+    ]
+    return sorted(acts, key=lambda act: act["at"])
+
+
+def _told(action: str, body: dict[str, Any], before: dict[str, Any] | None) -> str:
+    """Return in words what a row of the journal decided; nothing for what only notes how a release goes on."""
+    why = (body.get("note") or {}).get("why", "")
+    record = body["release"] or body.get("plan") or body["account"] or {}
+    if action not in ACTS or record.get("mirrors"):
+        return ""
+    if action in (SETTLED, BY_HAND):
+        ended = f", {record['why']}" if record["why"] else ""
+        return f"{record['table']}: ε {record['final_epsilon']:.4g}, δ {record['final_delta']:.3g}{ended}"
+    if action in (REQUESTED, APPROVED):
+        asked = Request.from_record(body["request"])
+        return wording.request(asked) + (f" Because: {asked.approved_why}" if asked.approved_by else "")
+    if action == PLANNED:
+        return f"plan {record['name']}, {record['times']} times, ε {record['epsilon']:.4g}: {why}"
+    if action == RAISED and before:
+        return f"ε {before['epsilon']:g} to {record['epsilon']:g}, δ {before['delta']:g} to {record['delta']:g}: {why}"
+    alone = record.get("approve_above")
+    terms = f"ε {record['epsilon']:g}, δ {record['delta']:g}" if record else ""
+    share = "" if alone is None else f", one person decides {100 * alone:g} %"
+    return f"{terms}{share}: {why or record.get('why') or 'no reason given'}"
 
 
 def by_hand(ledger: Ledger) -> list[dict[str, Any]]:

@@ -37,6 +37,9 @@ def render_governance(facts: Mapping[str, Any]) -> str:
         sources=[_source(s) for s in facts.get("sources") or []],
         refused=[{**r, "at": _moment(r.get("at"))} for r in facts.get("refused") or []],
         raises=[_raise(r) for r in reversed(facts.get("raises") or [])],
+        requests=[_request(r) for r in reversed(facts.get("requests") or [])],
+        since=facts.get("since"),
+        decided=[{**act, "at": _moment(act["at"])} for act in facts.get("decided") or []],
         by_hand=[_by_hand(r) for r in reversed(facts.get("by_hand") or [])],
         concerns=sorted(_concerns(facts, accounts), key=lambda c: c["tone"] != "fail"),
         shown=SHOWN,
@@ -78,6 +81,13 @@ def _raise(r: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _request(r: Mapping[str, Any]) -> dict[str, Any]:
+    approved = (
+        f"{r['approved_by']} on {_moment(r['approved_at'])}: {r['approved_why']}" if r["approved_by"] else "nobody yet"
+    )
+    return {**r, "at": _moment(r["asked_at"]), "approved": approved}
+
+
 def _by_hand(r: Mapping[str, Any]) -> dict[str, Any]:
     cost = f"ε {wording.at_most(r['final_epsilon'])}, δ {wording.scientific(r['final_delta'])}"
     return {**r, "at": _moment(r.get("at")), "cost": cost}
@@ -113,6 +123,8 @@ def _concerns(facts: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Itera
             yield _concern(a["state"]["tone"], a["name"], f"account {a['state']['word']}: {a['used']} used")
         if a["forecast"] and a["forecast"]["refused"]:
             yield _concern("warn", a["name"], f"a scheduled refresh will be refused on {a['forecast']['refused']}")
+        if waiting := [r for r in facts.get("requests") or [] if r["account"] == a["name"] and r["state"] == "waiting"]:
+            yield _concern("warn", a["name"], f"{_count(len(waiting), 'request')} waiting for a second person")
         if a["open"]:
             yield _concern("warn", a["name"], f"{_count(len(a['open']), 'open reservation')}, counted as spent")
 

@@ -88,11 +88,17 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
         "releases": releases,
         "open": _open_reservations(releases, now),
         "under": a.get("under") or "",
+        "alone": _alone(a.get("approve_above")),
         "members": [(name, _up(part)) for name, part in sorted((a.get("members") or {}).items())],
         "is_umbrella": bool(a.get("umbrella")),
         "counts": {state: sum(r["state"] == state for r in releases) for state in STATES},
     }
     return {**view, "state": _state(a, view)}
+
+
+def _alone(share: float | None) -> str:
+    """Return the share of an account that one person decides alone; nothing where that is all of it."""
+    return "" if share is None or share >= 1 else f"{100 * share:g} %"
 
 
 def _used(a: Mapping[str, Any]) -> dict[str, str]:

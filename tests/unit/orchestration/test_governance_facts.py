@@ -1,10 +1,11 @@
 """What a governance review is told, from a ledger and a store alone."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import governance
 from dp_synth_pipeline.privacy.events import Gaussian
@@ -143,3 +144,46 @@ def test_a_source_that_nobody_knows_is_refused_with_the_known_ones(ledger, store
 def test_an_empty_ledger_makes_an_empty_page(ledger, store):
     text = render_governance(governance.facts(ledger, store))
     assert "No table was released." in text
+
+
+def test_what_was_charged_refused_asked_approved_and_raised_since_a_day_is_told_one_by_one(ledger, store):
+    released(ledger)
+    word = {"why": "decided", "who": "Ana"}
+    ledger.amend_account("people", approve_above=0.25, **word)
+    asked = {"table": "people", "run_id": "r", "code_version": "c", "epsilon": 3.0, "delta": 1e-6}
+    with pytest.raises(ApprovalNeeded):
+        ledger.reserve("people", key="second", purpose="<b>waiting times</b>", **asked)
+    ledger.approve(ledger.requests()[0].id, **word)
+    with pytest.raises(ApprovalNeeded):
+        ledger.raise_account("people", epsilon=6.0, why="w", who="Bob")
+    ledger.approve(ledger.requests()[-1].id, **word)
+    ledger.raise_account("people", epsilon=6.0, why="w", who="Bob")
+    ledger.open_account("clinic", epsilon=4.0, delta=1e-5, unit="patient_id", umbrella=True)
+    ledger.open_account("visits", epsilon=4.0, delta=1e-5, under="clinic")
+    ledger.charge_by_hand("visits", [Gaussian(10.0)], **word)
+    since = datetime.now(UTC).date() - timedelta(days=1)
+    told = governance.facts(ledger, store, since=since)
+    refusal = {
+        "run_id": "r-9",
+        "at": f"{since + timedelta(days=3)}T00:00:00+00:00",
+        "table": "people",
+        "why": "too much",
+    }
+    told["decided"] = governance.decided(ledger, [refusal, refusal | {"at": "2020-01-01"}], since)
+    assert [d["act"] for d in told["decided"]] == [
+        "opened", "charged", "amended", "asked", "approved", "asked", "approved", "raised", "opened", "opened",
+        "charged by hand", "refused",
+    ]  # fmt: skip
+    raised = told["decided"][7]
+    assert (raised["who"], raised["what"]) == ("Bob", "ε 5 to 6, δ 1e-05 to 1e-05: w")
+    assert governance.decided(ledger, [refusal], since + timedelta(days=9)) == []
+    page = " ".join(render_governance(told).split())
+    assert f"Since {since}" in page
+    assert "A charge of more than 25 % of it needs a second person." in page
+    assert "Under umbrella clinic, which each release charges too." in page
+    assert "1 request waiting" not in page
+    assert "Ana on" in page
+    assert "<b>waiting" not in page
+    waiting = governance.facts(ledger, store)
+    waiting["requests"][0]["state"] = "waiting"
+    assert "1 request waiting for a second person" in render_governance(waiting)

@@ -29,6 +29,10 @@ COMMANDS = {
         "Make differentially private synthetic copies of related tables, under one epsilon for each person.",
     ),
     "sample": ("sample", "Draw rows from a released generator."),
+    "tune": (
+        "tune",
+        "Compare settings of training on rows drawn from a released generator, and print those to write.",
+    ),
     "demo": ("demo", "Synthesize the demo's two tables; each further run spends more, until the ledger refuses."),
     "purge": (
         "purge",

@@ -131,11 +131,20 @@ class SetOptions(Options):
                 raise InvalidInput(
                     f"--set {key}: the command has an option for it, --{name.replace('_', '-')}; use that."
                 )
-            try:
-                place[name] = yaml.safe_load(value)
-            except yaml.YAMLError:
-                raise InvalidInput(f"--set {key}: its value is no YAML; quote it as YAML would have it.") from None
+            place[name] = parsed_value(f"--set {key}", value)
         return merged
+
+
+def parsed_value(option: str, text: str) -> Any:
+    """Return a value as YAML would have it.
+
+    Raises:
+        InvalidInput: if it is none, naming the option.
+    """
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InvalidInput(f"{option}: its value is no YAML; quote it as YAML would have it.") from None
 
 
 def checked(**facts: Any) -> TableSettings:

@@ -111,6 +111,15 @@ def _cell(value: Any) -> str:
     return markdown(text if len(text) <= PREVIEW_WIDTH else f"{text[: PREVIEW_WIDTH - 1]}…")
 
 
+def convergence(looks: Sequence[Mapping[str, Any]]) -> dict[str, dg.MetadataValue]:
+    """Return the noisy losses that training paid for, a line each; nothing if it asked for none."""
+    if not looks:
+        return {}
+    lines = ["| steps | loss, nats a row | deviation of its noise |", "|---|---|---|"]
+    lines += [f"| {look['step']:,} | {look['loss']:.4g} | {look['deviation']:.2g} |" for look in looks]
+    return {"convergence": dg.MetadataValue.md("\n".join(lines))}
+
+
 def column_schema(schema: TableSchema, descriptions: Mapping[str, str]) -> dg.TableSchema:
     """Return the synthetic table's columns for the UI, with what a person wrote about them."""
     return dg.TableSchema(

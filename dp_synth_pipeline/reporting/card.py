@@ -18,6 +18,7 @@ from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.synthesis.protection import no_guarantee
+from dp_synth_pipeline.synthesis.release_plan import LOSS_QUERIES
 
 __all__ = [
     "CardFacts",
@@ -162,6 +163,8 @@ class CardFacts:
             them were kept, in words) and `sha256`; empty for a single table.
         umbrella, umbrella_epsilon, umbrella_delta: the umbrella that this release was charged to as well, and its limit on
             what all its member accounts release together; empty if the account is under none, and on earlier cards.
+        looks: one dict a noisy loss that training asked for and paid for: `step`, `loss` (nats a row) and `deviation` (of
+            the noise in it); empty if it asked for none, and on earlier cards.
     """
 
     table: str
@@ -212,6 +215,7 @@ class CardFacts:
     umbrella: str = ""
     umbrella_epsilon: float | None = None
     umbrella_delta: float | None = None
+    looks: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,7 @@ class ReleaseCard:
             ("public column", f.public, {"name", "storage", "kind", "declared"}),
             ("check", f.checks, {"name", "passed", "blocking", "description"}),
             ("table", f.tables, {"name", "rows", "columns", "belongs", "sha256"}),
+            ("look", f.looks, {"step", "loss", "deviation"}),
             ("finding", f.audit, {"name", "passed", "claimed", "measured", "low", "high", "told"}),
             ("one-run audit", [f.one_run_audit] if f.one_run_audit else [], set(generator_files.PROVED)),
         ):
@@ -240,6 +245,8 @@ class ReleaseCard:
                 if lacking := sorted(required_keys - set(entry)):
                     key_names = ", ".join(sorted(required_keys))
                     raise InvalidInput(f"a {noun} on a release card needs {key_names}; {lacking[0]} is missing.")
+        if len(f.looks) > sum(m["event"].get("steps", 0) for m in f.mechanisms if m["stage"] == LOSS_QUERIES):
+            raise InvalidInput("a release card shows the looks at the loss that were charged for, and no others.")
 
     @property
     def protected(self) -> bool:
@@ -319,8 +326,9 @@ class ReleaseCard:
         }
         format = FIRST_FORMAT if self.is_first_format else FORMAT
         facts = asdict(self.facts)
-        if not self.facts.tables:  # as the cards of single tables always were
-            del facts["tables"]
+        for later in ("tables", "looks"):  # cards without them are as they always were
+            if not facts[later]:
+                del facts[later]
         return {"format": format, "releasable": True, **facts, "derived": derived}
 
 

@@ -41,6 +41,7 @@ def _rendered(template: str, card: ReleaseCard) -> str:
         alpha=audit.ALPHA,
         attacked=_attacked(f.one_run_audit),
         curve=scaling.curve(f.trade_off) if f.trade_off else None,
+        loss=scaling.losses(f.looks),
     )
 
 

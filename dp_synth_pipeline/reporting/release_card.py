@@ -68,6 +68,7 @@ def build(release: Release, declared_by: str = "") -> ReleaseCard:
             accuracy=state.facts.accuracy or {},
             audit=generator_files.findings(release.folder / FOLDER, release.id),
             one_run_audit=generator_files.last_attack(release.folder),
+            looks=generator_files.looks(release.folder / FOLDER, release.id),
             **purpose_of(settings, declared_by),
             **made(),
             **promise,

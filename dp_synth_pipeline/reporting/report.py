@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.reporting import scaling, wording
 from dp_synth_pipeline.reporting.templates import render
 from dp_synth_pipeline.validation import figures as measured
 from dp_synth_pipeline.validation import groups, patterns, relations, suggested_rules
@@ -41,6 +41,7 @@ class ReportMeta:
         created: when, as text.
         checks: results of the expectations.
         guarantee: the sentence that says that there is none; empty for a release with an epsilon.
+        looks: the noisy losses that training paid for, as on the release card.
     """
 
     table: str
@@ -54,6 +55,7 @@ class ReportMeta:
     created: str | None = None
     checks: Sequence[CheckResult] = ()
     guarantee: str = ""
+    looks: Sequence[dict[str, Any]] = ()
 
 
 LIMITS = {
@@ -79,7 +81,7 @@ def render_report(
         evidence: what distances and attacks found with a holdout.
         units: how many rows a unit has, if a unit has several.
     """
-    told = {"verdict": wording.verdict(figures.fidelity), "evidence": evidence}
+    told = {"verdict": wording.verdict(figures.fidelity), "evidence": evidence, "loss": scaling.losses(meta.looks)}
     return render("report.html.j2", **told, **table_facts(figures, meta, units=units))
 
 

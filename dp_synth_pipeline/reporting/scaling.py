@@ -1,10 +1,11 @@
-"""Places figures in a drawing: shades of squares, heights and labels of bars, points of the trade-off curve.
+"""Places figures in a drawing: shades of squares, heights and labels of bars, points of curves.
 
 It computes no figure; `templates/figures.html.j2` draws what it returns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_synth_pipeline.privacy.tradeoff import gaussian_true_positive
@@ -112,6 +113,23 @@ def curve(trade_off: dict[str, Any]) -> dict[str, Any]:
     line = [_place(x, float(y)) for x, y in zip(rates, reached, strict=True)]
     dots = [_place(float(r["false_positive"]), float(r["true_positive"])) for r in trade_off["rates"]]
     return {"line": "M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in line), "dots": dots}
+
+
+def losses(looks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return noisy losses as the path of a `line` and `dots` with the `reach` of two deviations, in pixels; None for none.
+
+    Args:
+        looks: each with its `step`, `loss` and `deviation`, in their order; public numbers only.
+    """
+    if not looks:
+        return None
+    low = min(look["loss"] - 2 * look["deviation"] for look in looks)
+    high = max(look["loss"] + 2 * look["deviation"] for look in looks)
+    tall, last = max(high - low, 1e-12), max(look["step"] for look in looks)
+    dots = [_place(look["step"] / max(last, 1), (look["loss"] - low) / tall) for look in looks]
+    reach = [round(SIDE * 2 * look["deviation"] / tall, 2) for look in looks]
+    line = "M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in dots)
+    return {"line": line, "dots": [(x, y, r) for (x, y), r in zip(dots, reach, strict=True)], "low": low, "high": high}
 
 
 def _place(x: float, y: float) -> tuple[float, float]:

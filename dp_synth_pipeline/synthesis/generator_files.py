@@ -80,6 +80,13 @@ def findings(folder: Path, release: str) -> list[dict[str, Any]]:
     return audit_record["findings"] if audit_record["release"] == release else []
 
 
+def looks(folder: Path, release: str) -> list[dict[str, Any]]:
+    """Return the noisy losses that the training of a release paid for; none if it asked for none, or is another's."""
+    if not found(folder, release):
+        return []
+    return json.loads((folder / DESCRIBED).read_text(encoding="utf-8"))["facts"].get("looks", [])
+
+
 def last_attack(folder: Path) -> dict[str, Any]:
     """Return what the last one-run audit in a releasable folder proved; empty if there is none, or one of an older form.
 

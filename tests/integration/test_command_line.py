@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 from dagster._core.executor.in_process import InProcessExecutor
 
+import dp_synth_pipeline as dps
+from dp_synth_pipeline.cli import tune
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import journal
 from dp_synth_pipeline.model.dpsgd import descent
@@ -22,6 +24,7 @@ from dp_synth_pipeline.reporting import table_checks
 from dp_synth_pipeline.synthesis import sampling, stages
 from dp_synth_pipeline.tabular.profiling import measure
 from tests.integration.conftest import interrupt, people
+from tests.light import lighten
 
 ROW = "30,a,0.5"
 GOOD = [f"{20 + i % 50},{'abc'[i % 3]},{(i * 37 % 100) / 100:.2f}" for i in range(300)]
@@ -103,6 +106,26 @@ def test_a_delta_that_is_none_is_refused_before_anything_is_spent(shell, delta):
     done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--delta", delta, "--open-account")
     assert (done.code, "Delta must lie" in done.text) == (2, True)
     assert all(shell.ledger().balance(a.name).epsilon_spent == 0 for a in shell.ledger().accounts())
+
+
+def test_settings_are_compared_on_released_rows_and_nothing_of_the_user_is_touched(shell, monkeypatch):
+    book = shell.ledger()
+    book.open_account("people", epsilon=6, delta=1e-5)
+    lighten(monkeypatch.setitem)
+    quick = {"method": "marginals", "hidden": 8}
+    columns = {name: {"kind": "excluded"} for name in ("person", "income", "seen", "score")}
+    how = {"training": quick, "show": False, "columns": columns}
+    dps.Synthesizer("people", 2, book, **how).fit(people(300)).save(shell.folder / "people.dps")
+    before = book.head(), sorted(p.name for p in (shell.folder / "home").rglob("*"))
+    monkeypatch.setattr(tune, "grid", lambda asked: [quick])  # the defaults take long
+    done = shell("tune", "--on-released", "people.dps", "--try", "training.max_epochs=1", "--rows", 150, "--epsilon", 2)
+    assert done.code == 0, done.text
+    assert "Free: 150 rows are drawn from release" in done.text
+    assert "1 of 1: method=marginals, hidden=8" in done.text
+    assert "diverged" not in done.text
+    assert done.out == "", "there is nothing that it beats"
+    assert (book.head(), sorted(p.name for p in (shell.folder / "home").rglob("*"))) == before
+    assert "no saved model" in shell("tune", "--on-released", "nobody", "--try", "training.rake=true").text
 
 
 def test_a_setting_of_a_wrong_key_is_answered_with_the_right_one(shell):

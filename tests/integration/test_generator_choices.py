@@ -3,6 +3,7 @@
 import json
 import math
 
+import dagster as dg
 import pandas as pd
 import pytest
 from pydantic import ValidationError
@@ -188,6 +189,13 @@ def test_looks_that_see_no_progress_end_training_and_give_back_its_steps(bench, 
     assert card["epsilon"] == release.final_epsilon
     (stage,) = (m for m in card["mechanisms"] if m["stage"] == "training")
     assert stage["planned"]["steps"] == pytest.approx(planned, rel=0.01)
+    assert [look["step"] for look in card["looks"]][-1] == ran.steps
+    assert len(card["looks"]) == 2, "what was charged is shown, and nothing else"
+    event = bench.instance.get_latest_materialization_event(dg.AssetKey(["people", "generator"]))
+    assert f"{ran.steps:,} | " in event.asset_materialization.metadata["convergence"].value
+    report = (bench.store / "restricted/people/quality_report.html").read_text()
+    assert "How training converged" in report
+    assert f"{card['looks'][0]['loss']:.4g}" in report
 
 
 def train_again(bench, training):

@@ -29,7 +29,7 @@ from dp_synth_pipeline.model.dpsgd.distributed import Team
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
 from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, LatticeOptimizer, decay, inner_optimizer
-from dp_synth_pipeline.model.dpsgd.plan import learning_rate
+from dp_synth_pipeline.model.dpsgd.plan import Look, learning_rate
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.model.dpsgd.repeatable import repeatable_sizes
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable, redraw
@@ -66,6 +66,7 @@ class Descent:
         population = round(self.plan.expected_batch / self.plan.sample_rate)
         asked = training.queries
         self.queries = None if asked is None else LossQueries(asked, population, team)
+        self.looks: list[Look] = []
         self.redrawn = False
         self.flat = Flat(network)
         team.follow([self.flat.vector])
@@ -119,7 +120,7 @@ class Descent:
                 self.canaries.resume(state.audit)
         ask_at = self._query_steps()
         for step in range(first, steps):
-            if step in ask_at and not self._query(hooks):
+            if step in ask_at and not self._query(step, hooks):
                 steps = step
                 break
             if (step - first) % CHUNK == 0:
@@ -160,13 +161,15 @@ class Descent:
         every = self.plan.steps / (self.queries.plan.count + 1)
         return {CHUNK * round(every * (i + 1) / CHUNK) for i in range(self.queries.plan.count)} - {0}
 
-    def _query(self, hooks: Hooks) -> bool:
+    def _query(self, step: int, hooks: Hooks) -> bool:
         if self.queries is None:
             return True
         if self.team.leads:
             hooks.mark_query(len(self.queries.answers) + 1)
         self.team.wait()
-        return self.queries.query(self.network, self.rows, self.sizes if self.spec.microbatch == 1 else {})
+        goes_on = self.queries.query(self.network, self.rows, self.sizes if self.spec.microbatch == 1 else {})
+        self.looks.append(Look(step, self.queries.answers[-1], self.queries.deviation))
+        return goes_on
 
     def _step(self, step: int) -> None:
         if self.canaries is not None:

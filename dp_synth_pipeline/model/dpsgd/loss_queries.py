@@ -36,12 +36,14 @@ class LossQueries:
         population: released number of units, the divisor.
         team: the processes that answer together, each of its own units.
         answers: the noisy ones so far.
+        deviation: of the noise in each of them; 0 before the first.
     """
 
     plan: LossQueriesPlan
     population: int
     team: Team = field(default_factory=Team)
     answers: list[float] = field(default_factory=list)
+    deviation: float = 0.0
 
     @torch.no_grad()
     def query(self, network: Trainable, rows: UnitRows, sizes: Sizes) -> bool:
@@ -62,7 +64,8 @@ class LossQueries:
             total = total + lattice.noise(self.plan.noise_multiplier, 1, total.device)[0]
         divisor = self.plan.sample_rate * self.population
         self.answers.append(float(lattice.noisy_values(self.team.add(total))) / divisor)
-        return self._falls(self.plan.noise_multiplier * lattice.bound / divisor)
+        self.deviation = self.plan.noise_multiplier * lattice.bound / divisor
+        return self._falls(self.deviation)
 
     def _falls(self, deviation: float) -> bool:
         """Whether the last two answers lie below the two before by more than noise explains."""

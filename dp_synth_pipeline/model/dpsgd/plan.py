@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
@@ -61,6 +62,20 @@ class LossQueriesPlan:
     def event(self) -> SubsampledGaussian:
         """What all queries cost."""
         return SubsampledGaussian(self.noise_multiplier, self.sample_rate, self.count)
+
+
+class Look(NamedTuple):
+    """A noisy answer of the loss: charged before it was asked, so it may be shown.
+
+    Attributes:
+        step: how many steps had run.
+        loss: mean clipped loss of a unit, in nats a row.
+        deviation: of the noise in it.
+    """
+
+    step: int
+    loss: float
+    deviation: float
 
 
 def plan_training(population: int, spec: TrainingSpec) -> TrainingPlan:

@@ -17,6 +17,7 @@ import torch
 from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.dpsgd import checkpoint, distributed
 from dp_synth_pipeline.model.dpsgd.descent import Descent
+from dp_synth_pipeline.model.dpsgd.plan import Look
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
@@ -39,12 +40,14 @@ class Trained(Generic[Network]):
         event: the steps that this call ran; None if none were left.
         audit: noise, sampling and clipping as measured while it ran. Whoever publishes the weights has to look at it.
         stopped_at: the step before which a noisy answer ended training; None if the plan ran out.
+        looks: the noisy answers of the loss that this call asked for.
     """
 
     network: Network
     event: SubsampledGaussian | None
     audit: Audit
     stopped_at: int | None = None
+    looks: tuple[Look, ...] = ()
 
 
 def train(network: Network, training: Training, hooks: Hooks = Hooks()) -> Trained[Network]:
@@ -66,12 +69,12 @@ def train(network: Network, training: Training, hooks: Hooks = Hooks()) -> Train
             f"the plan has {plan.steps} steps, and {first} were started: none are left to run, and no checkpoint was "
             f"kept of those that ran. What was charged for them stays charged."
         )
-    done, audit = _run(network, _placed(training), hooks, private=True)
+    done, audit, looks = _run(network, _placed(training), hooks, private=True)
     if audit is None:
         raise TrainingError("training ended without an audit of its noise; nothing was released.")
     ran = done - first
     event = SubsampledGaussian(plan.noise_multiplier, plan.sample_rate, ran) if ran else None
-    return Trained(network, event, audit, done if done < plan.steps else None)
+    return Trained(network, event, audit, done if done < plan.steps else None, looks)
 
 
 def train_public(network: Network, training: Training, hooks: Hooks = Hooks()) -> Network:
@@ -92,8 +95,10 @@ def _placed(training: Training) -> Training:
     return replace(training, device=training.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-def _run(network: Trainable, training: Training, hooks: Hooks, *, private: bool) -> tuple[int, Audit | None]:
-    """Train by one or several processes; return the step before which training ended, and the audit.
+def _run(
+    network: Trainable, training: Training, hooks: Hooks, *, private: bool
+) -> tuple[int, Audit | None, tuple[Look, ...]]:
+    """Train by one or several processes; return the step before which training ended, the audit, and noisy losses.
 
     Args:
         network: is changed; on the CPU and ready to draw in the end.
@@ -110,7 +115,7 @@ def _run(network: Trainable, training: Training, hooks: Hooks, *, private: bool)
         raise _diverged(descent.spec, private=private)
     network.forget_unused()
     network.cpu().eval()
-    return done, audit
+    return done, audit, tuple(descent.looks)
 
 
 def _diverged(spec: TrainingSpec, *, private: bool) -> TrainingError:

@@ -43,11 +43,12 @@ def generator(settings: TableSettings) -> dg.AssetsDefinition:
                 raise
             yield from audits.evaluations(settings, learning.audit)
         accounts.show(context.instance, release, "settled")
+        converged = metadata.convergence(facts.pop("looks", ()))
         cost_facts = metadata.cost(release.record, release.protection.entries(release.id), release.lineage)
         yield materialized(
             release,
             metadata.RELEASABLE,
-            {**cost_facts, HEAD: release.protection.head(), "method": str(method), **facts},
+            {**cost_facts, HEAD: release.protection.head(), "method": str(method), **facts, **converged},
         )
 
     return _generator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, learning_rate
+from dp_synth_pipeline.model.dpsgd.plan import Look, LossQueriesPlan, TrainingPlan, learning_rate
 from dp_synth_pipeline.model.dpsgd.work import Hooks
 from dp_synth_pipeline.model.dpsgd.work import Training as Work
 from dp_synth_pipeline.privacy import accountant
@@ -114,7 +114,7 @@ class PrivateTraining(Training):
         if outcome.stopped_at is not None:
             self._stopped_early(querying, entry)
         steps = steps_done + (outcome.event.steps if outcome.event else 0)
-        return self._facts(plan, steps)
+        return self._facts(plan, steps, outcome.looks)
 
     def _hooks(
         self, entry: Entry | None, querying: Entry | None, steps_done: int, report: Callable[[int, int], None] | None
@@ -141,7 +141,8 @@ class PrivateTraining(Training):
     def _note(self, mechanism: str, events: Sequence[Event]) -> None:
         self.ran += [TaggedEvent(mechanism, event) for event in events]
 
-    def _facts(self, plan: TrainingPlan, steps: int) -> dict[str, Any]:
+    def _facts(self, plan: TrainingPlan, steps: int, looks: Sequence[Look]) -> dict[str, Any]:
+        """Return what may be shown of a training: its plan, and the noisy losses that were charged as looks."""
         return {
             "noise_multiplier": plan.noise_multiplier,
             "sample_rate": plan.sample_rate,
@@ -149,6 +150,7 @@ class PrivateTraining(Training):
             "steps_planned": plan.steps,
             "max_grad_norm": self.spec.max_grad_norm,
             "learning_rate": learning_rate(plan, self.spec),
+            **({"looks": [look._asdict() for look in looks]} if looks else {}),
         }
 
     def _stopped_early(self, *entries: Entry | None) -> None:

@@ -49,3 +49,9 @@ def test_a_preview_of_a_wide_table_says_how_many_columns_it_leaves_out(tmp_path)
 def test_a_preview_of_a_table_without_rows_has_its_columns(tmp_path):
     pq.write_table(pa.table({"c": pa.array([], pa.int64())}), tmp_path / "t.parquet")
     assert metadata.preview(tmp_path / "t.parquet").value == "| c |\n|---|"
+
+
+def test_the_losses_that_were_paid_for_are_lines_of_a_table():
+    shown = metadata.convergence([{"step": 1400, "loss": 9.8765, "deviation": 0.25}])["convergence"].value
+    assert shown.splitlines()[-1] == "| 1,400 | 9.877 | 0.25 |"
+    assert metadata.convergence([]) == {}

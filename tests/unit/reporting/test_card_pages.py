@@ -9,7 +9,8 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.audit import Audit, Observed
-from dp_synth_pipeline.reporting import card_pages
+from dp_synth_pipeline.privacy.events import SubsampledGaussian
+from dp_synth_pipeline.reporting import card_pages, scaling
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
 from tests.unit.reporting.test_card import CARD, FACTS
 
@@ -94,3 +95,44 @@ def test_a_one_run_audit_is_in_the_json_and_one_that_lacks_a_figure_is_refused()
     assert from_json(to_json(attacked())) == attacked()
     with pytest.raises(InvalidInput, match="ratio is missing"):
         ReleaseCard(dataclasses.replace(FACTS, one_run_audit={k: v for k, v in ATTACK.items() if k != "ratio"}))
+
+
+LOOKS = [
+    {"step": 200, "loss": 12.3456, "deviation": 0.25},
+    {"step": 1400, "loss": 9.8765, "deviation": 0.25},
+]
+
+
+def converged(looks: list[dict[str, float]] = LOOKS, charged: int = 2) -> ReleaseCard:
+    paid = {"stage": "looks", "entry": "e-9", "event": SubsampledGaussian(20.0, 1.0, charged).to_dict()}
+    return ReleaseCard(dataclasses.replace(FACTS, mechanisms=[*FACTS.mechanisms, paid], looks=looks))
+
+
+@pytest.mark.parametrize("render", [card_pages.render_card, card_pages.render_markdown])
+def test_both_pages_show_the_losses_that_were_paid_for(render) -> None:
+    told = render(converged())
+    for words in ("How training converged", "12.35", "9.877", "1,400", "0.25"):
+        assert words in told
+    assert "How training converged" not in render(CARD)
+
+
+def test_the_curve_of_losses_goes_through_each_with_two_deviations_of_noise() -> None:
+    drawn = scaling.losses(LOOKS)
+    assert drawn is not None
+    (x0, y0, reach), (x1, y1, _) = drawn["dots"]
+    assert (x0, x1) == (round(240 / 7, 2), 240)
+    assert (y0 - reach, y1 + reach) == (pytest.approx(0, abs=0.01), pytest.approx(240, abs=0.01))
+    assert scaling.losses([]) is None
+
+
+def test_a_card_shows_no_loss_that_was_not_charged_and_reads_back_with_those_that_were() -> None:
+    assert from_json(to_json(converged())) == converged()
+    with pytest.raises(InvalidInput, match="looks at the loss that were charged for"):
+        converged(charged=1)
+    with pytest.raises(InvalidInput, match="deviation is missing"):
+        converged([{"step": 200, "loss": 1.0}])
+
+
+def test_a_card_without_losses_is_as_those_of_earlier_versions() -> None:
+    assert "looks" not in json.loads(to_json(CARD))
+    assert from_json(to_json(CARD)).facts.looks == []

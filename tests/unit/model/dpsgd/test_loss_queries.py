@@ -138,6 +138,8 @@ def test_each_query_is_marked_before_it_is_made_and_there_are_never_more_than_pl
     assert [said[i - 1] for i in taken] == [f"mark query {k + 1}" for k in range(len(taken))]
     assert said.count("step") == steps
     assert trained.stopped_at is None
+    assert len(trained.looks) == len(taken), "each answer that was paid for is handed back, and no other"
+    assert [look.step for look in trained.looks] == [said[:i].count("step") for i in taken]
 
 
 def test_a_stop_saves_the_steps_that_were_left_and_pays_for_no_step_it_did_not_run(
@@ -155,3 +157,17 @@ def test_queries_cost_a_share_of_what_training_would_spend_at_most() -> None:
     assert plan.sample_rate == 1.0
     assert epsilon([plan.event], 1e-5) == pytest.approx(epsilon([Gaussian(3.0 / 0.05**0.5)], 1e-5), rel=1e-3)
     assert plan_loss_queries(10_000, 3.0, SPEC) is None
+
+
+def test_what_is_handed_back_of_the_loss_is_the_noisy_answer_and_the_deviation_of_its_noise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[LossQueries] = []
+    monkeypatch.setattr(LossQueries, "_falls", lambda self, deviation: asked.append(self) or True)
+    trained = training.train(
+        AutoregressiveNetwork(CARDS, SPEC),
+        Training(codes(40), TrainingPlan(0.1, 120, 4.0, 1.0), SPEC, queries=LossQueriesPlan(1, 0.5, 2.0)),
+    )
+    (look,) = trained.looks
+    assert look.loss == asked[0].answers[0]
+    assert look.deviation == pytest.approx(2.0 * loss_bound(trained.network) / (0.5 * 40))

@@ -1,0 +1,58 @@
+"""`dp-synth tune` tries what it is asked, compares like with like, and prints nothing that chance alone prefers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_synth_pipeline.cli import tune
+from dp_synth_pipeline.errors import InvalidInput, TrainingError
+
+
+def test_every_combination_is_tried_after_the_defaults() -> None:
+    assert tune.grid(["training.max_epochs=10,30", "training.rake=true,false"]) == [
+        {},
+        *({"max_epochs": epochs, "rake": rake} for epochs in (10, 30) for rake in (True, False)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("training.epochs=10", r"^--try training\.epochs: there is no such setting\. Did you mean max_epochs\?"),
+        ("training.batch_share=0.1,0", "--try training: batch_share must be finite and above 0"),
+        ("training.early_stopping=1", "no epsilon would cover"),
+        ("max_epochs=10", "expected KEY=VALUE,VALUE, such as training.max_epochs=10,30"),
+        ("epsilon=10", "expected KEY=VALUE"),
+        ("training.looks=[", "its value is no YAML"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_by_its_key(asked: str, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        tune.grid([asked])
+
+
+def trials(*likelihoods: list[float] | None) -> list[tune.Trial]:
+    made = [None if some is None else np.array(some) for some in likelihoods]
+    return [tune.Trial({"max_epochs": i} if i else {}, some) for i, some in enumerate(made)]
+
+
+def test_trials_are_compared_over_the_rows_that_all_of_them_can_draw() -> None:
+    found = tune.scores(trials([-3.0, -np.inf, -1.0], [-2.0, -9.0, -np.inf], None))
+    assert found == [3.0, 2.0, None]
+    assert tune.scores(trials([-np.inf], [-1.0])) == [None, None]
+
+
+def test_the_best_settings_are_printed_and_nothing_where_chance_explains_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tune._tell(trials([-3.0, -3.0], [-2.9, -2.9], None))
+    said = capsys.readouterr()
+    assert said.out == "training:\n  max_epochs: 1\n"
+    assert "diverged" in said.err
+    tune._tell(trials([-3.0, -3.0], [-2.98, -2.98]))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Leave them" in said.err
+    with pytest.raises(TrainingError, match="no trial ended"):
+        tune._tell(trials(None, None))

@@ -87,8 +87,12 @@ class Protection(ABC):
         self.settings, self.ledger = settings, ledger
 
     @abstractmethod
-    def reserve(self, key: str, run_id: str, part: blocks.Part) -> Record:
-        """Put a release on record before its source is opened, or refuse and leave no trace."""
+    def reserve(self, key: str, run_id: str, part: blocks.Part, *, goes_on: bool = False) -> Record:
+        """Put a release on record before its source is opened, or refuse and leave no trace.
+
+        Args:
+            goes_on: it is expected to go on from an earlier release, so that it may ask for less.
+        """
 
     @abstractmethod
     def record(self, release_id: str) -> Record:
@@ -165,7 +169,7 @@ class LedgerProtection(Protection):
 
     guaranteed = True
 
-    def reserve(self, key: str, run_id: str, part: blocks.Part) -> LedgerRelease:
+    def reserve(self, key: str, run_id: str, part: blocks.Part, *, goes_on: bool = False) -> LedgerRelease:
         """Hold all that the release may cost; the same key holds it once.
 
         Raises:
@@ -174,7 +178,7 @@ class LedgerProtection(Protection):
         settings = self.settings
         self._check_inferred()
         account = self.ledger.account(settings.charge.account)
-        request = BudgetRequest.of(settings, account.delta).costs()
+        request = BudgetRequest.of(settings, account.delta, goes_on=goes_on).costs()
         blocks.open_blocks(self.ledger, settings, part, run_id, **request)
         # A use of a declared plan costs what the plan declared, whatever the settings ask for.
         costs: dict[str, Any] = {"plan": settings.plan} if settings.plan else request
@@ -254,7 +258,7 @@ class LedgerProtection(Protection):
     def paid_releases(self) -> set[str]:
         """Return the settled releases of this table of which it is on record what they build upon."""
         own = self.ledger.releases(self.settings.charge.account)
-        settled = {r.id for r in own if r.state == "settled" and r.table == self.settings.name}
+        settled = {r.id for r in own if r.released and r.table == self.settings.name}
         return settled - {e.release_id for e in self.ledger.entries(self.settings.charge.account) if e.upon is None}
 
     def _check_inferred(self) -> None:

@@ -30,8 +30,9 @@ TURNS = 8
 PRIOR = 4.0
 """Cliques that `COMMON` weighs as much as in that search, so that few cliques rule nothing out, and chance leads it nowhere."""
 
-LEAST = 1e-6
-"""Share that a cell is taken to hold at least, when its drift is weighed."""
+EVEN = 0.03
+"""Part of a clique's drift that its cells share evenly, so that a cell that was empty is seen to fill. More costs distance
+where cells drift by their size (Adult census: found flat up to here)."""
 
 LOST = 0.5
 """Part of the cliques that must have drifted as far as can be before what was known of the table is given up."""
@@ -112,7 +113,8 @@ class Memory:
         """Return what is known with one more release, which measured the same cliques."""
         new = Memory._of(measured, self.rows.updated(Rows.told_by(measured)))
         missed = new.shares - self.shares
-        drifted = [self.variance + drift * np.maximum(self.shares, LEAST) for drift in DRIFTS]
+        sizes = self._sizes()
+        drifted = [self.variance + drift * sizes for drift in DRIFTS]
         each, common = self._likely(missed, [before + new.variance for before in drifted])
         cells = np.diff(self.layout.offsets)
         chance = [np.repeat(each[:, i], cells) for i in range(len(DRIFTS))]
@@ -122,6 +124,11 @@ class Memory:
         for p, g, before in zip(chance, gains, drifted, strict=True):
             variance += p * ((1 - g) * before + np.square((g - gain) * missed))
         return Memory(self.layout, self.shares + gain * missed, variance, common, new.rows)
+
+    def _sizes(self) -> np.ndarray:
+        """Return the share by which each cell drifts, (cells,): mostly its own, and a little of what is the same for all."""
+        cells = np.diff(self.layout.offsets)
+        return (1 - EVEN) * np.maximum(self.shares, 0.0) + EVEN * np.repeat(1 / cells, cells)
 
     def _likely(self, missed: np.ndarray, variances: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return how likely each drift is, in each clique (cliques, drifts) and over all of them (drifts,)."""

@@ -89,7 +89,7 @@ def test_a_clique_that_jumps_is_learnt_anew_and_the_others_are_kept() -> None:
     moved[place] = RNG.dirichlet(np.ones(place.stop))
     memory = remembered([*[measured(shares, 20.0) for _ in range(10)], measured(moved, 20.0)])
     gap = (memory.shares - moved) * ROWS
-    assert np.sqrt(np.mean(gap[place] ** 2)) < 25.0
+    assert np.sqrt(np.mean(gap[place] ** 2)) < 30.0, "noise alone is 20, and the jump a hundred"
     assert np.sqrt(np.mean(gap[place.stop :] ** 2)) < 10.0
     assert not memory.lost
 

@@ -13,8 +13,9 @@ from dp_synth_pipeline.ledger import Ledger, refusal
 from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.dagster_internals import BACKFILL_ID_TAG
 from dp_synth_pipeline.orchestration.settings import AnySettings, TableSettings
-from dp_synth_pipeline.synthesis import blocks
+from dp_synth_pipeline.synthesis import blocks, memory
 from dp_synth_pipeline.synthesis.allocation import BudgetRequest
+from dp_synth_pipeline.synthesis.protection import LedgerProtection
 
 ASKS = "dp_synth/asks"
 """Metadata of a partitioned table's job: what one of its refreshes asks of which account. Declared, so public."""
@@ -108,7 +109,8 @@ def _preview(settings: AnySettings, ledger: Ledger) -> None:
     """Raise what reserving one refresh of a whole table would raise for want of budget."""
     account = ledger.account(settings.charge.account)
     if settings.plan is None:
-        ledger.preview(account.name, **BudgetRequest.of(settings.asked, account.delta).costs())
+        goes_on = memory.possible(LedgerProtection(settings.asked, ledger))
+        ledger.preview(account.name, **BudgetRequest.of(settings.asked, account.delta, goes_on=goes_on).costs())
         return
     plan = next((p for p in ledger.plans(account.name) if p.name == settings.plan), None)
     if plan is not None and plan.used >= plan.times:

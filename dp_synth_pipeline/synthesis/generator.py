@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from dp_synth_pipeline.model.base import GenerativeModel
 
-KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules")
+KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules", "memory")
 """Facts that lie beside the weights and are said elsewhere."""
 
 
@@ -120,6 +120,7 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "accuracy": metrics,
         "ran": dump_ran(ran),
         "rules": release.settings.validation.enforced_rules,
+        **memory.facts(release),
     }
     generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, memory.waiting(release))
     return training.audit

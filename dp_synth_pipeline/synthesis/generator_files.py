@@ -75,10 +75,15 @@ def keep(
 
 def found(folder: Path, release: str) -> bool:
     """Say whether `folder` holds what a release learnt."""
+    return facts(folder).get("release") == release
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """Return the public facts of the generator in `folder`; none if it holds none of ours, or half of one."""
     try:
-        return json.loads((folder / DESCRIBED).read_text(encoding="utf-8"))["facts"]["release"] == release
-    except (OSError, ValueError, KeyError):
-        return False
+        return dict(json.loads((folder / DESCRIBED).read_text(encoding="utf-8"))["facts"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def audit(folder: Path) -> Audit | None:
@@ -132,9 +137,8 @@ def release_to(learnt_folder: Path, folder: Path) -> None:
 
 def _keep_earlier(folder: Path) -> None:
     """Copy the generator that is about to be replaced to where it can still be drawn from; the oldest ones give way."""
-    try:
-        release = json.loads((folder / DESCRIBED).read_text(encoding="utf-8"))["facts"]["release"]
-    except (OSError, ValueError, KeyError):
+    release = facts(folder).get("release")
+    if release is None:
         return
     earlier = folder.parent / EARLIER
     partial = earlier / f".{folder.name}"

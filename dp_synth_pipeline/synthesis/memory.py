@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, retention
@@ -66,6 +66,11 @@ def expected(protection: Protection, folder: Path) -> bool:
     return origin.renew is None and (origin.account, origin.release) == (settings.account, found.profile)
 
 
+def possible(protection: Protection) -> bool:
+    """Say whether the ledger knows a release of the table to go on from; whether its files are there, only a run sees."""
+    return protection.settings.refresh.remember and bool(protection.paid_releases())
+
+
 def find(release: Release) -> tuple[Remembered | None, str]:
     """Return what a release goes on from; or None and why not, if there are releases before it. It reads no row."""
     found = _found(release.protection, release.folder) if release.settings.refresh.remember else None
@@ -74,17 +79,22 @@ def find(release: Release) -> tuple[Remembered | None, str]:
     return found, ""
 
 
-def keep(release: Release, memory: Memory, earlier: tuple[str, ...]) -> None:
+def keep(release: Release, memory: Memory) -> None:
     """Write what a release knows, its own counts included, to where it waits for the settlement."""
     from dp_synth_pipeline.model.marginals import storage
 
-    about = {
-        "releases": [*earlier, release.id],
-        "codes": _codes(release),
-        "profile": release.state.facts.profile_release,
-    }
     with retention.private():
-        storage.save_memory(waiting(release), memory, about)
+        storage.save_memory(waiting(release), memory)
+
+
+def facts(release: Release) -> dict[str, Any]:
+    """Return what the generator's facts say of the memory beside it; nothing if this release keeps none."""
+    path, state = waiting(release), release.state
+    if not path.exists():
+        return {}
+    releases = [*(state.facts.remembered or ()), release.id]
+    about = {"releases": releases, "codes": _codes(release), "profile": state.facts.profile_release}
+    return {"memory": {**about, "sha256": _digest(path)}}
 
 
 def waiting(release: Release) -> Path:
@@ -97,14 +107,22 @@ def _found(protection: Protection, folder: Path) -> Remembered | None:
     from dp_synth_pipeline.model.marginals import storage
 
     generator = folder / generator_files.FOLDER
-    try:
-        memory, about = storage.load_memory(generator / generator_files.MEMORY)
-        found = Remembered(memory, tuple(about["releases"]), about["codes"], about["profile"])
-    except (InvalidInput, KeyError):
+    path, described = generator / generator_files.MEMORY, generator_files.facts(generator)
+    about = described.get("memory")
+    if about is None or about["releases"][-1] != described["release"]:
         return None
-    if not generator_files.found(generator, found.last) or not protection.paid_releases().issuperset(found.releases):
+    try:
+        found = Remembered(storage.load_memory(path), tuple(about["releases"]), about["codes"], about["profile"])
+    except InvalidInput:
+        return None
+    if about["sha256"] != _digest(path) or not protection.paid_releases().issuperset(found.releases):
         return None
     return found
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file of released numbers."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _codes(release: Release) -> str:

@@ -28,7 +28,7 @@ TURNS = 8
 """Steps of the search for how common each drift is; each ends nearer to it."""
 
 PRIOR = 4.0
-"""Cliques that `COMMON` weighs as much as in that search, so that few cliques rule nothing out, and chance leads it nowhere."""
+"""Cliques that `COMMON` weighs as much as in that search, so that few cliques rule nothing out."""
 
 EVEN = 0.03
 """Part of a clique's drift that its cells share evenly, so that a cell that was empty is seen to fill. More costs distance

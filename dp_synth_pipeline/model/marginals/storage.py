@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
@@ -35,18 +34,18 @@ def load(path: Path) -> Marginals:
     return Marginals(_layout(facts), counts, float(facts["scale"]), int(facts["rows"]))
 
 
-def save_memory(path: Path, memory: Memory, about: dict[str, Any]) -> Path:
-    """Write what releases know of the marginals as one safetensors file, with public facts about it."""
+def save_memory(path: Path, memory: Memory) -> Path:
+    """Write what releases know of the marginals as one safetensors file."""
     from safetensors.numpy import save_file
 
-    facts = {**_layout_facts(memory.layout), "rows": json.dumps(asdict(memory.rows)), "about": json.dumps(about)}
+    facts = {**_layout_facts(memory.layout), "rows": asdict(memory.rows)}
     numbers = {"shares": memory.shares, "variance": memory.variance, "common": memory.common}
-    save_file(numbers, path, metadata=facts)
+    save_file(numbers, path, metadata={"memory": json.dumps(facts)})  # one entry: several come in no fixed order
     return path
 
 
-def load_memory(path: Path) -> tuple[Memory, dict[str, Any]]:
-    """Read back what `save_memory` wrote, and the facts about it.
+def load_memory(path: Path) -> Memory:
+    """Read back what `save_memory` wrote.
 
     Raises:
         InvalidInput: if there is no such file, or it is none of this version's.
@@ -55,11 +54,9 @@ def load_memory(path: Path) -> tuple[Memory, dict[str, Any]]:
 
     try:
         with safe_open(path, "np") as file:
-            facts, names = file.metadata(), ("shares", "variance", "common")
-            shares, variance, common = (file.get_tensor(name) for name in names)
-        return Memory(_layout(facts), shares, variance, common, Rows(**json.loads(facts["rows"]))), json.loads(
-            facts["about"]
-        )
+            facts = json.loads(file.metadata()["memory"])
+            shares, variance, common = (file.get_tensor(name) for name in ("shares", "variance", "common"))
+        return Memory(_layout(facts), shares, variance, common, Rows(**facts["rows"]))
     except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         raise InvalidInput("there is no memory of earlier releases that can be read.") from None
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.model.marginals import storage
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 from dp_synth_pipeline.model.marginals.remembering import Memory
 from dp_synth_pipeline.privacy.events import Gaussian
@@ -23,7 +24,8 @@ from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 LAYOUT = Layout((2, 3), ((0, 1),))
-KNOWN = Memory.begun(Marginals(LAYOUT, np.arange(6) * 100.0, 2.0, 1500))
+MEASURED = Marginals(LAYOUT, np.arange(6) * 100.0, 2.0, 1500)
+KNOWN = Memory.begun(MEASURED)
 SCHEMA = dump_schema(schema_lib.build({"flag": pa.bool_(), "word": pa.string()}))
 PROFILE = TableProfile(1000, 1000, "row", (), (Gaussian(20.0),))
 REMEMBER = {"remember": True, "epsilon": 0.25}
@@ -50,8 +52,13 @@ class Place:
         """A release that measured its marginals and keeps what it knows."""
         release = self.begun(key, **changes)
         release.charge("marginals", [Gaussian(9.0)])
-        memory.keep(release, KNOWN, earlier)
+        self.know(release, *earlier)
         return release
+
+    @staticmethod
+    def know(release: Release, *earlier: str) -> None:
+        memory.keep(release, KNOWN)
+        release.state = release.state.with_(remembered=list(earlier) or None)
 
     def released(self, key: str, *earlier: str, **changes) -> Release:
         """A release that is settled, and lies where it may leave."""
@@ -65,7 +72,8 @@ class Place:
         folder = release.folder / generator_files.FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(memory.waiting(release), folder / generator_files.MEMORY)
-        (folder / generator_files.DESCRIBED).write_text(json.dumps({"facts": {"release": release.id}}))
+        facts = {"release": release.id, **memory.facts(release)}
+        (folder / generator_files.DESCRIBED).write_text(json.dumps({"facts": facts}))
 
 
 @pytest.fixture
@@ -101,7 +109,7 @@ def test_a_release_that_is_not_settled_is_not_remembered(place):
 
 def test_a_release_that_was_voided_is_not_remembered(place):
     release = place.begun("1")
-    memory.keep(release, KNOWN, ())
+    place.know(release)
     place.ledger.void(release.id, "test")
     place.put(release)
     assert found(place) is None
@@ -140,8 +148,14 @@ def test_what_was_deleted_is_not_remembered(place):
 def test_what_lies_beside_another_releases_generator_is_not_remembered(place):
     first, second = place.released("1"), place.released("2")
     folder = first.folder / generator_files.FOLDER
-    shutil.copy(memory.waiting(first), folder / generator_files.MEMORY)
-    assert generator_files.found(folder, second.id)
+    described = {"release": second.id, **memory.facts(first)}
+    (folder / generator_files.DESCRIBED).write_text(json.dumps({"facts": described}))
+    assert found(place) is None
+
+
+def test_other_numbers_than_were_released_are_not_remembered(place):
+    first = place.released("1")
+    storage.save_memory(first.folder / generator_files.FOLDER / generator_files.MEMORY, KNOWN.updated(MEASURED))
     assert found(place) is None
 
 

@@ -120,9 +120,11 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "accuracy": metrics,
         "ran": dump_ran(ran),
         "rules": release.settings.validation.enforced_rules,
-        **memory.facts(release),
+        **memory.facts(release.state, release.restricted),
     }
-    generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, memory.waiting(release))
+    generator_files.keep(
+        learnt_folder, generator, about, profile.to_json(), training.audit, memory.waiting(release.restricted)
+    )
     return training.audit
 
 

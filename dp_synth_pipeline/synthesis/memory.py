@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, retention
 from dp_synth_pipeline.synthesis.protection import Protection
+from dp_synth_pipeline.synthesis.run_state import RunState
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.marginals.remembering import Memory
-    from dp_synth_pipeline.synthesis.release import Release
 
 OTHER_CODES = "the profile or the columns are others than before"
 DRIFTED = "the new noisy counts are too far from those that were released before"
@@ -71,35 +71,40 @@ def possible(protection: Protection) -> bool:
     return protection.settings.refresh.remember and bool(protection.paid_releases())
 
 
-def find(release: Release) -> tuple[Remembered | None, str]:
-    """Return what a release goes on from; or None and why not, if there are releases before it. It reads no row."""
-    found = _found(release.protection, release.folder) if release.settings.refresh.remember else None
-    if found is not None and found.codes != _codes(release):
+def find(protection: Protection, folder: Path, state: RunState) -> tuple[Remembered | None, str]:
+    """Return what a release goes on from; or None and why not, if there are releases before it. It reads no row.
+
+    Args:
+        folder: the table's or partition's releasable folder.
+        state: of the release, which has its profile.
+    """
+    found = _found(protection, folder) if protection.settings.refresh.remember else None
+    if found is not None and found.codes != _codes(state):
         return None, OTHER_CODES
     return found, ""
 
 
-def keep(release: Release, memory: Memory) -> None:
+def keep(memory: Memory, restricted: Path) -> None:
     """Write what a release knows, its own counts included, to where it waits for the settlement."""
     from dp_synth_pipeline.model.marginals import storage
 
     with retention.private():
-        storage.save_memory(waiting(release), memory)
+        storage.save_memory(waiting(restricted), memory)
 
 
-def facts(release: Release) -> dict[str, Any]:
-    """Return what the generator's facts say of the memory beside it; nothing if this release keeps none."""
-    path, state = waiting(release), release.state
+def waiting(restricted: Path) -> Path:
+    """Return where what a release knows lies until it is settled, in its restricted folder."""
+    return restricted / generator_files.MEMORY
+
+
+def facts(state: RunState, restricted: Path) -> dict[str, Any]:
+    """Return what the generator's facts say of the memory beside it; nothing if its release keeps none."""
+    path = waiting(restricted)
     if not path.exists():
         return {}
-    releases = [*(state.facts.remembered or ()), release.id]
-    about = {"releases": releases, "codes": _codes(release), "profile": state.facts.profile_release}
+    releases = [*(state.facts.remembered or ()), state.release]
+    about = {"releases": releases, "codes": _codes(state), "profile": state.facts.profile_release}
     return {"memory": {**about, "sha256": _digest(path)}}
-
-
-def waiting(release: Release) -> Path:
-    """Return where what a release knows lies until it is settled."""
-    return release.restricted / generator_files.MEMORY
 
 
 def _found(protection: Protection, folder: Path) -> Remembered | None:
@@ -125,6 +130,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _codes(release: Release) -> str:
-    text = release.state.schema + release.state.path("profile").read_text(encoding="utf-8")
+def _codes(state: RunState) -> str:
+    """Return the digest of what says what a code means: the columns and the profile."""
+    text = state.schema + state.path("profile").read_text(encoding="utf-8")
     return hashlib.sha256(text.encode()).hexdigest()

@@ -410,7 +410,7 @@ class Measuring(Stage):
 
         report = release.reporter("marginals")
         report(0, 1)
-        remembered, why_not = memory.find(release)
+        remembered, why_not = memory.find(release.protection, release.folder, release.state)
         layout = None if remembered is None else remembered.memory.layout
         mechanism = Marginals(release.codec, release.profile, layout)
         plan = mechanism.plan(release)
@@ -445,7 +445,7 @@ def _combined(release: Release, measured: Counts, remembered: memory.Remembered 
     if remembered is not None:
         both = remembered.memory.updated(measured)
         known, earlier, why_not = (known, (), memory.DRIFTED) if both.lost else (both, remembered.releases, "")
-    memory.keep(release, known)
+    memory.keep(known, release.restricted)
     release.state = release.state.with_(remembered=None if remembered is None else list(earlier), anew=why_not or None)
     if why_not:
         release.progress.warn(f"{release.settings.name}: this refresh begins anew, since {why_not}.")

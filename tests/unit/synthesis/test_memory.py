@@ -57,7 +57,7 @@ class Place:
 
     @staticmethod
     def know(release: Release, *earlier: str) -> None:
-        memory.keep(release, KNOWN)
+        memory.keep(KNOWN, release.restricted)
         release.state = release.state.with_(remembered=list(earlier) or None)
 
     def released(self, key: str, *earlier: str, **changes) -> Release:
@@ -71,8 +71,8 @@ class Place:
     def put(release: Release) -> None:
         folder = release.folder / generator_files.FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(memory.waiting(release), folder / generator_files.MEMORY)
-        facts = {"release": release.id, **memory.facts(release)}
+        shutil.copy(memory.waiting(release.restricted), folder / generator_files.MEMORY)
+        facts = {"release": release.id, **memory.facts(release.state, release.restricted)}
         (folder / generator_files.DESCRIBED).write_text(json.dumps({"facts": facts}))
 
 
@@ -81,15 +81,19 @@ def place(tmp_path) -> Place:
     return Place(tmp_path)
 
 
+def find(release: Release) -> tuple[memory.Remembered | None, str]:
+    return memory.find(release.protection, release.folder, release.state)
+
+
 def found(place: Place, **changes) -> tuple[str, ...] | None:
-    remembered, _ = memory.find(place.begun("next", **changes))
+    remembered, _ = find(place.begun("next", **changes))
     return None if remembered is None else remembered.releases
 
 
 def test_what_was_released_and_paid_for_is_remembered_as_it_was(place):
     first = place.released("1")
     second = place.released("2", first.id)
-    remembered, why = memory.find(place.begun("next"))
+    remembered, why = find(place.begun("next"))
     assert remembered is not None
     assert (remembered.releases, remembered.last, why) == ((first.id, second.id), second.id, "")
     assert remembered.memory.layout == LAYOUT
@@ -148,7 +152,7 @@ def test_what_was_deleted_is_not_remembered(place):
 def test_what_lies_beside_another_releases_generator_is_not_remembered(place):
     first, second = place.released("1"), place.released("2")
     folder = first.folder / generator_files.FOLDER
-    described = {"release": second.id, **memory.facts(first)}
+    described = {"release": second.id, **memory.facts(first.state, first.restricted)}
     (folder / generator_files.DESCRIBED).write_text(json.dumps({"facts": described}))
     assert found(place) is None
 
@@ -169,7 +173,7 @@ def test_other_columns_begin_anew_and_say_so(place):
     place.released("1")
     release = place.begun("next")
     release.state = release.state.reading(dump_schema(schema_lib.build({"flag": pa.bool_()})), "", 0)
-    assert memory.find(release) == (None, memory.OTHER_CODES)
+    assert find(release) == (None, memory.OTHER_CODES)
 
 
 def cached(place: Place, release: str, account: str = "people") -> None:

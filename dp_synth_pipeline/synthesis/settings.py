@@ -581,7 +581,7 @@ class ReleaseSettings(Section):
             "plan, which says what runs": self.plan is not None,
             "reuse_profile: false, since codes are the profile's": not self.reuse_profile,
             "training: method: autoregressive, which counts nothing": spec.method == "autoregressive",
-            "training: settings: rake: false, which uses no counts": not spec.rake,
+            "training: rake: false, which uses no counts": not spec.rake,
             "partitions, each of which asks for `epsilon`": self.refresh.epsilon is not None
             and self.partitions is not None,
         }

@@ -47,7 +47,7 @@ def test_numbers_that_no_machine_could_serve_are_refused(asked: dict[str, Any]) 
         ({"plan": "weekly"}, "plan"),
         ({"reuse_profile": False}, "reuse_profile"),
         ({"training": {"method": "autoregressive"}}, "autoregressive"),
-        ({"training": {"settings": {"rake": False}}}, "rake"),
+        ({"training": {"rake": False}}, "rake"),
         (
             {"privacy": "none", "account": None, "epsilon": None, "public": {"why": "open", "by": "Ana"}},
             "privacy: none",

@@ -94,7 +94,7 @@ def tables(asked: argparse.Namespace) -> Iterator[tuple[str, Table]]:
         settings = {"columns": VISITS, "training": {"purpose": asked.purpose}}
         yield (
             "clinic_visits",
-            Table(rows, unit, line, len(patients) // 2, rng.random(len(patients)), "admitted", account, settings),
+            Table(rows, unit, line, len(patients) // 2, rng.random(len(patients)), "urgent", account, settings),
         )
 
 

@@ -15,10 +15,28 @@ from dp_synth_pipeline.ledger import Account, Ledger, advice
 from dp_synth_pipeline.orchestration import forecasts
 from dp_synth_pipeline.orchestration.build import current_project
 from dp_synth_pipeline.orchestration.forecasts import Due, Foretold, Scheduled
+from dp_synth_pipeline.orchestration.schedules import ticks
 from dp_synth_pipeline.privacy.filter import NANO
+from dp_synth_pipeline.synthesis import horizon
 from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE
 
 PARTED = " a tick refreshes the newest window that is over, or each listed value, once;"
+
+
+def divide(book: Ledger, account: str | None, days: int, every: str | None, console: Console) -> None:
+    """Print the epsilons of a first refresh and of those that go on from it, which an account can pay for so many days."""
+    if account is None or every is None:
+        raise InvalidInput("--remember needs an account and --every CRON; it finds the epsilons itself.")
+    times = len(ticks([every], datetime.now(UTC) + timedelta(days=days)))
+    first, later = horizon.divided(book, account, times)
+    alone = book.affordable(account, times=times, own_delta=book.account(account).delta * THRESHOLD_SHARE)
+    console.print(
+        f"{account}: {times} refreshes in {days} days fit if they remember: epsilon {first:g} for the first, which measures "
+        f"the profile and trains, and {later:g} for each later one, which measures pairs and triples again. Each by itself "
+        f"would have {alone:.3g}. Write:",
+        soft_wrap=True,
+    )
+    console.print(f"epsilon: {first:g}\nrefresh: {{remember: true, epsilon: {later:g}}}", highlight=False)
 
 
 def forecast(
@@ -28,8 +46,8 @@ def forecast(
     if every:
         known = schedules_by_account = _assumed(account, epsilon, every)
     else:
-        schedules_by_account = forecasts.scheduled(project := current_project(), account, epsilon)
-        known = {**forecasts.scheduled(project), **schedules_by_account}
+        schedules_by_account = forecasts.scheduled(project := current_project(), account, epsilon, book)
+        known = {**forecasts.scheduled(project, ledger=book), **schedules_by_account}
     umbrellas = _umbrellas(book, known, account)
     if not schedules_by_account and not umbrellas:
         raise InvalidInput(
@@ -113,9 +131,8 @@ def _whole(
     """Tell of the refreshes that are charged to all rows."""
     outcome, account = forecasts.chosen(all_outcomes, lambda d: not d.ask.blocks), book.account(name)
     count, rows = len(outcome.dues), ", charged to all rows" if account.unit_in_one_block else ""
-    sentence = (
-        f"{count} refreshes of epsilon {max(schedule.epsilon for schedule in schedules):g} in {days} days{rows}; "
-    )
+    dearest = max(schedules, key=lambda schedule: schedule.epsilon)
+    sentence = f"{count} refreshes of {dearest.asks} in {days} days{rows}; "
     spanning = ", ".join(schedule.table for schedule in schedules if schedule.settings is not None)
     parts = f" Each partition of {spanning} is charged to all rows: a unit may be in several." if spanning else ""
     first_refusal = outcome.first_refused

@@ -392,15 +392,25 @@ def forecast(
         float | None, typer.Option(help="Ask for this epsilon each time instead of the schedules'.")
     ] = None,
     every: Annotated[str | None, typer.Option(help="A cron to assume instead of the project's schedules.")] = None,
+    remember: Annotated[
+        bool,
+        typer.Option("--remember", help="With --every: divide what is left over refreshes that remember earlier ones."),
+    ] = False,
     ledger: Url = "",
 ) -> None:
     """Say when the schedules exhaust an account, and the epsilon at which all their refreshes would fit.
 
-    A refresh of a partition is charged to its own block, so of those it says which block refuses first.
+    A refresh of a partition is charged to its own block, so of those it says which block refuses first. With --remember it
+    says instead how much the first of those refreshes may take, and how little each later one, which goes on from it, needs.
     """
     from dp_synth_pipeline.cli import forecasting
 
-    forecasting.forecast(opened(ledger), account, days, epsilon, every, console())
+    if not remember:
+        forecasting.forecast(opened(ledger), account, days, epsilon, every, console())
+    elif epsilon is None:
+        forecasting.divide(opened(ledger), account, days, every, console())
+    else:
+        raise InvalidInput("--remember finds the epsilons itself; leave --epsilon out.")
 
 
 @app.command("export")

@@ -8,7 +8,9 @@ from dp_synth_pipeline.orchestration.assets.stage import key
 from dp_synth_pipeline.orchestration.settings import AnySettings
 from dp_synth_pipeline.privacy.audit import NAMES, TITLES, Audit
 
-NOT_APPLICABLE = "Not applicable: no noisy step was taken, since method: marginals trains no network on rows."
+NOT_APPLICABLE = (
+    "Not applicable: no noisy step was taken, since method: marginals, or a refresh that remembers, trains on no row."
+)
 
 
 def specs(settings: AnySettings, generator: str = "generator") -> list[dg.AssetCheckSpec]:

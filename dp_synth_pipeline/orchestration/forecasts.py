@@ -18,7 +18,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Account, Ask, Ledger
 from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.preflight import ASKS, asked_of
-from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, due, ticks
+from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, LATER, due, ticks
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE, BudgetRequest
@@ -32,14 +32,22 @@ class Scheduled:
     """One schedule: when it ticks, and what one tick refreshes.
 
     Attributes:
-        epsilon: the most that one refresh costs.
+        epsilon: the most that one refresh costs; the next one, if later ones cost less.
         settings: what is known of a partitioned table; None for one that is refreshed as a whole.
+        later: the most that a refresh after the next one costs, if it goes on from that; None if all cost the same.
     """
 
     table: str
     cron: str
     epsilon: float
     settings: TableSettings | None = None
+    later: float | None = None
+
+    @property
+    def asks(self) -> str:
+        """What its refreshes ask for, in words."""
+        each = f"epsilon {self.epsilon:g}"
+        return each if self.later in (None, self.epsilon) else f"{each} at first and {self.later:g} from then on"
 
     @property
     def plan(self) -> str | None:
@@ -91,13 +99,17 @@ class Foretold:
 
 
 def scheduled(
-    definitions: dg.Definitions, account: str | None = None, epsilon: float | None = None
+    definitions: dg.Definitions,
+    account: str | None = None,
+    epsilon: float | None = None,
+    ledger: Ledger | None = None,
 ) -> dict[str, list[Scheduled]]:
     """Return the refresh schedules of a project's tables by the account that they charge.
 
     Args:
         account: only this one's.
         epsilon: what each refresh asks for, instead of what its table says.
+        ledger: knows which tables that remember have a release to go on from; without it, none has.
     """
     by_account: dict[str, list[Scheduled]] = defaultdict(list)
     jobs = {job.name: job.metadata or {} for job in definitions.jobs or ()}
@@ -107,13 +119,21 @@ def scheduled(
         cron, tags, table = str(schedule.cron_schedule), schedule.tags, schedule.job_name.removesuffix("_refresh")
         job_metadata = jobs.get(schedule.job_name, {}) if schedule.name == f"{table}_refresh_schedule" else {}
         if ACCOUNT in tags:
-            by_account[tags[ACCOUNT]].append(Scheduled(table, cron, epsilon or float(tags[EPSILON])))
+            first, later = float(tags[EPSILON]), float(tags[LATER]) if LATER in tags else None
+            if later is not None and ledger is not None and _released(ledger, tags[ACCOUNT], table):
+                first = later
+            asked = (epsilon, None) if epsilon else (first, later)
+            by_account[tags[ACCOUNT]].append(Scheduled(table, cron, asked[0], later=asked[1]))
         elif ASKS in job_metadata:
             settings = asked_of(job_metadata, table)
             paying, asks = settings.charge
             assumed_settings = settings.model_copy(update={"epsilon": epsilon or asks})
             by_account[paying].append(Scheduled(table, cron, epsilon or asks, assumed_settings))
     return {name: schedules for name, schedules in by_account.items() if account in (None, name)}
+
+
+def _released(ledger: Ledger, account: str, table: str) -> bool:
+    return any(r.released and r.table == table for r in ledger.releases(account))
 
 
 def dues(account: Account, schedules: Iterable[Scheduled], until: datetime) -> list[Due]:
@@ -123,7 +143,9 @@ def dues(account: Account, schedules: Iterable[Scheduled], until: datetime) -> l
         cut = None if schedule.settings is None else schedule.settings.partitions
         if schedule.settings is None or cut is None:
             ask = Ask(schedule.epsilon, account.delta, account.delta * THRESHOLD_SHARE)
-            refreshes += [Due(at, schedule.table, "", ask) for at in ticks([schedule.cron], until)]
+            then = replace(ask, epsilon=schedule.later or schedule.epsilon)
+            dates = ticks([schedule.cron], until)
+            refreshes += [Due(at, schedule.table, "", then if number else ask) for number, at in enumerate(dates)]
             continue
         ask, parts = Ask(**BudgetRequest.of(schedule.settings, account.delta).costs()), partitions.definition(cut)
         for at in ticks([schedule.cron], until):

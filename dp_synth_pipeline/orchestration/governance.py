@@ -88,7 +88,7 @@ def facts(
 def forecast(ledger: Ledger, definitions: dg.Definitions, days: int) -> dict[str, dict[str, Any]]:
     """Return for each account that a schedule charges the dates of its refreshes, and how many of them fit."""
     accounts_by_name, until = {a.name: a for a in ledger.accounts()}, datetime.now(UTC) + timedelta(days=days)
-    schedules, by_account = forecasts.scheduled(definitions), {}
+    schedules, by_account = forecasts.scheduled(definitions, ledger=ledger), {}
     umbrellas = {a.under: [] for name in schedules if (a := accounts_by_name.get(name)) is not None and a.under}
     for name in (*schedules, *umbrellas):
         if name in accounts_by_name:

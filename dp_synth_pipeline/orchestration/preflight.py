@@ -16,7 +16,7 @@ from dp_synth_pipeline.ledger import Ledger, refusal
 from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.dagster_internals import BACKFILL_ID_TAG
 from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
-from dp_synth_pipeline.synthesis import blocks
+from dp_synth_pipeline.synthesis import blocks, memory
 from dp_synth_pipeline.synthesis.allocation import BudgetRequest
 from dp_synth_pipeline.synthesis.database.sharing import DatabaseProtection
 from dp_synth_pipeline.synthesis.protection import LedgerProtection
@@ -115,9 +115,10 @@ def _waiting(settings: AnySettings, ledger: Ledger, keys: Sequence[str]) -> dict
     related = isinstance(settings, RelatedTablesSettings)
     protection = DatabaseProtection(settings, ledger) if related else LedgerProtection(settings, ledger)
     waiting: dict[str, BudgetExceeded] = {}
+    goes_on = memory.possible(protection)
     for key in keys:
         try:
-            protection.ask(blocks.part(settings.asked, [key] if key else []))
+            protection.ask(blocks.part(settings.asked, [key] if key else []), goes_on=goes_on)
         except ApprovalNeeded as error:
             waiting[key] = error
         except DpSynthError:
@@ -129,7 +130,8 @@ def _preview(settings: AnySettings, ledger: Ledger) -> None:
     """Raise what reserving one refresh of a whole table would raise for want of budget."""
     account = ledger.account(settings.charge.account)
     if settings.plan is None:
-        ledger.preview(account.name, **BudgetRequest.of(settings.asked, account.delta).costs())
+        goes_on = memory.possible(LedgerProtection(settings.asked, ledger))
+        ledger.preview(account.name, **BudgetRequest.of(settings.asked, account.delta, goes_on=goes_on).costs())
         return
     plan = next((p for p in ledger.plans(account.name) if p.name == settings.plan), None)
     if plan is not None and plan.used >= plan.times:

@@ -16,7 +16,7 @@ from dp_synth_pipeline.orchestration.partitions import definition
 from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
 from dp_synth_pipeline.orchestration.settings import AnySettings
 
-ACCOUNT, EPSILON = "dp_synth/account", "dp_synth/epsilon"
+ACCOUNT, EPSILON, LATER = "dp_synth/account", "dp_synth/epsilon", "dp_synth/refresh_epsilon"
 """Tags by which a forecast knows what one tick of a schedule asks for."""
 
 
@@ -33,6 +33,8 @@ def schedules(settings: AnySettings, job: UnresolvedAssetJobDefinition) -> list[
     if settings.privacy == "dp":
         account, epsilon = settings.charge
         tags, price = {ACCOUNT: account, EPSILON: repr(epsilon)}, f"each tick charges {account} at most {epsilon:g}"
+        if (later := settings.asked.refresh.epsilon) is not None:
+            tags[LATER], price = repr(later), f"{price}, and {later:g} where it goes on from an earlier release"
     cut = settings.partitions
     per = "" if cut is None else ": the window that is over, or each value in turn"
 

@@ -18,7 +18,6 @@ from dp_synth_pipeline.reporting.release_card import (
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
-from dp_synth_pipeline.synthesis.generator import FOLDER
 from dp_synth_pipeline.synthesis.reading import regenerated_sentence
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.tabular.encoding import exact
@@ -103,7 +102,7 @@ def _belongs(table: Related) -> str:
 
 def _findings(tables: dict[str, TableRelease]) -> Iterator[dict[str, Any]]:
     for name, table in tables.items():
-        for finding in generator_files.findings(table.folder / FOLDER, table.id):
+        for finding in generator_files.findings(table.folder / generator_files.FOLDER, table.id):
             yield {**finding, "told": f"{name}: {finding['told']}"}
 
 

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import report
 from dp_synth_pipeline.synthesis import generator_files, holdout, retention
-from dp_synth_pipeline.synthesis.generator import FOLDER
 from dp_synth_pipeline.synthesis.protection import Unprotected
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
@@ -52,7 +51,7 @@ def write(release: Release, completed: RunState, run_id: str) -> Evidence:
         run_id=run_id,
         code_version=record.code_version,
         created=record.ended_at,
-        looks=generator_files.looks(release.folder / FOLDER, release.id),
+        looks=generator_files.looks(release.folder / generator_files.FOLDER, release.id),
     )
     path = _place(release)
     units = _units(rows, release.state.path("synthetic"), settings.privacy_unit.column)

@@ -24,7 +24,6 @@ from dp_synth_pipeline.reporting.card import (
 from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
 from dp_synth_pipeline.synthesis import generator_files, no_protection
 from dp_synth_pipeline.synthesis.blocks import limits
-from dp_synth_pipeline.synthesis.generator import FOLDER
 from dp_synth_pipeline.synthesis.protection import Unprotected
 from dp_synth_pipeline.synthesis.reading import regenerated_sentence
 from dp_synth_pipeline.synthesis.release import Release
@@ -66,9 +65,9 @@ def build(release: Release, declared_by: str = "") -> ReleaseCard:
             checks=checks_in(release.folder),
             description=settings.description or "",
             accuracy=state.facts.accuracy or {},
-            audit=generator_files.findings(release.folder / FOLDER, release.id),
+            audit=generator_files.findings(release.folder / generator_files.FOLDER, release.id),
             one_run_audit=generator_files.last_attack(release.folder),
-            looks=generator_files.looks(release.folder / FOLDER, release.id),
+            looks=generator_files.looks(release.folder / generator_files.FOLDER, release.id),
             **purpose_of(settings, declared_by),
             **made(),
             **promise,
@@ -148,6 +147,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         + exact.limits_of(release.schema)
         + _regenerated(release)
         + left_out(release)
+        + _remembering(release)
         + _undone(record.table, release.store),
     }
 
@@ -235,6 +235,20 @@ def _asked(settings: ReleaseSettings) -> list[str]:
             f"Further tables were drawn from the same generator, at no cost: {', '.join(generation.outputs)}."
         )
     return sentences
+
+
+def _remembering(release: Release) -> list[str]:
+    """Say which earlier releases' noisy counts the table also shows, or why none, if it was to remember them."""
+    facts = release.state.facts
+    if facts.anew is not None:
+        return [f"This release begins anew and uses no noisy counts of the releases before it, since {facts.anew}."]
+    if not facts.remembered:
+        return []
+    names = ", ".join(r[:12] for r in facts.remembered)
+    return [
+        f"Noisy counts of earlier releases of this account are combined with this one's, weighted by their noise and by "
+        f"how far the released numbers drifted: {names}. All of them count in the epsilon above."
+    ]
 
 
 def _undone(table: str, store: Store) -> list[str]:

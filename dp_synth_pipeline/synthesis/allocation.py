@@ -19,14 +19,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.plan import marginals_share, wanted_triples
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_loss_queries, plan_training
-from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_marginals
+from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_again, plan_marginals
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
 from dp_synth_pipeline.privacy.events import Event, Gaussian
@@ -37,6 +37,9 @@ from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.model.marginals.measuring import Layout
 
 COUNT_SHARE = 0.02
 """Part of epsilon that the row count takes; at epsilon 1 its noise has a standard deviation of 71 units."""
@@ -68,12 +71,17 @@ class BudgetRequest:
         return {"epsilon": self.epsilon, "delta": self.delta, "own_delta": self.own_delta}
 
     @classmethod
-    def of(cls, settings: ReleaseSettings, account_delta: float) -> BudgetRequest:
-        """Return what one refresh of a table asks of an account with `account_delta`."""
+    def of(cls, settings: ReleaseSettings, account_delta: float, *, goes_on: bool = False) -> BudgetRequest:
+        """Return what one refresh of a table asks of an account with `account_delta`.
+
+        Args:
+            goes_on: it remembers earlier releases, and goes on from the last one.
+        """
         delta = account_delta if settings.delta == "auto" else float(settings.delta)
         if settings.delta == "auto" and settings.population is not None:
             delta = auto_delta(settings.population, account_delta)
-        return cls(settings.charge.epsilon, delta, delta * THRESHOLD_SHARE)
+        epsilon = (settings.refresh.epsilon if goes_on else None) or settings.charge.epsilon
+        return cls(epsilon, delta, delta * THRESHOLD_SHARE)
 
     @classmethod
     def reserved(cls, release: LedgerRelease) -> BudgetRequest:
@@ -308,6 +316,10 @@ class Allocation(ABC):
     ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         """Return the training and its queries of the loss."""
 
+    def marginals_again(self, layout: Layout, population: int, spent: Sequence[Event]) -> MarginalsPlan:
+        """Return the plan of measuring remembered marginals again, with all that is left: nothing is trained after."""
+        raise ReleaseStateError("only a release that reserved an epsilon goes on from earlier ones.")
+
     def accuracy(self, columns: int) -> ChargedPlan | None:
         """Return the DP metrics of the generator's accuracy; None unless they are asked for."""
         return None
@@ -337,10 +349,18 @@ class Calibrated(Allocation):
     ) -> MarginalsPlan | None:
         if len(cardinalities) < 2:
             return None
-        later = self.accuracy(len(cardinalities))
-        budget = self._budget([*spent, *(later.events if later else ())], population)
+        budget = self._before_figures(len(cardinalities), population, spent)
         spec, max_rows = self.settings.training.spec(), self.settings.privacy_unit.max_rows
         return marginals(budget, spec, cardinalities, population, rows, max_rows)
+
+    def marginals_again(self, layout: Layout, population: int, spent: Sequence[Event]) -> MarginalsPlan:
+        noise = self._before_figures(len(layout.cardinalities), population, spent).whole()
+        return plan_again(layout.cliques, layout.cardinalities, noise, self.settings.privacy_unit.max_rows)
+
+    def _before_figures(self, columns: int, population: int, spent: Sequence[Event]) -> RemainingBudget:
+        """Return what is left for marginals and training, once the charged figures have their part."""
+        later = self.accuracy(columns)
+        return self._budget([*spent, *(later.events if later else ())], population)
 
     def training(
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]

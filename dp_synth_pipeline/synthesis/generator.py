@@ -14,7 +14,7 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, S
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
-from dp_synth_pipeline.synthesis import generator_files, retention
+from dp_synth_pipeline.synthesis import generator_files, memory, retention
 from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.release import Release, Stage
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
     from dp_synth_pipeline.model.base import GenerativeModel
 
-FOLDER = "generator"
-"""In a table's releasable folder."""
-
-KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules")
+KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules", "memory")
 """Facts that lie beside the weights and are said elsewhere."""
 
 
@@ -56,7 +53,7 @@ class GeneratorStage(Stage):
         """
         from dp_synth_pipeline.model import artifact
 
-        folder = release.folder / FOLDER
+        folder = release.folder / generator_files.FOLDER
         learnt_folder = self.learn(release)
         self.audit = self.audit or generator_files.audit(learnt_folder)
         generator, facts = artifact.load(learnt_folder)
@@ -80,7 +77,7 @@ class GeneratorStage(Stage):
         Raises:
             AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
         """
-        folder = release.folder / FOLDER
+        folder = release.folder / generator_files.FOLDER
         learnt_folder = _adopted(release, folder)
         if learnt_folder is None:
             learnt_folder = release.restricted / retention.LEARNT
@@ -123,8 +120,11 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "accuracy": metrics,
         "ran": dump_ran(ran),
         "rules": release.settings.validation.enforced_rules,
+        **memory.facts(release.state, release.restricted),
     }
-    generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit)
+    generator_files.keep(
+        learnt_folder, generator, about, profile.to_json(), training.audit, memory.waiting(release.restricted)
+    )
     return training.audit
 
 
@@ -147,13 +147,17 @@ def _generator(
 
     spec, file = training.spec, release.state.files.marginals
     noisy_marginals = None if file is None else storage.load(file)
-    trains, facts = Method(spec.method).trains, {}
+    goes_on = release.state.facts.remembered is not None  # then all went into the marginals
+    trains, facts = Method(spec.method).trains and not goes_on, {}
     if noisy_marginals is None and not trains:
         raise InvalidInput("method: marginals needs two columns to learn; use method: autoregressive for this table.")
     public = _public_codes(release, codec) if trains and spec.start == Start.PUBLIC else None
     previous = _previous(release, folder) if trains and spec.start == Start.WARM_START else None
-    start_facts = Released(codec.marginals(), noisy_marginals, previous, public)
-    model = artifact.model_of(spec.kind).begin(codec.cardinalities, spec, start_facts)
+    model = _last(release, folder) if goes_on and Method(spec.method).trains else None
+    if model is None:
+        start_facts = Released(codec.marginals(), noisy_marginals, previous, public)
+        spec = spec.with_(start=Start.MARGINALS) if goes_on else spec
+        model = artifact.model_of(spec.kind).begin(codec.cardinalities, spec, start_facts)
     if trains:
         facts = training.train(model, release.reporter("training"))
     if noisy_marginals is not None and spec.rake:
@@ -176,6 +180,18 @@ def _previous(release: Release, folder: Path) -> GenerativeModel | None:
         return None
     release.state = release.state.with_(start_release=start)  # what it cost is part of what this release promises
     return generator
+
+
+def _last(release: Release, folder: Path) -> GenerativeModel | None:
+    """Return the model of the release that this one goes on from; None if the table is another one by now, or it is gone."""
+    from dp_synth_pipeline.model import artifact
+
+    facts = release.state.facts
+    try:
+        generator, about = artifact.load(folder)
+    except InvalidInput:
+        return None
+    return generator if facts.remembered and about.get("release") == facts.start_release else None
 
 
 def _public_codes(release: Release, codec: TableCodec) -> np.ndarray:

@@ -19,6 +19,12 @@ from dp_synth_pipeline.tabular.targets import sink
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
 
+FOLDER = "generator"
+"""Of a released generator, in a table's releasable folder."""
+
+MEMORY = "memory.safetensors"
+"""Beside the weights: what this release and those before it tell of the marginals, for a refresh that remembers them."""
+
 AUDIT, FAILED_AUDIT = "audit.json", "audit_failed.json"
 """The audit beside the weights that passed it; the last one that failed, in the table's releasable folder."""
 
@@ -35,12 +41,20 @@ DESCRIBED = "generator.json"
 """Says whose weights lie beside it: gone first and written last, so that it never stands beside another release's."""
 
 
-def keep(folder: Path, model: GenerativeModel, facts: dict[str, Any], profile: str, audit: Audit | None) -> None:
+def keep(
+    folder: Path,
+    model: GenerativeModel,
+    facts: dict[str, Any],
+    profile: str,
+    audit: Audit | None,
+    memory: Path | None = None,
+) -> None:
     """Write what was learnt into `folder`, durably, whole or not at all.
 
     Args:
         facts: public facts of how it came to be, its release among them.
         profile: the release's own profile, as JSON text: a later refresh that fails half-way leaves another one behind.
+        memory: what a later refresh may remember, if there is such a file.
     """
     from dp_synth_pipeline.model import artifact
 
@@ -51,6 +65,8 @@ def keep(folder: Path, model: GenerativeModel, facts: dict[str, Any], profile: s
         (partial / "profile.json").write_text(profile, encoding="utf-8")
         if audit is not None:
             (partial / AUDIT).write_text(audit.to_json(release=facts["release"]), encoding="utf-8")
+        if memory is not None and memory.exists():
+            shutil.copyfile(memory, partial / MEMORY)
     for path in (*partial.iterdir(), partial):
         _sync(path)
     os.replace(partial, folder)
@@ -59,10 +75,15 @@ def keep(folder: Path, model: GenerativeModel, facts: dict[str, Any], profile: s
 
 def found(folder: Path, release: str) -> bool:
     """Say whether `folder` holds what a release learnt."""
+    return facts(folder).get("release") == release
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """Return the public facts of the generator in `folder`; none if it holds none of ours, or half of one."""
     try:
-        return json.loads((folder / DESCRIBED).read_text(encoding="utf-8"))["facts"]["release"] == release
-    except (OSError, ValueError, KeyError):
-        return False
+        return dict(json.loads((folder / DESCRIBED).read_text(encoding="utf-8"))["facts"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def audit(folder: Path) -> Audit | None:
@@ -111,7 +132,7 @@ def release_to(learnt_folder: Path, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     _keep_earlier(folder)
-    for name in (DESCRIBED, AUDIT):
+    for name in (DESCRIBED, AUDIT, MEMORY):
         (folder / name).unlink(missing_ok=True)
     for path in sorted(learnt_folder.iterdir(), key=lambda p: p.name == DESCRIBED):
         with sink.replacing(folder / path.name) as partial:
@@ -123,9 +144,8 @@ def release_to(learnt_folder: Path, folder: Path) -> None:
 
 def _keep_earlier(folder: Path) -> None:
     """Copy the generator that is about to be replaced to where it can still be drawn from; the oldest ones give way."""
-    try:
-        release = json.loads((folder / DESCRIBED).read_text(encoding="utf-8"))["facts"]["release"]
-    except (OSError, ValueError, KeyError):
+    release = facts(folder).get("release")
+    if release is None:
         return
     earlier = folder.parent / EARLIER
     partial = earlier / f".{folder.name}"

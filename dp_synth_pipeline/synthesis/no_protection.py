@@ -55,7 +55,7 @@ class NoProtection(Protection):
         super().__init__(settings, ledger)
         self._public, self._store = settings.public, store
 
-    def reserve(self, key: str, run_id: str, part: Part) -> Unprotected:
+    def reserve(self, key: str, run_id: str, part: Part, *, goes_on: bool = False) -> Unprotected:
         """Put a release on record before its source is opened.
 
         Raises:

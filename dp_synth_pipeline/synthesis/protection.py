@@ -90,8 +90,12 @@ class Protection(ABC):
         self.settings, self.ledger = settings, ledger
 
     @abstractmethod
-    def reserve(self, key: str, run_id: str, part: blocks.Part) -> Record:
-        """Put a release on record before its source is opened, or refuse and leave no trace."""
+    def reserve(self, key: str, run_id: str, part: blocks.Part, *, goes_on: bool = False) -> Record:
+        """Put a release on record before its source is opened, or refuse and leave no trace.
+
+        Args:
+            goes_on: it is expected to go on from an earlier release, so that it may ask for less.
+        """
 
     @abstractmethod
     def record(self, release_id: str) -> Record:
@@ -168,17 +172,17 @@ class LedgerProtection(Protection):
 
     guaranteed = True
 
-    def reserve(self, key: str, run_id: str, part: blocks.Part) -> LedgerRelease:
+    def reserve(self, key: str, run_id: str, part: blocks.Part, *, goes_on: bool = False) -> LedgerRelease:
         """Hold all that the release may cost; the same key holds it once.
 
         Raises:
             BudgetExceeded: if it does not fit what is left of the account, or waits for a second person; nothing was read.
         """
-        asked = self.asked(part)
-        self._open_blocks(part, run_id)
+        asked = self.asked(part, goes_on=goes_on)
+        self._open_blocks(part, run_id, goes_on=goes_on)
         return self.ledger.reserve(self.settings.charge.account, key=key, run_id=run_id, **asked)
 
-    def ask(self, part: blocks.Part) -> None:
+    def ask(self, part: blocks.Part, *, goes_on: bool = False) -> None:
         """Ask a second person for a release that needs one, ahead of any run of it; hold and read nothing.
 
         Raises:
@@ -186,16 +190,16 @@ class LedgerProtection(Protection):
             BudgetExceeded: if it does not fit what is left of the account.
         """
         if self.ledger.is_guarded(self.settings.charge.account):
-            asked = self.asked(part)
-            self._open_blocks(part, AHEAD)
+            asked = self.asked(part, goes_on=goes_on)
+            self._open_blocks(part, AHEAD, goes_on=goes_on)
             self.ledger.ask(self.settings.charge.account, key=AHEAD, run_id=AHEAD, **asked)
 
-    def asked(self, part: blocks.Part) -> dict[str, Any]:
+    def asked(self, part: blocks.Part, *, goes_on: bool = False) -> dict[str, Any]:
         """Return what a release asks of its account, whichever run makes it."""
         settings = self.settings
         self._check_inferred()
         # A use of a declared plan costs what the plan declared, whatever the settings ask for.
-        costs: dict[str, Any] = {"plan": settings.plan} if settings.plan else self._costs()
+        costs: dict[str, Any] = {"plan": settings.plan} if settings.plan else self._costs(goes_on)
         return {
             **costs,
             "unit": str(settings.privacy_unit),
@@ -207,12 +211,12 @@ class LedgerProtection(Protection):
             "purpose": settings.intended_use or "",
         }
 
-    def _costs(self) -> dict[str, Any]:
+    def _costs(self, goes_on: bool) -> dict[str, Any]:
         account = self.ledger.account(self.settings.charge.account)
-        return BudgetRequest.of(self.settings, account.delta).costs()
+        return BudgetRequest.of(self.settings, account.delta, goes_on=goes_on).costs()
 
-    def _open_blocks(self, part: blocks.Part, run_id: str) -> None:
-        blocks.open_blocks(self.ledger, self.settings, part, run_id, **self._costs())
+    def _open_blocks(self, part: blocks.Part, run_id: str, *, goes_on: bool) -> None:
+        blocks.open_blocks(self.ledger, self.settings, part, run_id, **self._costs(goes_on))
 
     def record(self, release_id: str) -> LedgerRelease:
         return self.ledger.release(release_id)
@@ -277,7 +281,7 @@ class LedgerProtection(Protection):
     def paid_releases(self) -> set[str]:
         """Return the settled releases of this table of which it is on record what they build upon."""
         own = self.ledger.releases(self.settings.charge.account)
-        settled = {r.id for r in own if r.state == "settled" and r.table == self.settings.name}
+        settled = {r.id for r in own if r.released and r.table == self.settings.name}
         return settled - {e.release_id for e in self.ledger.entries(self.settings.charge.account) if e.upon is None}
 
     def _check_inferred(self) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from dp_synth_pipeline.ledger import Ledger, Lineage
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.synthesis import blocks, idempotency, retention, terms
+from dp_synth_pipeline.synthesis import blocks, idempotency, memory, retention, terms
 from dp_synth_pipeline.synthesis.allocation import Allocation
 from dp_synth_pipeline.synthesis.no_protection import protection_of
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
@@ -105,7 +105,8 @@ class Release:
             ReleaseStateError: if this very request began before; the first one goes on.
         """
         part, protection = blocks.part(settings, partitions), protection_of(settings, ledger, store)
-        record = protection.reserve(key, run_id, part)
+        goes_on = memory.expected(protection, store.releasable(part.folder))
+        record = protection.reserve(key, run_id, part, goes_on=goes_on)
         folder = idempotency.claim(store, settings.name, record)
         retention.keep_for(folder, settings.retention_days, part.label)
         state = RunState(record.id, partitions=part.keys, terms=settings.terms())

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.synthesis.generator import FOLDER
-from dp_synth_pipeline.synthesis.generator_files import DESCRIBED, EARLIER
+from dp_synth_pipeline.synthesis.generator_files import DESCRIBED, EARLIER, FOLDER
 from dp_synth_pipeline.synthesis.store import Store
 
 

@@ -47,7 +47,11 @@ class Facts:
 
     Attributes:
         profile_release: the release that paid for the profile.
-        start_release: the release at whose weights training starts; None if it starts anew.
+        start_release: the release at whose weights training starts, or from which a refresh goes on that remembers; None if
+            it starts anew.
+        remembered: the releases whose noisy counts are combined with its own, oldest first; none if those told that the
+            table is another one by now; None if it does not go on from any.
+        anew: why it does not use the releases before it, though it was to remember them; None without.
         rows: noisy number of the source's rows.
         accuracy: DP metrics of the generator, by name.
         asked_rows, synthetic_rows: rows to draw, and rows drawn.
@@ -59,6 +63,8 @@ class Facts:
 
     profile_release: str | None = None
     start_release: str | None = None
+    remembered: list[str] | None = None
+    anew: str | None = None
     rows: int | None = None
     accuracy: dict[str, float] | None = None
     asked_rows: int | None = None

@@ -160,6 +160,32 @@ def folded(value: str) -> str:
     return re.sub(r"[^\w.]+", "_", value.strip().casefold()).strip("._")
 
 
+class RefreshSettings(Section):
+    """What a refresh takes over from the releases before it; all of that was released, so it is free."""
+
+    remember: bool = Field(
+        default=False,
+        description="Combine the noisy counts of each refresh with those of the same account's earlier releases of this "
+        "table, and go on from the last one's network instead of training one.",
+    )
+    epsilon: float | None = Field(
+        default=None, description="With remember: the most that a refresh may cost that goes on so; default: `epsilon`."
+    )
+
+    @field_validator("epsilon")
+    @classmethod
+    def _epsilon(cls, value: float | None) -> float | None:
+        if value is not None:
+            check_release(value)
+        return value
+
+    @model_validator(mode="after")
+    def _remembering(self) -> RefreshSettings:
+        if self.epsilon is not None and not self.remember:
+            raise InvalidInput("refresh: epsilon: it is what a refresh costs that remembers; write remember: true too.")
+        return self
+
+
 MOST_REPORT = 0.25
 """Part of epsilon that charged figures may take: more would only starve what they judge."""
 
@@ -434,6 +460,9 @@ class ReleaseSettings(Section):
         description="Reuse the last profile, free, while its facts still match.",
         json_schema_extra=told("Off, each refresh measures and pays for a profile of its own.", "docs/spending.md"),
     )
+    refresh: RefreshSettings = Field(
+        default_factory=RefreshSettings, description="What a refresh takes over from the last: {remember, epsilon}."
+    )
     retention_days: int | None = Field(
         default=None, ge=0, description="Days to keep the snapshot, at most until the next refresh; 0: this run only."
     )
@@ -542,6 +571,26 @@ class ReleaseSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _sound_refresh(self) -> ReleaseSettings:
+        """Refuse to remember where there is nothing to go on from, or nothing to combine."""
+        if not self.refresh.remember:
+            return self
+        spec = self.training.spec()
+        conflicts = {
+            "privacy: none": self.privacy == "none",
+            "plan, which says what runs": self.plan is not None,
+            "reuse_profile: false, since codes are the profile's": not self.reuse_profile,
+            "training: method: autoregressive, which counts nothing": spec.method == "autoregressive",
+            "training: rake: false, which uses no counts": not spec.rake,
+            "partitions, each of which asks for `epsilon`": self.refresh.epsilon is not None
+            and self.partitions is not None,
+        }
+        if found := [name for name, is_so in conflicts.items() if is_so]:
+            field_name = "remember" if self.refresh.epsilon is None or self.partitions is None else "epsilon"
+            raise InvalidInput(f"refresh: {field_name}: it does not go with {found[0]}; remove one of them.")
+        return self
+
+    @model_validator(mode="after")
     def _spared_source(self) -> ReleaseSettings:
         every = [*self.targets, *(output.target for output in self.generation.outputs.values())]
         for target in every if self.source else ():  # a Python call names its source when it fits
@@ -569,7 +618,8 @@ class ReleaseSettings(Section):
 
     @model_validator(mode="after")
     def _charged_figures(self) -> ReleaseSettings:
-        self.validation.check_charge(None if self.privacy == "none" else self.epsilon, self.plan)
+        least = min((e for e in (self.epsilon, self.refresh.epsilon) if e is not None), default=None)
+        self.validation.check_charge(None if self.privacy == "none" else least, self.plan)
         return self
 
     @model_validator(mode="after")

@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateError, Unlearnable
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
-from dp_synth_pipeline.synthesis import holdout, profile_cache, retention
+from dp_synth_pipeline.synthesis import holdout, memory, profile_cache, retention
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
@@ -43,6 +43,9 @@ from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
 from dp_synth_pipeline.validation.figures import check_declared
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.model.marginals.measuring import Marginals as Counts
 
 FEWEST = 2
 """Units, by their noisy number, of which something can be learnt."""
@@ -394,7 +397,10 @@ class Completion(Stage):
 
 
 class Measuring(Stage):
-    """Measures noisy marginals, charged, unless there are none to measure."""
+    """Measures noisy marginals, charged, unless there are none to measure; combines them with those of earlier releases.
+
+    A refresh that remembers measures what they measured, with all that it may spend: it trains nothing after.
+    """
 
     name, makes = "marginals", "marginals"
 
@@ -404,15 +410,19 @@ class Measuring(Stage):
 
         report = release.reporter("marginals")
         report(0, 1)
-        mechanism = Marginals(release.codec, release.profile)
+        remembered, why_not = memory.find(release.protection, release.folder, release.state)
+        layout = None if remembered is None else remembered.memory.layout
+        mechanism = Marginals(release.codec, release.profile, layout)
         plan = mechanism.plan(release)
         if plan is None:  # one column only, or a declared plan without marginals
             return {"pairs": 0}
+        if remembered is not None:  # on record before the charge: what they cost is part of what this release promises
+            release.state = release.state.with_(start_release=remembered.last)
         odometer = release.charge(mechanism.name, mechanism.events(release, plan))
         # The release's own, as the profile is: what another refresh of this table measured, this one has not paid for.
         path = release.restricted / "marginals.safetensors"
         with retention.private():
-            storage.save(path, mechanism.run(release, plan, odometer))
+            storage.save(path, _combined(release, mechanism.run(release, plan, odometer), remembered, why_not))
         release.state = release.state.with_(marginals=path)
         report(1, 1)
         noise = {"noise_multiplier": plan.noise_multiplier, "noise_per_cell": plan.scale}
@@ -421,7 +431,31 @@ class Measuring(Stage):
             "pairs": plan.chosen,
             "pairs_in_all": plan.pairs,
             "triples": plan.triples,
+            **_remembering_facts(release),
         }
+
+
+def _combined(release: Release, measured: Counts, remembered: memory.Remembered | None, why_not: str) -> Counts:
+    """Return what this release and those that it remembers tell together: a function of released numbers alone."""
+    from dp_synth_pipeline.model.marginals.remembering import Memory
+
+    if not release.settings.refresh.remember:
+        return measured
+    known, earlier = Memory.begun(measured), ()
+    if remembered is not None:
+        both = remembered.memory.updated(measured)
+        known, earlier, why_not = (known, (), memory.DRIFTED) if both.lost else (both, remembered.releases, "")
+    memory.keep(known, release.restricted)
+    release.state = release.state.with_(remembered=None if remembered is None else list(earlier), anew=why_not or None)
+    if why_not:
+        release.progress.warn(f"{release.settings.name}: this refresh begins anew, since {why_not}.")
+    return known.marginals
+
+
+def _remembering_facts(release: Release) -> dict[str, Any]:
+    facts = release.state.facts
+    anew = {} if facts.anew is None else {"begins_anew": facts.anew}
+    return {"releases_remembered": len(facts.remembered), **anew} if facts.remembered is not None else anew
 
 
 def of_release(release: Release) -> list[Stage]:

@@ -139,6 +139,11 @@ class TestOneRowMore:
     ) -> None:
         compare(stage, refreshed(ROWS, ROWS, ROWS, epsilon=1.0), refreshed(ROWS, ROWS, MORE, epsilon=1.0))
 
+    def test_changes_nothing_but_by_its_charged_counts_in_a_refresh_that_remembers(self, stage: Stage) -> None:
+        how = {"epsilon": 1.0, "refresh": {"remember": True}, "upto": "generator"}
+        first = compare(stage, refreshed(ROWS, ROWS, **how), refreshed(ROWS, MORE, **how))
+        assert {"people/generator/memory.safetensors"} <= first["files"].keys()
+
     def test_changes_nothing_that_the_command_line_prints_or_leaves(self, stage: Stage) -> None:
         words = ("synthesize", "people.csv", "--out", "out.parquet", "--epsilon", "2", "--open-account", "--json")
         compare(stage, written(ROWS, command(*words)), written(MORE, command(*words)))

@@ -153,6 +153,23 @@ def measure(
     return Marginals(both, np.concatenate([measured.counts, more.counts]), plan.scale, rows)
 
 
+def measure_again(
+    codes: np.ndarray, layout: Layout, plan: MarginalsPlan, *, rows: int, odometer: Odometer
+) -> Marginals:
+    """Measure the cliques that an earlier release measured, with the noise that `plan` fixed.
+
+    Args:
+        codes: int (rows, columns), rows per unit bounded already; may be memory-mapped.
+        plan: what was reserved for this step, from `plan.plan_again`.
+        rows: released number of rows.
+        odometer: of the entry that was charged `plan.event`.
+
+    Raises:
+        NotCharged: if they were to be released without that charge.
+    """
+    return _noisy(codes, layout, plan, rows, odometer)
+
+
 def _noisy(codes: np.ndarray, layout: Layout, plan: MarginalsPlan, rows: int, odometer: Odometer) -> Marginals:
     (noisy,), _ = mechanisms.noisy_histograms(
         [count(codes, layout)],

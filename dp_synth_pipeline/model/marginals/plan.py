@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dp_synth_pipeline.model.marginals.pairs import ORDINARY, paired
@@ -133,6 +134,25 @@ def plan_marginals(
     scale = one * math.sqrt(fewer / (1 - SCORE_SHARE))
     score = _score_noise(noise_multiplier, max_rows) * math.sqrt(scored / SCORE_SHARE)
     return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows, scored=scored)
+
+
+def plan_again(
+    cliques: Sequence[tuple[int, ...]], cardinalities: tuple[int, ...], noise_multiplier: float, max_rows: int = 1
+) -> MarginalsPlan:
+    """Return the plan of measuring the same cliques as an earlier release, all of them, at a fixed total cost.
+
+    None of it is spent on scores: which cliques those are was released before.
+
+    Args:
+        cliques: two or three columns each.
+        cardinalities: codes per column, released by the profile.
+        noise_multiplier: of one Gaussian mechanism that costs as much as this whole step.
+        max_rows: rows per unit.
+    """
+    pairs = math.comb(len(paired(cardinalities)), 2)
+    scale = noise_multiplier * max_rows * (1 + ROUNDING) * math.sqrt(len(cliques))
+    triples = sum(len(clique) > 2 for clique in cliques)
+    return MarginalsPlan(noise_multiplier, scale, len(cliques) - triples, pairs, max_rows=max_rows, triples=triples)
 
 
 def _score_noise(noise_multiplier: float, max_rows: int) -> float:

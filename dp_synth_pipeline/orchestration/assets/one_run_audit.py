@@ -157,6 +157,6 @@ def _released_plan(generator: Path) -> tuple[TrainingPlan, GeneratorSpec, str]:
     except (OSError, KeyError, TypeError):
         raise InvalidInput(
             "there is no generator that was trained under a guarantee, so there is no claim to audit; materialize "
-            "`generator` first."
+            "`generator` first. A refresh that remembers trains nothing."
         ) from None
     return plan, spec, facts.get("release", "")

@@ -111,7 +111,7 @@ class DatabaseProtection(LedgerProtection):
         """
         return self.ledger.reserve(self.database.account, key=key, run_id=run_id, **self.asked())
 
-    def asked(self, part: blocks.Part | None = None) -> dict[str, Any]:
+    def asked(self, part: blocks.Part | None = None, *, goes_on: bool = False) -> dict[str, Any]:
         account = self.ledger.account(self.database.account)
         self._check_unit(account.unit)
         return {

@@ -26,7 +26,7 @@ from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.sharing import named
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
-from dp_synth_pipeline.synthesis.generator import FOLDER, GeneratorStage
+from dp_synth_pipeline.synthesis.generator import GeneratorStage
 from dp_synth_pipeline.synthesis.progress import Progress
 from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.release import Stage
@@ -248,7 +248,7 @@ class Learning(OfTable):
 
 def _learnt(table: TableRelease) -> Path | None:
     """Return where what was learnt of a table lies: not released yet, or released already."""
-    places = (table.restricted / retention.LEARNT, table.folder / FOLDER)
+    places = (table.restricted / retention.LEARNT, table.folder / generator_files.FOLDER)
     return next((place for place in places if generator_files.found(place, table.id)), None)
 
 
@@ -284,7 +284,7 @@ class Settlement(DatabaseStage):
         release.protection.settle(release.id, delta=release.delta, ran=ran)
         sources: dict[str, TableSchema] = {}
         for name, table in tables.items():
-            learnt_folder, folder = table.restricted / retention.LEARNT, table.folder / FOLDER
+            learnt_folder, folder = table.restricted / retention.LEARNT, table.folder / generator_files.FOLDER
             if generator_files.found(learnt_folder, release.id):  # else a run before this one had got so far
                 generator_files.release_to(learnt_folder, folder)
             rows = table.profile.rows

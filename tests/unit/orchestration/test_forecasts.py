@@ -13,8 +13,8 @@ from rich.console import Console
 
 from dp_synth_pipeline.cli import forecasting
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
-from dp_synth_pipeline.ledger import Ledger, advice
-from dp_synth_pipeline.orchestration import forecasts, governance
+from dp_synth_pipeline.ledger import Ask, Ledger, advice
+from dp_synth_pipeline.orchestration import forecasts, governance, preflight
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy.events import Gaussian
@@ -264,3 +264,49 @@ def test_the_noise_that_would_let_all_refreshes_fit_is_what_the_umbrella_needs_t
         terms, balance = shared.account(name), shared.balance(name)
         needed[name] = advice.noise_factor([Gaussian(3.0)], AHEAD, terms.order, balance.cost_left / NANO)
     assert told == float(f"{needed['persons']:.3g}") > needed["clinic"]
+
+
+@pytest.fixture
+def year(tmp_path) -> Ledger:
+    found = Ledger.open(f"sqlite:///{tmp_path / 'year.db'}")
+    found.open_account("year", epsilon=6.0, delta=1e-5, why="test")
+    return found
+
+
+REMEMBERS = {"account": "year", "epsilon": 4.1, "refresh": {"remember": True, "epsilon": 0.3}}
+
+
+def released(ledger: Ledger) -> None:
+    asked = {"key": "1", "table": "visits", "run_id": "1", "code_version": "v", "own_delta": 5e-9}
+    release = ledger.reserve("year", epsilon=4.1, delta=1e-5, **asked)
+    ledger.start(release.id, "training", [Gaussian(1.2)])
+    ledger.settle(release.id)
+
+
+def test_a_table_that_remembers_asks_for_much_once_and_for_little_from_then_on(year, monkeypatch):
+    asked = [due.ask.epsilon for due in foretold(year, table(**REMEMBERS), account="year").dues]
+    assert asked == [4.1, *[0.3] * (AHEAD - 1)]
+    assert f"{AHEAD} refreshes of epsilon 4.1 at first and 0.3 from then on" in said(
+        year, monkeypatch, table(**REMEMBERS)
+    )
+    released(year)
+    text = said(year, monkeypatch, table(**REMEMBERS))
+    assert f"{AHEAD} refreshes of epsilon 0.3 in {AHEAD} days; all fit" in text
+
+
+def test_a_tick_asks_for_what_its_refresh_will_ask_for(year):
+    released(year)
+    assert not preflight.refused_at_tick(table(**REMEMBERS), year)
+    assert preflight.refused_at_tick(table(**{**REMEMBERS, "refresh": {}}), year), "4.1 does not fit a second time"
+
+
+def test_a_person_is_told_how_to_divide_an_account_over_a_horizon(year):
+    out = io.StringIO()
+    forecasting.divide(year, "year", AHEAD, DAILY, Console(file=out, width=400))
+    told = re.search(r"epsilon: (\S+)\nrefresh: {remember: true, epsilon: (\S+)}", out.getvalue())
+    assert told is not None
+    first, later = told.groups()
+    asks = [Ask(float(first), 1e-5, 5e-9), *[Ask(float(later), 1e-5, 5e-9)] * (AHEAD - 1)]
+    assert all(year.foretold("year", asks))
+    with pytest.raises(InvalidInput, match="--every"):
+        forecasting.divide(year, "year", AHEAD, None, Console(file=out))

@@ -23,6 +23,8 @@ from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.sources import ingestion, public_list, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
+from dp_synth_pipeline.tabular.texts import lengths, storage
+from dp_synth_pipeline.tabular.texts.writer import Writer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 FOLDER = "generator"
 """In a table's releasable folder."""
+
+TEXTS = 24_000
+"""Texts that are written to rake what writes them, at most."""
 
 KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules")
 """Facts that lie beside the weights and are said elsewhere."""
@@ -124,8 +129,21 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "ran": dump_ran(ran),
         "rules": release.settings.validation.enforced_rules,
     }
-    generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit)
+    texts = _raked_texts(release, codec, generator)
+    generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, texts)
     return training.audit
+
+
+def _raked_texts(release: Release, codec: TableCodec, generator: GenerativeModel) -> list[Writer]:
+    """Return what writes the text columns, raked upon rows that the generator draws; free, as all draws are."""
+    import numpy as np
+
+    file, rng = release.state.files.texts, np.random.default_rng()
+    if file is None:
+        return []
+    codes = generator.sample(TEXTS, forbidden=codec.forbidden, rng=rng)
+    rows = codec.decode(codes, rng=rng)
+    return [writer.raked(codes, lengths.drawn(rows, writer.name), rng) for writer in storage.load(file)]
 
 
 def _sized(release: Release, codec: TableCodec) -> GeneratorSpec:

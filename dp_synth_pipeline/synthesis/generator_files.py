@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis.retention import LEARNT, private
 from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.tabular.texts import storage
+from dp_synth_pipeline.tabular.texts.writer import Writer
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
@@ -35,12 +38,20 @@ DESCRIBED = "generator.json"
 """Says whose weights lie beside it: gone first and written last, so that it never stands beside another release's."""
 
 
-def keep(folder: Path, model: GenerativeModel, facts: dict[str, Any], profile: str, audit: Audit | None) -> None:
+def keep(
+    folder: Path,
+    model: GenerativeModel,
+    facts: dict[str, Any],
+    profile: str,
+    audit: Audit | None,
+    texts: Sequence[Writer] = (),
+) -> None:
     """Write what was learnt into `folder`, durably, whole or not at all.
 
     Args:
         facts: public facts of how it came to be, its release among them.
         profile: the release's own profile, as JSON text: a later refresh that fails half-way leaves another one behind.
+        texts: what writes its text columns.
     """
     from dp_synth_pipeline.model import artifact
 
@@ -49,6 +60,8 @@ def keep(folder: Path, model: GenerativeModel, facts: dict[str, Any], profile: s
     with private():
         artifact.save(partial, model, facts)
         (partial / "profile.json").write_text(profile, encoding="utf-8")
+        if texts:
+            storage.save(partial / storage.FILE, texts)
         if audit is not None:
             (partial / AUDIT).write_text(audit.to_json(release=facts["release"]), encoding="utf-8")
     for path in (*partial.iterdir(), partial):
@@ -111,7 +124,7 @@ def release_to(learnt_folder: Path, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     _keep_earlier(folder)
-    for name in (DESCRIBED, AUDIT):
+    for name in (DESCRIBED, AUDIT, storage.FILE):
         (folder / name).unlink(missing_ok=True)
     for path in sorted(learnt_folder.iterdir(), key=lambda p: p.name == DESCRIBED):
         with sink.replacing(folder / path.name) as partial:

@@ -637,6 +637,11 @@ class ReleaseSettings(Section):
         return [self.target] if isinstance(self.target, str) else list(self.target or [])
 
     @property
+    def text_columns(self) -> list[str]:
+        """The columns that are declared as texts; no other is one."""
+        return [name for name, facts in self.columns.items() if (facts or {}).get("kind") == "text"]
+
+    @property
     def descriptions(self) -> dict[str, str]:
         """What a person wrote about columns, for readers: public, and no part of what is learnt."""
         return {name: facts["description"] for name, facts in self.columns.items() if "description" in (facts or {})}

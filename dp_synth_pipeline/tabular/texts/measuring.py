@@ -46,7 +46,7 @@ CHARACTERS_A_PIECE = 4.5
 """Of a text in most European languages, marks counted as pieces. It sets weights, so only how good the counts are."""
 
 LONGEST_SHAPE = 32
-"""Characters of a text up to which its shape is counted."""
+"""Characters of a code up to which its shape is counted."""
 
 CHARACTERS = len(tokens.ALPHABET) + 1
 """Codes of characters, the edge of a word among them."""
@@ -226,7 +226,9 @@ class _Pass:
 
     def shapes(self) -> tuple[tuple[str, ...], np.ndarray]:
         """Release the shapes that enough rows have, and how many; a row has one, so it moves the histogram by 1."""
-        held = Counter(tokens.shape(text) for text in self.rows.texts if 0 < len(text) <= LONGEST_SHAPE)
+        held = Counter(
+            tokens.shape(text) for text in self.rows.texts if len(text) <= LONGEST_SHAPE and tokens.coded(text)
+        )
         found = self._named(held, SHAPES, 1, 1)[:MOST_SHAPES]
         return tuple(shape for shape, _ in found), np.array([n for _, n in found], dtype=np.float64)
 

@@ -65,6 +65,17 @@ def shape(text: str) -> str:
     return text.translate(_SHAPE)
 
 
+def coded(text: str) -> bool:
+    """Whether a text may be a code, whose shape tells more than its words: it has a digit, or no small letter.
+
+    Example:
+        >>> [coded(text) for text in ("AB-12", "Room 7", "OSL", "slept well", "")]
+        [True, True, True, False, False]
+    """
+    found = shape(text)
+    return bool(text) and (DIGIT in found or LOWER not in found)
+
+
 def characters(word: str) -> list[int]:
     """Return the codes of a word's characters; those that the alphabet lacks are left out."""
     return [_CODES[c] for c in word if c in _CODES]

@@ -71,8 +71,14 @@ def test_a_share_of_ones_own_is_kept_to() -> None:
 
 
 def test_a_table_without_texts_is_planned_as_before_and_texts_share_the_delta_of_thresholds():
-    columns, facts = schema(3, 2), {"columns": {"note": {"kind": "text", "max_length": 40}}}
-    without, beside = plan(columns, 3.0, 40_000), plan(columns, 3.0, 40_000, **facts)
+    settings = [
+        TableSettings(table="t", source="t.csv", account="t", epsilon=3.0, delta=DELTA, columns=columns)
+        for columns in ({}, {"note": {"kind": "text", "max_length": 40}})
+    ]
+    without, beside = (
+        allocation.plan_profile(s, allocation.BudgetRequest.of(s, DELTA), schema(3, 2), population=40_000)
+        for s in settings
+    )
     assert without.threshold_delta == DELTA * allocation.THRESHOLD_SHARE
     assert beside.threshold_delta == without.threshold_delta / 2
     assert (beside.scale, beside.refined) == (without.scale, without.refined)

@@ -24,8 +24,8 @@ from dp_synth_pipeline.tabular.texts import tokens
 from dp_synth_pipeline.tabular.texts.plan import WEIGHT, TextPlan
 from dp_synth_pipeline.tabular.texts.tokens import Vocabulary
 
-SHAPES, CODED_REST = 0.06, 0.3
-"""Part that shapes take of a column; and the part of the rest that words take where most texts have a released shape."""
+SHAPES, CODED_REST, PROSE_REST = 0.06, 0.3, 0.9
+"""Part that shapes take of a column, and parts of the rest that words take where most, or some, have a released shape."""
 
 FIRST_WORDS, MORE_WORDS, TOTALS, SCORES, BY_COLUMN, PAIRS, TRIPLES, SPELLING = (
     *(0.1, 0.18, 0.05, 0.02),
@@ -207,7 +207,7 @@ class _Pass:
     def all(self, count: int) -> TextCounts:
         shapes, shaped = self.shapes()
         coded = float(shaped.sum()) > count / 2
-        words = (1 - SHAPES) * (CODED_REST if coded else 1.0)
+        words = (1 - SHAPES) * (CODED_REST if coded else PROSE_REST if shapes else 1.0)
         places, followed = self.places(shapes, 1 - SHAPES - words)
         found = self.words(FIRST_WORDS * words, frozenset(), math.sqrt(self.typical))
         more = self.words(MORE_WORDS * words, frozenset(found), math.sqrt(self.typical / REST))

@@ -124,5 +124,11 @@ def test_shapes_that_enough_rows_have_are_released_and_are_filled_as_they_were()
     assert np.mean([t[0] in "AB" and t[1] == "K" for t in good]) > 0.95
 
 
+def test_a_few_codes_among_sentences_leave_most_to_words():
+    counts = measured(rows([*["the cat sat on the mat"] * 300, *["AB-12", "CD-34"] * 40]))
+    assert counts.shapes == ("AA-00",)
+    assert " cat" in counts.vocabulary.words
+
+
 def test_the_examples_of_the_modules_hold():
     assert doctest.testmod(tokens).failed == doctest.testmod(measuring).failed == 0

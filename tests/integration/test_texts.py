@@ -18,7 +18,7 @@ TEXT = {"note": {"kind": "text", "max_length": 30}}
 NOTES = {"ward": "patient slept well in the ward", "home": "went home with a new plan"}
 
 
-def visits(rows: int = 600) -> pd.DataFrame:
+def visits(rows: int = 2_000) -> pd.DataFrame:
     place = np.where(np.arange(rows) % 3 == 0, "home", "ward")
     note = pd.Series([NOTES[p] for p in place]).mask(np.arange(rows) % 5 == 0)
     return pd.DataFrame({"place": place, "age": 20 + np.arange(rows) % 50, "note": note})
@@ -27,20 +27,20 @@ def visits(rows: int = 600) -> pd.DataFrame:
 @pytest.fixture
 def ledger(tmp_path):
     book = dps.Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
-    book.open_account("clinic", epsilon=60, delta=1e-5)
+    book.open_account("clinic", epsilon=18, delta=1e-5)
     return book
 
 
 def asked(ledger, tmp_path, **changes):
     quick = {"training": {"method": "marginals"}, "show": False, "columns": TEXT, "store": Store(tmp_path / "store")}
-    return dps.Synthesizer("clinic", 20.0, ledger, **{**quick, **changes})
+    return dps.Synthesizer("clinic", 6.0, ledger, **{**quick, **changes})
 
 
 def test_texts_are_charged_with_their_release_and_follow_their_row(ledger, tmp_path):
     model = asked(ledger, tmp_path).fit(visits())
     (release,) = ledger.releases("clinic")
     assert {e.mechanism for e in ledger.entries(release_id=release.id)} == {"row count", "profile", "text", "marginals"}
-    assert model.epsilon <= 20
+    assert model.epsilon <= 6
     assert all(finding.holds for finding in verify(to_json(model.card()), ledger))
     path = model.save(tmp_path / "visits.dps")
     rows = dps.load(path).sample(400, seed=3)

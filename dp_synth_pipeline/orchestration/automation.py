@@ -22,7 +22,7 @@ from dp_synth_pipeline.orchestration.dagster_internals import (
 SPENDS = "dp_synth/spends"
 """Tag of the stages up to the generator: materializing one may charge an account."""
 
-SPENDING = ("ingested", "profile", "completed", "marginals", "generator")
+SPENDING = ("ingested", "profile", "completed", "texts", "marginals", "generator")
 FREE = ("synthetic", "published", "quality_report", "release_card")
 """The stages of a chain, before and after what was learnt is released."""
 

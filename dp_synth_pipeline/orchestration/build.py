@@ -28,6 +28,7 @@ from dp_synth_pipeline.orchestration.assets.related import related_assets
 from dp_synth_pipeline.orchestration.assets.report import quality_report
 from dp_synth_pipeline.orchestration.assets.stage import STATES, key
 from dp_synth_pipeline.orchestration.assets.synthetic import synthetic
+from dp_synth_pipeline.orchestration.assets.texts import texts
 from dp_synth_pipeline.orchestration.automation import refuse_eager_spending
 from dp_synth_pipeline.orchestration.checks import checks, related_checks
 from dp_synth_pipeline.orchestration.dagster_internals import LazyDefs, discover_config_file
@@ -44,7 +45,7 @@ from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 STATE_IO_MANAGER = StateIOManager()
 """The same object for every table: `Definitions.merge` refuses two under one key."""
 
-STAGES = (ingested, profile, completed, marginals, generator, synthetic, published, quality_report, release_card)
+STAGES = (ingested, profile, completed, texts, marginals, generator, synthetic, published, quality_report, release_card)
 
 
 def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
@@ -68,7 +69,8 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
         },
     )
     measures = Method(settings.training.spec().method).measures
-    assets = [build(settings) for build in STAGES if measures or build is not marginals]
+    left_out = [*([] if measures else [marginals]), *([] if settings.text_columns else [texts])]
+    assets = [build(settings) for build in STAGES if build not in left_out]
     job = dg.define_asset_job(
         f"{settings.name}_refresh",
         dg.AssetSelection.assets(*assets),

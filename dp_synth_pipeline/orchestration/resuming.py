@@ -16,7 +16,7 @@ from dp_synth_pipeline.synthesis.store import Store
 
 OPEN = ("reserved", "started")
 
-MADE = {"row count": "profile", "types": "profile", "profile": "profile", "marginals": "marginals"}
+MADE = {"row count": "profile", "types": "profile", "profile": "profile", "text": "texts", "marginals": "marginals"}
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""
 
 

@@ -146,6 +146,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         "limits": _limits(settings, release.state.partitions)
         + exact.limits_of(release.schema)
         + _regenerated(release)
+        + texts_of(release.schema)
         + left_out(release)
         + _remembering(release)
         + _undone(record.table, release.store),
@@ -194,7 +195,7 @@ def _public_facts(of: Release, release: Unprotected) -> dict[str, Any]:
         "delta": None,
         "public_by": release.by,
         "public_why": release.why,
-        "limits": _regenerated(of),
+        "limits": _regenerated(of) + texts_of(of.schema),
         "code_version": release.code_version,
         "run_id": release.run_id,
         "ledger_head": release.ledger_head,
@@ -205,6 +206,16 @@ def _regenerated(release: Release) -> list[str]:
     """Say which columns were recognised and are made anew."""
     sentence = regenerated_sentence(release.settings, release.schema)
     return [sentence] if sentence else []
+
+
+def texts_of(schema: TableSchema) -> list[str]:
+    """Say of text columns how long their texts are at most, and what they are made of."""
+    return [
+        f"Texts of {c.name} were cut at {c.max_length:,} characters, and are written word by word from noisy counts: they "
+        f"have the words of real texts, and not their meaning."
+        for c in schema
+        if c.kind.composed
+    ]
 
 
 def left_out(release: Release) -> list[str]:

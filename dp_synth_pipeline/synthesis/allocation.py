@@ -4,8 +4,9 @@
 2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up.
    By default it is a part between 5 and 25 %, by a rule that knows the noisy count only. Where the types of a CSV's columns
    are measured, that takes a small part of the profile's.
-3. Noisy marginals take a part of what is left then, by a rule that knows the noisy count only.
-4. Training takes the rest: its noise is the least at which all four together cost at most the epsilon asked by PLD and,
+3. Text columns, if any are declared, take a fixed part of what is left then.
+4. Noisy marginals take a part of what is left, by a rule that knows the noisy count only.
+5. Training takes the rest: its noise is the least at which all together cost at most the epsilon asked by PLD and,
    under a Rényi filter, at most the Rényi divergence reserved.
 
 Charged figures (`validation: report_epsilon`) are a pure epsilon, set aside before the profile is planned; they run last.
@@ -29,13 +30,15 @@ from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, pl
 from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_again, plan_marginals
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
-from dp_synth_pipeline.privacy.events import Event, Gaussian
+from dp_synth_pipeline.privacy.events import Event, Gaussian, Threshold
+from dp_synth_pipeline.privacy.odometer import ROUNDING
 from dp_synth_pipeline.synthesis.release_plan import PROFILE, ReleasePlan
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.profiling import profile_plan, types
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.texts.plan import TextPlan
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 if TYPE_CHECKING:
@@ -102,6 +105,9 @@ the noise of the rest by 28 % at most; and there are none once it is the root of
 MOST_BEYOND = 2.5
 """With more noise than that, refinements win no more than the other columns lose (Adult at epsilon 0.1 to 0.5)."""
 
+
+BESIDE_TEXT = 2 / 3
+"""Squared signal to noise that marginals and training have beside a text column, as a part of what that column has."""
 
 TYPES_NOISE = 1 / 400
 """Noise of a cell of a histogram of classes, as a part of the units: classes of one cell in a hundred are then seen."""
@@ -180,7 +186,23 @@ def plan_profile(
         n for n in numbers if n == 0 or needed_share(n) <= (most_share if n > bases else MOST_BEYOND * most_share)
     )
     scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
-    return ProfilePlan(count, scale, request.own_delta / moves, unit, settings.population, refined)
+    return ProfilePlan(count, scale, _own_delta(settings, request) / moves, unit, settings.population, refined)
+
+
+def _own_delta(settings: ReleaseSettings, request: BudgetRequest) -> float:
+    """Return the delta of the profile's thresholds; where texts are declared, theirs is the other half."""
+    return request.own_delta / 2 if settings.text_columns else request.own_delta
+
+
+def texts(budget: RemainingBudget, settings: ReleaseSettings, own_delta: float, columns: int) -> TextPlan:
+    """Return what so many text columns take of what is left: three fifths for one, and more for several.
+
+    Args:
+        own_delta: of their thresholds, under the account's relation.
+    """
+    part = columns / (columns + BESIDE_TEXT)
+    whole = budget.least_noise(lambda noise: [Gaussian(noise), Threshold(own_delta)])
+    return TextPlan(whole / math.sqrt(part) * (1 + ROUNDING), own_delta, columns, settings.privacy_unit.max_rows)
 
 
 def final_delta(settings: ReleaseSettings, request: BudgetRequest, population: int) -> float:
@@ -305,6 +327,14 @@ class Allocation(ABC):
         """
 
     @abstractmethod
+    def texts(self, columns: int, population: int, spent: Sequence[Event]) -> TextPlan:
+        """Return the counts of so many text columns.
+
+        Raises:
+            InvalidInput: if a declared plan does not pay for them.
+        """
+
+    @abstractmethod
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
     ) -> MarginalsPlan | None:
@@ -343,6 +373,13 @@ class Calibrated(Allocation):
 
     def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
         return plan_profile(self.settings, self._request, schema, self._release.relation, population, typed)
+
+    def texts(self, columns: int, population: int, spent: Sequence[Event]) -> TextPlan:
+        later = self.accuracy(len(self.settings.columns))
+        moves = 1 if self._release.relation == ADD_REMOVE else 2
+        own_delta = _own_delta(self.settings, self._request) / moves
+        budget = self._budget([*spent, *(later.events if later else ())], population)
+        return texts(budget, self.settings, own_delta, columns)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
@@ -420,6 +457,15 @@ class Declared(Allocation):
                 "discrete_laplace event for the row count unless the population is declared."
             )
         return found
+
+    def texts(self, columns: int, population: int, spent: Sequence[Event]) -> TextPlan:
+        found = self._plan.texts
+        if found is None:
+            raise InvalidInput(
+                "the declared plan has no text: it needs gaussian and threshold events with mechanism=text for columns of "
+                "kind text; declare another plan, or leave these columns out (kind: excluded)."
+            )
+        return TextPlan(*found, columns, self.settings.privacy_unit.max_rows)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]

@@ -23,11 +23,16 @@ from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.sources import ingestion, public_list, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
+from dp_synth_pipeline.tabular.texts import lengths, storage
+from dp_synth_pipeline.tabular.texts.writer import Writer
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dp_synth_pipeline.model.base import GenerativeModel
+
+TEXTS = 24_000
+"""Texts that are written to rake what writes them, at most."""
 
 KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules", "memory")
 """Facts that lie beside the weights and are said elsewhere."""
@@ -122,10 +127,21 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "rules": release.settings.validation.enforced_rules,
         **memory.facts(release.state, release.restricted),
     }
-    generator_files.keep(
-        learnt_folder, generator, about, profile.to_json(), training.audit, memory.waiting(release.restricted)
-    )
+    texts, remembered = _raked_texts(release, codec, generator), memory.waiting(release.restricted)
+    generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, remembered, texts)
     return training.audit
+
+
+def _raked_texts(release: Release, codec: TableCodec, generator: GenerativeModel) -> list[Writer]:
+    """Return what writes the text columns, raked upon rows that the generator draws; free, as all draws are."""
+    import numpy as np
+
+    file, rng = release.state.files.texts, np.random.default_rng()
+    if file is None:
+        return []
+    codes = generator.sample(TEXTS, forbidden=codec.forbidden, rng=rng)
+    rows = codec.decode(codes, rng=rng)
+    return [writer.raked(codes, lengths.drawn(rows, writer.name), rng) for writer in storage.load(file)]
 
 
 def _sized(release: Release, codec: TableCodec) -> GeneratorSpec:
@@ -143,10 +159,10 @@ def _generator(
     """Return the generator and the public facts of how it came to be: a start, training, raking."""
     from dp_synth_pipeline.model import artifact
     from dp_synth_pipeline.model.base import Released
-    from dp_synth_pipeline.model.marginals import storage
+    from dp_synth_pipeline.model.marginals import storage as marginals_storage
 
     spec, file = training.spec, release.state.files.marginals
-    noisy_marginals = None if file is None else storage.load(file)
+    noisy_marginals = None if file is None else marginals_storage.load(file)
     goes_on = release.state.facts.remembered is not None  # then all went into the marginals
     trains, facts = Method(spec.method).trains and not goes_on, {}
     if noisy_marginals is None and not trains:

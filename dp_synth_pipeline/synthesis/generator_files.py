@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis.retention import LEARNT, private
 from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.tabular.texts import storage
+from dp_synth_pipeline.tabular.texts.writer import Writer
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
@@ -48,6 +51,7 @@ def keep(
     profile: str,
     audit: Audit | None,
     memory: Path | None = None,
+    texts: Sequence[Writer] = (),
 ) -> None:
     """Write what was learnt into `folder`, durably, whole or not at all.
 
@@ -55,6 +59,7 @@ def keep(
         facts: public facts of how it came to be, its release among them.
         profile: the release's own profile, as JSON text: a later refresh that fails half-way leaves another one behind.
         memory: what a later refresh may remember, if there is such a file.
+        texts: what writes its text columns.
     """
     from dp_synth_pipeline.model import artifact
 
@@ -63,6 +68,8 @@ def keep(
     with private():
         artifact.save(partial, model, facts)
         (partial / "profile.json").write_text(profile, encoding="utf-8")
+        if texts:
+            storage.save(partial / storage.FILE, texts)
         if audit is not None:
             (partial / AUDIT).write_text(audit.to_json(release=facts["release"]), encoding="utf-8")
         if memory is not None and memory.exists():
@@ -132,7 +139,7 @@ def release_to(learnt_folder: Path, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     _keep_earlier(folder)
-    for name in (DESCRIBED, AUDIT, MEMORY):
+    for name in (DESCRIBED, AUDIT, MEMORY, storage.FILE):
         (folder / name).unlink(missing_ok=True)
     for path in sorted(learnt_folder.iterdir(), key=lambda p: p.name == DESCRIBED):
         with sink.replacing(folder / path.name) as partial:

@@ -35,6 +35,7 @@ from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.tabular.texts.plan import TextPlan
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 FOLDER = "unprotected"
@@ -167,6 +168,9 @@ class Exact(Allocation):
         if self.settings.validation.at_least is None or columns < 1:
             return None
         return ChargedPlan(columns, self.settings.privacy_unit.max_rows, 1 / NO_NOISE)
+
+    def texts(self, columns: int, population: int, spent: Sequence[Event]) -> TextPlan:
+        return TextPlan(NO_NOISE, 1e-9, columns, self.settings.privacy_unit.max_rows)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]

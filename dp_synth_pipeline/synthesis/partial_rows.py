@@ -49,7 +49,8 @@ def completed(frame: pd.DataFrame, drawer: Drawer, rng: np.random.Generator) -> 
         given = codes[numbers]
         full = drawer.model.complete(given, drawer.never_null, forbidden=codec.forbidden, rng=rng)
         known = {n: cells[n].combine_chunks().take(pa.array(numbers)) for n in offsets.tied(codec.schema)}
-        return pa.Table.from_batches([codec.decode(np.where(given < 0, full, given), rng=rng, known=known)])
+        rows = codec.decode(np.where(given < 0, full, given), rng=rng, known=known)
+        return pa.Table.from_batches([drawer.written(rows, rng)])
 
     drawn = _ruled(some, empty, draw, drawer, rng) if drawer.rules else draw(np.arange(len(some)))
     for number, column in enumerate(learned):

@@ -63,7 +63,7 @@ def told_by_profile(schema: TableSchema, profile: TableProfile, hints: Mapping[s
     found = {
         c.name: recognition.by_profile(c, profile[c.name], profile.rows, hints.get(c.name))
         for c in schema.learned
-        if c.base is None
+        if c.base is None and not c.kind.composed
     }
     return {name: kind.name for name, kind in found.items() if kind is not None}
 
@@ -109,7 +109,8 @@ def hidden_sentence(schema: TableSchema, profile: TableProfile) -> str:
         return ""
     return (
         f"Text that hardly repeats, of which no value may be released, so that only nulls are drawn: {', '.join(names)}. "
-        f"Declare what it is, such as kind: date, kind: identifier with a pattern, kind: name or kind: excluded."
+        f"Declare what it is, such as kind: date, kind: identifier with a pattern, kind: name, kind: text with a "
+        f"max_length, or kind: excluded."
     )
 
 

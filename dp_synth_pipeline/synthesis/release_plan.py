@@ -17,10 +17,11 @@ from dp_synth_pipeline.privacy.events import (
     from_dict,
 )
 
-ROW_COUNT, TYPES, PROFILE, MARGINALS, TRAINING, LOSS_QUERIES, ACCURACY = (
+ROW_COUNT, TYPES, PROFILE, TEXT, MARGINALS, TRAINING, LOSS_QUERIES, ACCURACY = (
     "row count",
     "types",
     "profile",
+    "text",
     "marginals",
     "training",
     "looks",
@@ -92,6 +93,13 @@ class ReleasePlan:
     def threshold_deltas(self) -> list[float]:
         """The delta of each threshold."""
         return [e.delta for e in self.events(PROFILE) if isinstance(e, Threshold)]
+
+    @property
+    def texts(self) -> tuple[float, float] | None:
+        """The noise multiplier that all counts of texts amount to, and the delta of their thresholds; None without."""
+        amount = sum(e.amount for e in self.events(TEXT) if isinstance(e, Gaussian))
+        delta = sum(e.delta for e in self.events(TEXT) if isinstance(e, Threshold))
+        return (float(amount) ** -0.5, delta) if amount and delta else None
 
     @property
     def marginals_noise(self) -> float | None:

@@ -14,7 +14,7 @@ from dp_synth_pipeline.privacy.events import Event, from_dict
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.tabular.schema import TableSchema
 
-LATER = ("format", "pattern", "locale", "after", "same_as")
+LATER = ("format", "pattern", "locale", "after", "same_as", "max_length")
 """Facts of columns that earlier versions did not have."""
 
 _SCHEMA: TypeAdapter[TableSchema] = TypeAdapter(TableSchema)
@@ -26,7 +26,7 @@ class Files:
 
     Attributes:
         snapshot, completed: real rows, restricted.
-        profile, marginals, generator, synthetic: what is released; `generator` is a folder.
+        profile, texts, marginals, generator, synthetic: what is released; `generator` is a folder.
         report: the restricted quality report.
         card: the release card's page.
     """
@@ -34,6 +34,7 @@ class Files:
     snapshot: Path | None = None
     profile: Path | None = None
     completed: Path | None = None
+    texts: Path | None = None
     marginals: Path | None = None
     generator: Path | None = None
     synthetic: Path | None = None

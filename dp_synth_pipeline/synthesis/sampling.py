@@ -27,6 +27,7 @@ from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.tabular.texts import lengths, storage
 
 FILE = "synthetic.parquet"
 """In a table's releasable folder."""
@@ -154,6 +155,7 @@ class Drawer:
         codec: what its codes stand for.
         facts: public facts of how it came to be.
         rules: what holds across columns in every row.
+        writers: what writes its text columns.
     """
 
     def __init__(self, generator: Path, profile: Path, rules: list[Rule] | None = None) -> None:
@@ -164,6 +166,7 @@ class Drawer:
         self.codec = TableCodec(load_schema(self.facts["schema"]), self.profile)
         self.rules = [constraints.parse(text) for text in self.facts.get("rules", [])] if rules is None else rules
         constraints.check(self.rules, self.codec.schema)
+        self.writers = storage.load(generator / storage.FILE) if (generator / storage.FILE).exists() else []
 
     @property
     def schema(self) -> pa.Schema:
@@ -192,13 +195,31 @@ class Drawer:
             raise InvalidInput(f"rows: expected a whole number from 1, got {rows!r}.")
         rng = asked.chance()
         report(0, int(rows))
+        drawn = self._drawn(int(rows), asked, rng, report)
+        if self.writers:
+            drawn.batches = (self.written(batch, rng) for batch in drawn.batches)
+        return drawn
+
+    def _drawn(self, rows: int, asked: Asked, rng: np.random.Generator, report: Report) -> Drawn:
+        """Return rows whose texts are not written yet."""
         if asked.share is not None:
-            return self._shared(int(rows), asked, rng, report)
+            return self._shared(rows, asked, rng, report)
         if asked.where is not None:
-            return self._conditional(int(rows), asked.where, rng, lambda found: report(found, int(rows)))
+            return self._conditional(rows, asked.where, rng, lambda found: report(found, rows))
         source = partial(self._table, rng=rng)
         batches = self._kept(source, rows, rng) if self.rules else self._decoded(rows, rng)
-        return Drawn(rows, _with_progress(batches, int(rows), report))
+        return Drawn(rows, _with_progress(batches, rows, report))
+
+    def written(self, rows: pa.RecordBatch, rng: np.random.Generator) -> pa.RecordBatch:
+        """Return drawn rows with their texts, which are blanks until then: each is written upon the rest of its row."""
+        if not self.writers or not rows.num_rows:
+            return rows
+        codes, columns = self.codec.encode(rows), dict(zip(rows.schema.names, rows.columns, strict=True))
+        for writer in self.writers:
+            texts = writer.write(codes, lengths.drawn(rows, writer.name), rng)
+            null = np.asarray(columns[writer.name].is_null())
+            columns[writer.name] = pa.array(texts, pa.string(), mask=null)
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)
 
     def _decoded(self, rows: int, rng: np.random.Generator) -> Iterator[pa.RecordBatch]:
         return self.codec.decode_stream(self.model.draw(rows, forbidden=self.codec.forbidden, rng=rng), rng)

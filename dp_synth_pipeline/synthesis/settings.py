@@ -582,6 +582,7 @@ class ReleaseSettings(Section):
             "reuse_profile: false, since codes are the profile's": not self.reuse_profile,
             "training: method: autoregressive, which counts nothing": spec.method == "autoregressive",
             "training: rake: false, which uses no counts": not spec.rake,
+            "kind: text, which is measured anew": bool(self.text_columns),
             "partitions, each of which asks for `epsilon`": self.refresh.epsilon is not None
             and self.partitions is not None,
         }
@@ -685,6 +686,11 @@ class ReleaseSettings(Section):
     def targets(self) -> list[str]:
         """Where the synthetic table goes, beside the Parquet file in the store."""
         return [self.target] if isinstance(self.target, str) else list(self.target or [])
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The columns that are declared as texts; no other is one."""
+        return [name for name, facts in self.columns.items() if (facts or {}).get("kind") == "text"]
 
     @property
     def descriptions(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from dp_synth_pipeline.synthesis.generator import GeneratorStage
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
+from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
 from dp_synth_pipeline.synthesis.reading import (
     empty_sentence,
@@ -35,6 +36,7 @@ from dp_synth_pipeline.synthesis.reading import (
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import condition, constraints, offsets, recognition
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
@@ -42,6 +44,7 @@ from dp_synth_pipeline.tabular.profiling.types import Types as Measured
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
+from dp_synth_pipeline.tabular.texts import storage
 from dp_synth_pipeline.validation.figures import check_declared
 
 if TYPE_CHECKING:
@@ -128,10 +131,19 @@ def _check_public(release: Release, table: ingestion.Opened) -> None:
             condition.check(asked.where, names)
         for name in asked.share or ():
             condition.own_name([name], names, "share")
+    _check_texts(settings)
     if not table.untyped:
         constraints.check(settings.validation.parsed_rules, schema)
     elif release.allocation.pays_profile:
         release.allocation.types(len(table.untyped))
+
+
+def _check_texts(settings: ReleaseSettings) -> None:
+    """Refuse what asks for rows by their texts: texts follow the rest of a row."""
+    for asked in (settings.generation, *settings.generation.outputs.values()):
+        named = [*(condition.names_in(asked.where) if asked.where is not None else ()), *(asked.share or ())]
+        if texts := [name for name in named if name in settings.text_columns]:
+            raise InvalidInput(condition.no_texts(texts[0]))
 
 
 def reading_failed(release: Any, error: Exception) -> Exception:
@@ -396,6 +408,30 @@ class Completion(Stage):
         return {"null_policy": {c.name: str(c.nulls) for c in schema.learned}}
 
 
+class TextMeasuring(Stage):
+    """Measures the text columns, charged; what is left is for the columns that are none."""
+
+    name, makes = "texts", "texts"
+
+    def run(self, release: Release) -> dict[str, Any]:
+        """Return at which noise they were measured, and how many words were released of each."""
+        report = release.reporter("texts")
+        report(0, 1)
+        mechanism = Texts(release.codec, release.profile)
+        plan = mechanism.plan(release)
+        if plan is None:
+            return {}
+        odometer = release.charge(mechanism.name, mechanism.events(release, plan))
+        path = release.restricted / storage.FILE
+        with retention.private():
+            writers = mechanism.run(release, plan, odometer)
+            storage.save(path, writers)
+        release.state = release.state.with_(texts=path)
+        report(1, 1)
+        noise = {"noise_multiplier": plan.noise_multiplier} if release.protection.guaranteed else {}
+        return {**noise, **{f"words_of_{writer.name}": len(writer.vocabulary.words) for writer in writers}}
+
+
 class Measuring(Stage):
     """Measures noisy marginals, charged, unless there are none to measure; combines them with those of earlier releases.
 
@@ -406,7 +442,7 @@ class Measuring(Stage):
 
     def run(self, release: Release) -> dict[str, Any]:
         """Return how many sets of columns were measured, and at which noise."""
-        from dp_synth_pipeline.model.marginals import storage
+        from dp_synth_pipeline.model.marginals import storage as marginals_storage
 
         report = release.reporter("marginals")
         report(0, 1)
@@ -422,7 +458,9 @@ class Measuring(Stage):
         # The release's own, as the profile is: what another refresh of this table measured, this one has not paid for.
         path = release.restricted / "marginals.safetensors"
         with retention.private():
-            storage.save(path, _combined(release, mechanism.run(release, plan, odometer), remembered, why_not))
+            marginals_storage.save(
+                path, _combined(release, mechanism.run(release, plan, odometer), remembered, why_not)
+            )
         release.state = release.state.with_(marginals=path)
         report(1, 1)
         noise = {"noise_multiplier": plan.noise_multiplier, "noise_per_cell": plan.scale}
@@ -461,4 +499,6 @@ def _remembering_facts(release: Release) -> dict[str, Any]:
 def of_release(release: Release) -> list[Stage]:
     """Return the stages that take a release from its reservation to its synthetic rows, in their order."""
     measures = Method(release.settings.training.spec().method).measures
-    return [Ingestion(), Profiling(), Completion(), *([Measuring()] if measures else []), GeneratorStage(), Sampling()]
+    texts = [TextMeasuring()] if release.settings.text_columns else []
+    measuring = [Measuring()] if measures else []
+    return [Ingestion(), Profiling(), Completion(), *texts, *measuring, GeneratorStage(), Sampling()]

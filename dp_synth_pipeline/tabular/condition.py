@@ -64,6 +64,21 @@ def check(where: Where, names: Sequence[str] | None = None) -> None:
             own_name(path, names)
 
 
+def names_in(where: Where) -> list[str]:
+    """Return the names of columns that a condition has, as a person wrote them."""
+    if isinstance(where, Mapping):
+        return [str(name) for name in where]
+    return [path[-1] for path in _columns(_tree(where.strip()))]
+
+
+def no_texts(name: str) -> str:
+    """Say why no condition can be on a text column."""
+    return (
+        f"where: column {name!r} is text, which is written last, upon the rest of its row, so no row can be chosen by it. "
+        f"Ask for values of other columns, and texts follow."
+    )
+
+
 def of_root(where: Where, root: str, columns: Mapping[str, Sequence[str]]) -> Where:
     """Return a condition on related tables as one on the root's columns alone, without its name before them.
 
@@ -247,6 +262,9 @@ class Condition:
         return np.asarray(found.combine_chunks())
 
     def _check_columns(self) -> None:
+        written = [n for n in sorted(self.columns) if self._codec.schema[n].kind.composed]
+        if written:
+            raise InvalidInput(no_texts(written[0]))
         numbered = [n for n in sorted(self.columns) if self._codec.schema[n].kind.numbered]
         if numbered:
             raise InvalidInput(

@@ -26,7 +26,7 @@ Facts = Mapping[str, Any]
 
 _DECLARABLE = {f.name for f in fields(Column)} - {"name", "storage"}
 
-SOME = ("pattern", "locale")
+SOME = ("pattern", "locale", "max_length")
 """Facts that only some kinds have."""
 
 
@@ -45,7 +45,7 @@ def build(
     Args:
         storage: column name to Arrow type, as the source has them.
         declared: column name to declared facts: `kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`,
-            `zone`, `other`, `other_label`, `format`, `pattern`, `locale`, `after`, `same_as`; and a `description`.
+            `zone`, `other`, `other_label`, `format`, `pattern`, `locale`, `after`, `same_as`, `max_length`, `description`.
         nulls: the table's null policy, for columns that declare none.
         other: what becomes of suppressed categories, for text columns that do not declare it.
         unit_column: the privacy unit's column, an identifier unless declared otherwise.
@@ -118,13 +118,7 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
             f"{nearest(wrong[0], _DECLARABLE)}"
         )
     kind = _kind(name, arrow_type, facts.pop("kind", None))
-    if facts.get("same_as") is not None and facts.get("nulls") is not None:
-        raise InvalidInput(
-            f"column {name!r}: same_as: its nulls are those of {facts['same_as']!r}; declare them there."
-        )
-    policy = _member(NullPolicy, facts.pop("nulls", None) or nulls, f"column {name!r}: nulls")
-    if policy is NullPolicy.CONSTANT and facts.get("constant") is None and kind.learned:
-        raise InvalidInput(f"column {name!r}: nulls: constant needs a value, as in 'constant: unknown'.")
+    policy = _policy(name, kind, facts, nulls)
     if not readable(arrow_type, kind, name):
         raise InvalidInput(
             f"column {name!r} has storage type {arrow_type}, which is not read as {kind}; cast it in the source, or "
@@ -149,8 +143,24 @@ def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: st
     return Column(name, kind, kind.storage(_zoned(arrow_type, facts.get("zone"), name)), policy, **facts)
 
 
+def _policy(name: str, kind: Kind, facts: dict[str, Any], nulls: str) -> NullPolicy:
+    """Return what becomes of a column's nulls, and take it out of its facts."""
+    if facts.get("same_as") is not None and facts.get("nulls") is not None:
+        raise InvalidInput(
+            f"column {name!r}: same_as: its nulls are those of {facts['same_as']!r}; declare them there."
+        )
+    policy = _member(NullPolicy, facts.pop("nulls", None) or nulls, f"column {name!r}: nulls")
+    if kind.composed and policy not in (NullPolicy.KEEP, NullPolicy.DROP):
+        raise InvalidInput(
+            f"column {name!r}: nulls: {policy}: a text has no such value; declare nulls: keep or drop for it."
+        )
+    if policy is NullPolicy.CONSTANT and facts.get("constant") is None and kind.learned:
+        raise InvalidInput(f"column {name!r}: nulls: constant needs a value, as in 'constant: unknown'.")
+    return policy
+
+
 def _check_taken(name: str, kind: Kind, facts: dict[str, Any]) -> None:
-    """Refuse a pattern or a locale of a kind that has none, and a locale that nobody knows."""
+    """Refuse a fact of a kind that has none such, and a locale that nobody knows."""
     for fact in SOME:
         if facts.get(fact) is not None and fact not in kind.takes:
             having = ", ".join(k.name for k in KINDS.values() if fact in k.takes)

@@ -44,6 +44,11 @@ class TableSchema:
         return tuple(c for c in self.columns if c.kind.learned)
 
     @property
+    def compared(self) -> tuple[Column, ...]:
+        """The learned columns whose values are compared one by one: all but texts, in table order."""
+        return tuple(c for c in self.learned if not c.kind.composed)
+
+    @property
     def published(self) -> tuple[Column, ...]:
         """The columns of the synthetic table, in table order."""
         return tuple(c for c in self.columns if c.kind.published)

@@ -30,6 +30,7 @@ from dp_synth_pipeline.tabular.kinds.base import LENGTH, MOMENT, NUMBER, Column,
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.texts import lengths
 
 AFTER, SAME_AS = HANGS = "after", "same_as"
 """What a person declares: each names a column."""
@@ -130,7 +131,9 @@ def offset_name(column: Column) -> str:
 
 
 def modelled_name(column: Column) -> str:
-    """Return the name under which a column is modelled: its own, or its offset's."""
+    """Return the name under which a column is modelled: its own, its offset's, or that of its texts' lengths."""
+    if column.kind.composed:
+        return lengths.name_of(column)
     return column.name if column.after is None else offset_name(column)
 
 
@@ -151,11 +154,14 @@ def distance(name: str, end: Column, start: Column | None = None) -> Column:
 
 
 def modelled(schema: TableSchema) -> TableSchema:
-    """Return the columns that the profile measures and the generator models: offsets in the place of what comes after."""
+    """Return the columns that the profile measures and the generator models: offsets in the place of what comes after, and
+    lengths in that of texts."""
     return TableSchema(tuple(_modelled(c, schema) for c in schema if c.same_as is None))
 
 
 def _modelled(column: Column, schema: TableSchema) -> Column:
+    if column.kind.composed:
+        return lengths.modelled(column)
     if column.after is None:
         return column
     found = distance(offset_name(column), column, schema[column.after])
@@ -172,12 +178,15 @@ def _digits(column: Column) -> int | None:
 
 
 def with_offsets(table: pa.Table, schema: TableSchema) -> pa.Table:
-    """Return rows with the offsets that they lack; null where the value or its base is null, or no offset can be so large.
+    """Return rows with the offsets and lengths that they lack; null where the value or its base is null, or no offset can be
+    so large.
 
     Args:
         table: rows with the columns of the source.
     """
     for column in schema:
+        if column.kind.composed and lengths.name_of(column) not in table.column_names:
+            table = table.append_column(lengths.name_of(column), lengths.of_texts(_array(table, column.name), column))
         if column.after is not None and offset_name(column) not in table.column_names:
             base = schema[column.after]
             values = _offsets(_array(table, column.name), _array(table, base.name), column, base)
@@ -190,6 +199,8 @@ def restored(
 ) -> dict[str, pa.Array]:
     """Return values with the columns that hang on others: base and offset added up, or what they are the same as.
 
+    Texts are as many blanks as they are long, until they are written.
+
     Args:
         values: the modelled columns by name.
         known: values of columns that stay, null where nothing is known; what hangs on them is placed by them, and what they
@@ -198,6 +209,8 @@ def restored(
     found, offsets = dict(values), {c.name: c for c in modelled(schema)}
     known = {} if known is None else _moved(values, schema, known)
     for column in ordered(schema):
+        if column.kind.composed:
+            found[column.name] = lengths.blanks(found[lengths.name_of(column)])
         if column.base is not None:
             points, null = _placed(found[column.base], schema[column.base], column)
             if column.after is not None:
@@ -276,8 +289,8 @@ def root(column: Column, schema: TableSchema) -> Column:
 
 
 def write_offsets(path: Path, schema: TableSchema) -> None:
-    """Add the offsets to a Parquet file of rows, batch by batch; nothing changes where no column comes after another."""
-    if any(c.after is not None for c in schema):
+    """Add offsets and lengths to a Parquet file of rows, batch by batch; nothing changes where no column has any."""
+    if any(c.after is not None or c.kind.composed for c in schema):
         _rewrite(path, lambda rows: with_offsets(rows, schema))
 
 
@@ -305,7 +318,9 @@ def published(schema: TableSchema, profile: TableProfile) -> TableProfile:
             offset = found.get(offset_name(column)) if column.after is not None else None
             if column.after is None or offset is not None:
                 found[column.name] = _released(column, schema[column.base], found[column.base], offset)
-    hidden = {offset_name(c) for c in schema if c.after is not None}
+        if column.kind.composed and lengths.name_of(column) in found:
+            found[column.name] = lengths.released(column, found[lengths.name_of(column)])
+    hidden = {modelled_name(c) for c in schema if c.after is not None or c.kind.composed}
     names = [n for n in schema.names if n in found] + [n for n in found if n not in schema.names and n not in hidden]
     return replace(profile, columns=tuple(found[name] for name in names))
 

@@ -24,6 +24,7 @@ Kind = Literal[
     "own",
     "regenerated",
     "quality",
+    "text",
 ]
 
 REGENERATED, QUALITY = "identifiers_regenerated", "quality_gate"
@@ -66,7 +67,7 @@ class Check:
     Attributes:
         name: as `check_names` gives it.
         column: the column it is about; None for the whole table.
-        kind: types, domain, range, null_rate, uniqueness, row_count, columns, rule, own, regenerated or quality.
+        kind: types, domain, range, null_rate, uniqueness, row_count, columns, rule, own, regenerated, quality or text.
         blocking: whether a failure keeps the table from being published; otherwise it is a warning.
         description: what is expected, in plain words, with released or declared values only.
         expectation: the type of the Great Expectations expectation, in snake case.

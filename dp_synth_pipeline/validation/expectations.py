@@ -21,7 +21,7 @@ from dp_synth_pipeline.tabular.kinds.base import Kind
 from dp_synth_pipeline.tabular.kinds.constant import scalar
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
-from dp_synth_pipeline.validation import regenerated
+from dp_synth_pipeline.validation import regenerated, texts
 from dp_synth_pipeline.validation.checks import DOMAIN, NULLS, TYPE, Check, stems_of
 
 NULL_RATE_SLACK = 0.02
@@ -68,7 +68,7 @@ def suite_json(checks: Sequence[Check], name: str = "synthetic") -> str:
             "severity": "critical" if c.blocking else "warning",
         }
         for c in checks
-        if c.kind not in ("regenerated", "quality")  # these look at more than the drawn rows
+        if c.kind not in ("regenerated", "quality", "text")  # these look at more than the drawn rows
     ]
     return json.dumps({"name": name, "expectations": expectations}, indent=2, ensure_ascii=False)
 
@@ -95,6 +95,8 @@ def type_check(column: Column, name: str) -> Check:
 def _domain(column: Column, facts: ColumnProfile | None, name: str) -> Check:
     if column.kind.fixed:
         return _constant(column, name)
+    if column.kind.composed:
+        return texts.check_for(column, name)
     if facts is None and not column.kind.unique:
         recipe = ("expect_column_values_to_not_be_null", {"column": column.name})
         return Check(name, column.name, "domain", True, f"{column.name} is made up anew in every row.", *recipe)
@@ -207,7 +209,8 @@ def _nulls(column: Column, facts: ColumnProfile | None, rows: int | None, name: 
     if empty:
         recipe = ("expect_column_values_to_be_null", {"column": column.name})
         return Check(name, column.name, "null_rate", True, f"{column.name} holds nulls alone.", *recipe)
-    if facts is not None and facts.hidden and column.label is None and rows is not None:
+    composed = column.kind.composed
+    if facts is not None and facts.hidden and column.label is None and rows is not None and not composed:
         return _hidden(column, facts, name)
     if facts is None or column.nulls is not NullPolicy.KEEP:
         unlearned = f"{column.kind} columns have a value in every row"

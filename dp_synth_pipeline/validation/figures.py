@@ -16,7 +16,7 @@ import pandas as pd
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.validation import fidelity, learners, patterns
+from dp_synth_pipeline.validation import fidelity, learners, patterns, texts
 from dp_synth_pipeline.validation.accuracy import Accuracy, accuracy
 from dp_synth_pipeline.validation.groups import Groups, by_group
 from dp_synth_pipeline.validation.pair_shares import MOST_PAIRS, PairShares, pair_shares
@@ -75,11 +75,11 @@ def check_declared(schema: TableSchema, predict: str | None, sensitive: Sequence
     Raises:
         InvalidInput: naming the first such column.
     """
-    names = [c.name for c in schema.learned]
+    names = [c.name for c in schema.compared]
     for where, wanted in [("predict", predict), *(("sensitive", s) for s in sensitive)]:
         if wanted is not None and wanted not in names:
             raise InvalidInput(
-                f"validation: {where}: {wanted!r} is no column that is learned; name one of: {', '.join(names)}."
+                f"validation: {where}: {wanted!r} is no column that is learned and no text; name one of: {', '.join(names)}."
             )
 
 
@@ -103,18 +103,17 @@ def measure(
         InvalidInput: if a column is missing from a table or is not learned, or a table has no rows.
     """
     check_declared(schema, predict, sensitive)
-    found, sampled = fidelity.compare(real, synthetic, schema), max(len(real), len(synthetic)) > MOST_ROWS
     rng = np.random.Generator(np.random.PCG64(21))  # for the same figures each time; not a noise that protects
+    drawn: dict[str, Any] = {"samples": sample_rows(real, synthetic, schema, rng)}
+    (real, synthetic), schema = (texts.by_length(t, schema) for t in (real, synthetic)), texts.lengths_of(schema)
+    found, sampled = fidelity.compare(real, synthetic, schema), max(len(real), len(synthetic)) > MOST_ROWS
     real, synthetic = (_sample(t, rng, fidelity.MOST_ROWS) for t in (real, synthetic))
-    reached, drawn = accuracy(real, synthetic, schema, rng), _drawn(real, synthetic, schema, found, part, rng)
+    reached, drawn = accuracy(real, synthetic, schema, rng), drawn | _drawn(real, synthetic, schema, found, part)
     real, synthetic = (_sample(t, rng, MOST_ROWS) for t in (real, synthetic))
     telling = found.telling([*sensitive, *([] if predict is None else [predict])], _room(part)[2])
     models = _models(real, synthetic, schema, predict, telling, rng)
     return Figures(
-        **drawn,
-        **models,
-        fidelity=found,
-        accuracy=reached,
+        **{"fidelity": found, "accuracy": reached, **drawn, **models},
         relations=relations(real, synthetic, schema, telling),
         rare=patterns.rare_values(real, synthetic, schema),
         nulls=patterns.null_patterns(real, synthetic, schema),
@@ -138,16 +137,15 @@ def _drawn(
     schema: TableSchema,
     found: fidelity.Fidelity,
     part: float,
-    rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Return sample rows, and what is drawn of the worst columns and pairs."""
-    samples, (most_panels, most_pairs, _) = sample_rows(real, synthetic, schema, rng), _room(part)
+    """Return what is drawn of the worst columns and pairs."""
+    most_panels, most_pairs, _ = _room(part)
     drawn = [
         panel(schema[c.name], pd.Series(real[c.name]), pd.Series(synthetic[c.name]), c.distance)
         for c in found.ranked[:most_panels]
     ]
     pairs = pair_shares(real, synthetic, schema, found.varied_pairs(most_pairs))
-    return {"samples": samples, "panels": drawn, "pairs": pairs}
+    return {"panels": drawn, "pairs": pairs}
 
 
 def _models(

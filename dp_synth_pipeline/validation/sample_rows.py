@@ -14,8 +14,8 @@ from dp_synth_pipeline.tabular.schema import TableSchema
 
 ROWS = 10
 MOST_COLUMNS = 60
-LONGEST = 40
-"""Characters of a value; what is longer ends in an ellipsis."""
+LONGEST, LONGEST_TEXT = 40, 300
+"""Characters of a value, and of one of a text column; what is longer ends in an ellipsis."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,20 @@ def sample_rows(
     """
     names = [c.name for c in schema.learned]
     shown = names[:MOST_COLUMNS]
-    rows = (_rows(pd.DataFrame(table[shown]), rng) for table in (real, synthetic))
+    most = [LONGEST_TEXT if schema[name].kind.composed else LONGEST for name in shown]
+    rows = (_rows(pd.DataFrame(table[shown]), most, rng) for table in (real, synthetic))
     return SampleRows(shown, len(names) - len(shown), *rows)
 
 
-def _rows(table: pd.DataFrame, rng: np.random.Generator) -> list[list[str | None]]:
+def _rows(table: pd.DataFrame, most: list[int], rng: np.random.Generator) -> list[list[str | None]]:
     drawn = table.iloc[rng.choice(len(table), min(ROWS, len(table)), replace=False)]
     columns = [drawn[name].astype(object) for name in drawn.columns]
-    return [[_text(column.iloc[i]) for column in columns] for i in range(len(drawn))]
+    return [[_text(c.iloc[i], longest) for c, longest in zip(columns, most, strict=True)] for i in range(len(drawn))]
 
 
-def _text(value: object) -> str | None:
+def _text(value: object, most: int) -> str | None:
     if pd.isna(value):  # type: ignore[arg-type]
         return None
     text = f"{value:.6g}" if isinstance(value, float) and value != round(value) else str(value)
     text = text.removesuffix(" 00:00:00").removesuffix(".0")
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"

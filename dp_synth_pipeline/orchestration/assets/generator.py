@@ -29,7 +29,7 @@ def generator(settings: TableSettings) -> dg.AssetsDefinition:
         visibility=metadata.RELEASABLE,
         description=f"{ABOUT[method]}; its weights are released, and all that it learnt from was charged.",
         kinds={"pytorch"},
-        after=("marginals" if method.measures else "completed",),
+        after=("marginals" if method.measures else "texts" if settings.text_columns else "completed",),
         checks=audits.specs(settings),
     )
     def _generator(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource, **states: dict):

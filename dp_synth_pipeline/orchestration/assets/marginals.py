@@ -19,11 +19,12 @@ def marginals(settings: TableSettings) -> dg.AssetsDefinition:
         visibility=metadata.RELEASABLE,
         description="Noisy counts of pairs (and, if asked, triples) of columns, charged to the account.",
         kinds={"opendp"},
-        after=("completed",),
+        after=("texts" if settings.text_columns else "completed",),
     )
-    def _marginals(context: dg.AssetExecutionContext, completed: dict, ledger: LedgerResource, store: StoreResource):
+    def _marginals(context: dg.AssetExecutionContext, ledger: LedgerResource, store: StoreResource, **states: dict):
         with reported("marginals"):
-            release = opened(context, settings, completed, ledger, store)
+            (state,) = states.values()
+            release = opened(context, settings, state, ledger, store)
             facts = release.run(stages.Measuring())
         return materialized(release, metadata.RELEASABLE, facts)
 

@@ -24,6 +24,7 @@ FIELDS = {
     "ingested": "ingestion",
     "profile": "profile",
     "completed": "profile",
+    "texts": "marginals",
     "marginals": "marginals",
     "generator": "training",
     "synthetic": "generation",

@@ -118,6 +118,12 @@ class DatabaseSettings(Section):
     def _tables(cls, value: dict[str, DatabaseTable]) -> dict[str, DatabaseTable]:
         for name, table in value.items():
             check_columns(table.columns, f"tables.{name}.columns")
+            texts = [column for column, facts in table.columns.items() if (facts or {}).get("kind") == "text"]
+            if texts:
+                raise InvalidInput(
+                    f"tables.{name}.columns.{texts[0]}: kind: text: texts of related tables are not written yet; write "
+                    f"kind: excluded, or synthesize the table by itself."
+                )
         return value
 
     @field_validator("epsilon")

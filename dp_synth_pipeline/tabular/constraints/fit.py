@@ -42,8 +42,8 @@ def check(rules: Sequence[Rule], schema: TableSchema) -> None:
         for name in rule.columns:
             if name not in published:
                 raise _no_column(rule, name, list(published))
-            if published[name].kind.numbered:
-                raise _refused(rule, "columns that are learned", published[name])
+            if published[name].kind.numbered or published[name].kind.composed:
+                raise _refused(rule, "columns whose values are drawn one by one", published[name])
         if isinstance(rule, Comparison):
             _comparable(rule, published)
         elif isinstance(rule, Sum):

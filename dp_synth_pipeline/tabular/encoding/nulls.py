@@ -72,12 +72,13 @@ def filled(column: Column, profile: ColumnProfile) -> ColumnProfile:
 def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Path) -> Path:
     """Write the snapshot with its nulls handled as the schema says; the result is restricted like the snapshot.
 
-    It has the modelled columns, and those of the source that hang on others.
+    It has the modelled columns, those of the source that hang on others, and texts.
 
     Raises:
         InvalidInput: for all columns of which noise hides the figure to fill in, at once.
     """
-    own, hanging = offsets.modelled(schema).learned, [quoted(c.name) for c in schema if c.base is not None]
+    own = offsets.modelled(schema).learned
+    hanging = [quoted(c.name) for c in schema if c.base is not None or c.kind.composed]
     columns, values, fills = hanging, [], _fill_values(own, profile)
     for column in own:
         fill = fills[column.name]

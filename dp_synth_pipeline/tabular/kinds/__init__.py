@@ -20,12 +20,13 @@ from dp_synth_pipeline.tabular.kinds.integer import Integer
 from dp_synth_pipeline.tabular.kinds.online import Email, Ip, Url, Username, Uuid
 from dp_synth_pipeline.tabular.kinds.ordinal import Ordinal
 from dp_synth_pipeline.tabular.kinds.people import Address, Company, FirstName, LastName, Name, Phone, Street
+from dp_synth_pipeline.tabular.kinds.text import Text
 
 __all__ = ["KINDS", "Bound", "Codec", "Column", "Kind", "kind_of", "lookup", "readable", "register"]
 
 for _kind in (
     *(Category, Ordinal, Integer, Decimal, Boolean, Date, Datetime, Duration),
-    *(Identifier, Constant, Excluded),
+    *(Text, Identifier, Constant, Excluded),
     *(FirstName, LastName, Name, Email, Username, Phone, Address, Street, Company),
     *(Uuid, Ip, Url, Ssn, Iban, Card),
 ):

@@ -64,6 +64,7 @@ class Kind:
         countable: whether values may be the steps of a scale, or running numbers.
         numbered: whether generation numbers the rows.
         regenerated: whether values are made anew from the number of their row.
+        composed: whether values are texts that a model of their own writes, so that the generator sees their lengths alone.
         unique: whether no two rows have the same value, however many there are.
         takes: facts that only some kinds have.
         family: what its values can be compared with; None for nothing.
@@ -92,6 +93,7 @@ class Kind:
     countable: ClassVar[bool] = False
     numbered: ClassVar[bool] = False
     regenerated: ClassVar[bool] = False
+    composed: ClassVar[bool] = False
     unique: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ()
     family: ClassVar[str | None] = None
@@ -328,6 +330,7 @@ class Column:
         locale: the language and country of made-up names and numbers, such as de_DE; None is en_US.
         after: the column that its values are never before, so that their offset from it is modelled.
         same_as: the column that its values are the same as, in its own type, so that nothing of it is modelled.
+        max_length: characters of a text, at most; longer ones are cut.
     """
 
     name: str
@@ -347,6 +350,7 @@ class Column:
     locale: str | None = None
     after: str | None = None
     same_as: str | None = None
+    max_length: int | None = None
 
     def __post_init__(self) -> None:
         if self.nulls is NullPolicy.CONSTANT and self.constant is None and self.kind.learned:

@@ -392,7 +392,9 @@ def _value(cells: Mapping[str, CellType | Untyped], name: str) -> str:
 def _columns(schema: TableSchema) -> str:
     # Categories become text here, once, so that the profile and the codec spell each of them alike.
     columns = ", ".join(
-        f"CAST({quoted(c.name)} AS VARCHAR) AS {quoted(c.name)}" if c.kind.categorical else quoted(c.name)
+        f"CAST({quoted(c.name)} AS VARCHAR) AS {quoted(c.name)}"
+        if c.kind.categorical or c.kind.composed
+        else quoted(c.name)
         for c in schema.learned
     )
     return f"SELECT {columns}"

@@ -69,7 +69,7 @@ def test_when_a_generator_is_new_only_its_synthetic_rows_follow_and_nothing_spen
 
 @pytest.mark.parametrize("link", SPENDING)
 def test_a_condition_that_a_person_maps_onto_the_assets_is_refused_by_the_assets_name(link):
-    definitions = build_synthetic_table(table())
+    definitions = build_synthetic_table(table(columns={"note": {"kind": "text", "max_length": 9}}))
     refuse_eager_spending(definitions)
     eager = dg.map_asset_specs(
         lambda s: (

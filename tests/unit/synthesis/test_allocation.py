@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import calibration
+from dp_synth_pipeline.privacy.budget import Budget
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.tabular.profiling import profile_plan
@@ -67,3 +68,28 @@ def test_a_share_of_ones_own_is_kept_to() -> None:
     columns = schema(2, 4)
     for own in (0.02, 0.5):
         assert math.isclose(share(plan(columns, 1.0, 10_000, profile_share=own), columns, 1.0), own)
+
+
+def test_a_table_without_texts_is_planned_as_before_and_texts_share_the_delta_of_thresholds():
+    settings = [
+        TableSettings(table="t", source="t.csv", account="t", epsilon=3.0, delta=DELTA, columns=columns)
+        for columns in ({}, {"note": {"kind": "text", "max_length": 40}})
+    ]
+    without, beside = (
+        allocation.plan_profile(s, allocation.BudgetRequest.of(s, DELTA), schema(3, 2), population=40_000)
+        for s in settings
+    )
+    assert without.threshold_delta == DELTA * allocation.THRESHOLD_SHARE
+    assert beside.threshold_delta == without.threshold_delta / 2
+    assert (beside.scale, beside.refined) == (without.scale, without.refined)
+
+
+def test_texts_take_their_part_of_what_is_left_and_marginals_and_training_the_rest():
+    settings = TableSettings(table="t", source="t.csv", account="t", epsilon=3.0, delta=DELTA)
+    budget = allocation.RemainingBudget((), Budget(3.0, DELTA))
+    whole, own_delta = budget.whole(), 1e-9
+    for columns, part in ((1, 0.6), (2, 0.75)):
+        found = allocation.texts(budget, settings, own_delta, columns)
+        gaussian, threshold = found.events
+        assert math.isclose((whole / gaussian.noise) ** 2, part, rel_tol=1e-2)
+        assert threshold.own_delta == own_delta

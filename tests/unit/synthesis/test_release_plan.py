@@ -12,7 +12,15 @@ from dp_synth_pipeline.privacy.events import (
     SubsampledGaussian,
     Threshold,
 )
-from dp_synth_pipeline.synthesis.release_plan import ACCURACY, LOSS_QUERIES, MARGINALS, PROFILE, ROW_COUNT, ReleasePlan
+from dp_synth_pipeline.synthesis.release_plan import (
+    ACCURACY,
+    LOSS_QUERIES,
+    MARGINALS,
+    PROFILE,
+    ROW_COUNT,
+    TEXT,
+    ReleasePlan,
+)
 from dp_synth_pipeline.synthesis.release_plan import TRAINING as TRAIN
 
 COUNT, BASE, LIMIT, PAIRS = DiscreteLaplace(2.0), DiscreteGaussian(4.0, 1, 3), Threshold(1e-6), Gaussian(3.0)
@@ -53,3 +61,9 @@ def test_a_plan_that_names_only_some_mechanisms_is_refused():
 def test_what_a_plan_lacks_is_none():
     plan = ReleasePlan.of((COUNT,))
     assert (plan.training, plan.marginals_noise, plan.events(PROFILE), plan.threshold_deltas) == (None, None, (), [])
+
+
+def test_the_counts_of_texts_are_one_amount_of_noise_and_one_delta():
+    plan = ReleasePlan.of((Gaussian(2.0, 4), LIMIT), (TEXT, TEXT))
+    assert plan.texts == (1.0, 1e-6)
+    assert ReleasePlan.of((PAIRS, LIMIT), (MARGINALS, PROFILE)).texts is None

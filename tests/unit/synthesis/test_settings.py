@@ -48,6 +48,7 @@ def test_numbers_that_no_machine_could_serve_are_refused(asked: dict[str, Any]) 
         ({"reuse_profile": False}, "reuse_profile"),
         ({"training": {"method": "autoregressive"}}, "autoregressive"),
         ({"training": {"rake": False}}, "rake"),
+        ({"columns": {"note": {"kind": "text", "max_length": 80}}}, "kind: text"),
         (
             {"privacy": "none", "account": None, "epsilon": None, "public": {"why": "open", "by": "Ana"}},
             "privacy: none",

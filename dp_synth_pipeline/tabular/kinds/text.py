@@ -1,0 +1,33 @@
+"""`text`: texts that are written anew, upon the rest of their row. Declared, never chosen: it has a price of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.kinds.base import Kind
+from dp_synth_pipeline.tabular.storage import is_text
+
+LONGEST = 1_000
+"""Characters that a text may be declared to have, at most."""
+
+
+class Text(Kind):
+    """Patterned strings and short texts of a declared length, which a model of their own writes."""
+
+    name = "text"
+    read_from = (is_text,)
+    composed = True
+    takes = ("max_length",)
+    sql = "VARCHAR"
+
+    def check_declared(self, name: str, arrow_type: pa.DataType, facts: Mapping[str, Any]) -> None:
+        most = facts.get("max_length")
+        if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= LONGEST:
+            raise InvalidInput(
+                f"column {name!r}: kind: text needs max_length, a whole number of characters from 1 to {LONGEST:,}, as in "
+                f"{{kind: text, max_length: 80}}, got {most!r}; longer texts are cut there."
+            )

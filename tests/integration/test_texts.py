@@ -1,0 +1,95 @@
+"""A text column through a whole release: charged as one mechanism more, written upon its row, refused where it cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dp_synth_pipeline as dps
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.reporting.card import to_json
+from dp_synth_pipeline.reporting.card_verification import verify
+from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.texts import tokens
+from tests.light import light  # noqa: F401
+
+TEXT = {"note": {"kind": "text", "max_length": 30}}
+NOTES = {"ward": "patient slept well in the ward", "home": "went home with a new plan"}
+
+
+def visits(rows: int = 2_000) -> pd.DataFrame:
+    place = np.where(np.arange(rows) % 3 == 0, "home", "ward")
+    note = pd.Series([NOTES[p] for p in place]).mask(np.arange(rows) % 5 == 0)
+    return pd.DataFrame({"place": place, "age": 20 + np.arange(rows) % 50, "note": note})
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = dps.Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    book.open_account("clinic", epsilon=18, delta=1e-5)
+    return book
+
+
+def asked(ledger, tmp_path, **changes):
+    quick = {"training": {"method": "marginals"}, "show": False, "columns": TEXT, "store": Store(tmp_path / "store")}
+    return dps.Synthesizer("clinic", 6.0, ledger, **{**quick, **changes})
+
+
+def test_texts_are_charged_with_their_release_and_follow_their_row(ledger, tmp_path):
+    model = asked(ledger, tmp_path).fit(visits())
+    (release,) = ledger.releases("clinic")
+    assert {e.mechanism for e in ledger.entries(release_id=release.id)} == {"row count", "profile", "text", "marginals"}
+    assert model.epsilon <= 6
+    assert all(finding.holds for finding in verify(to_json(model.card()), ledger))
+    path = model.save(tmp_path / "visits.dps")
+    rows = dps.load(path).sample(400, seed=3)
+    pd.testing.assert_frame_equal(rows, dps.load(path).sample(400, seed=3))
+    assert 0.1 < rows["note"].isna().mean() < 0.3
+    texts = rows.dropna()
+    assert texts["note"].str.len().max() <= 30
+    home = texts["note"].str.contains("home")
+    assert home[texts["place"] == "home"].mean() > max(0.15, 1.5 * home[texts["place"] == "ward"].mean())
+    some = model.sample(50, where={"place": "home"})
+    assert set(some["place"]) == {"home"}
+    with pytest.raises(InvalidInput, match="is text"):
+        model.sample(5, where="note = 'x'")
+    filled = model.complete(visits(6).assign(note=None))
+    assert filled["note"].notna().all()
+    assert not filled["note"].str.isspace().any()
+    assert not [f for f in (tmp_path / "store" / "restricted").rglob("*") if f.is_file()]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"generation": {"where": "note IS NOT NULL"}},
+        {"generation": {"share": {"note": {"x": 0.5}}}},
+        {"validation": {"rules": ["note -> place"]}},
+        {"validation": {"predict": "note"}},
+    ],
+)
+def test_what_a_text_cannot_be_is_refused_before_a_row_is_read(ledger, tmp_path, changes):
+    with pytest.raises(InvalidInput, match="note"):
+        asked(ledger, tmp_path, **changes).fit(visits(20))
+    assert not ledger.entries("clinic")
+
+
+def test_texts_of_related_tables_are_refused_by_name(ledger, tmp_path):
+    tables = {"patients": pd.DataFrame({"id": [1, 2]}), "visits": pd.DataFrame({"patient": [1, 2], "note": ["a", "b"]})}
+    relations = {"patients": {"key": "id"}, "visits": {"parent": {"patient": "patients"}, "columns": TEXT}}
+    with pytest.raises(InvalidInput, match="kind: text"):
+        asked(ledger, tmp_path, columns={}).fit(tables, relations=relations)
+
+
+def test_a_text_that_looks_like_an_identifier_is_found_by_its_check():
+    import pyarrow as pa
+
+    from dp_synth_pipeline.tabular.schema import build
+    from dp_synth_pipeline.validation import texts
+
+    check = texts.check_for(build({"note": pa.string(), "n": pa.int64()}, TEXT)["note"], "note__domain")
+    good, bad = pa.table({"note": ["slept well", None]}), pa.table({"note": ["call +49 30 1234567", "x" * 31]})
+    assert texts.evaluate(check, good)[0]
+    assert texts.evaluate(check, bad) == (False, {"rows": 2, "too_long": 1, "identifying": 1})
+    assert tokens.identifies("mail ann@example.org now")

@@ -54,7 +54,7 @@ MISTAKES = [  # what stands below HEAD, the line that is wrong, and what is said
     ("columns:\n  age: {}\n  sex:\n    kind: category\n    note: x", 8, "columns.sex: unknown fact 'note'; known: "),
     ("columns:\n  sex: {description: 3}", 5, "columns.sex: description: expected text"),
     ("columns:\n  age:\n    nulls: delete", 6, "columns.age: nulls: expected one of keep, .*got 'delete'"),
-    ("columns:\n  age:\n    kind: text", 6, "columns.age: kind: expected one of category, .*got 'text'"),
+    ("columns:\n  age:\n    kind: words", 6, "columns.age: kind: expected one of category, .*got 'words'"),
     (
         "columns:\n  age:\n    kind: integer\n    lower: young",
         7,

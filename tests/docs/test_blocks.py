@@ -89,12 +89,16 @@ def test_every_yaml_of_the_pages_is_valid(block: Block) -> None:
 
 @pytest.fixture
 def patients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
-    """A small table for the blocks, in a folder with homes of their own."""
+    """A table for the blocks, in a folder with homes of their own: of so many people that noise hides no age."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path / "home"))
     chance = np.random.default_rng(3)
     return pd.DataFrame(
-        {"patient_id": np.arange(600) // 2, "age": chance.integers(0, 90, 600), "sex": chance.choice(["F", "M"], 600)}
+        {
+            "patient_id": np.arange(8000) // 2,
+            "age": chance.integers(0, 90, 8000),
+            "sex": chance.choice(["F", "M"], 8000),
+        }
     )
 
 

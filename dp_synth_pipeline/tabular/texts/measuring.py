@@ -259,7 +259,7 @@ class _Pass:
         """
         if not held:
             return []
-        names, max_rows = list(held), self.plan.max_rows
+        names, max_rows = sorted(held), self.plan.max_rows  # so that no tie tells in which order rows came
         counted = self._noisy([np.array([held[n] for n in names], np.int64)], part, sensitivity)[0]
         limit = mechanisms.threshold(
             counted.noise,

@@ -167,10 +167,11 @@ def test_the_artifact_holds_no_row(tmp_path: Path) -> None:
 
 
 def test_what_training_returns_has_no_place_for_private_numbers() -> None:
-    assert set(training.Trained.__dataclass_fields__) == {"network", "event", "audit", "stopped_at"}
+    assert set(training.Trained.__dataclass_fields__) == {"network", "event", "audit", "stopped_at", "looks"}
     trained = training.train(
         AutoregressiveNetwork(CARDINALITIES, SPEC), Training(codes(50), TrainingPlan(0.2, 3, 10.0, 1.0), SPEC)
     )
+    assert trained.looks == (), "the loss is answered where a query of it was charged, with noise, and nowhere else"
     layers = ("causal.weight", "causal.bias", "heads.weight", "heads.bias")
     assert set(trained.network.state_dict()) == {"embed.weight", *(f"blocks.0.{layer}" for layer in layers)}
     assert all(p.grad is None for p in trained.network.parameters()), "no gradient is left behind"

@@ -60,10 +60,9 @@ def fit(
         count: released number of texts.
         lengths: released share of texts by number of characters.
     """
-    shares, sizes, (pairs, pair_shares) = shares_of(counts.totals), _sizes(counts.shapes), _pairs(counts)
+    shares, (pairs, pair_shares), (places, followed) = shares_of(counts.totals), _pairs(counts), _places(counts)
     triples = _triples(counts, pairs, pair_shares)
     targets = tuple(_target(shares, c).astype(np.float32) for c in counts.by_column)
-    places = _evened(counts.places, np.ones((1, SORTS)), sizes)
     return Writer(
         name=name,
         most=most,
@@ -71,11 +70,12 @@ def fit(
         shapes=counts.shapes,
         shape_shares=np.maximum(counts.shaped, 0.0) / count,
         places=places,
-        followed=_evened(counts.followed, places[:, None, :], sizes[:, None]),
+        followed=followed,
         vocabulary=counts.vocabulary,
         spelled=tuple(_spelled(counts, rng)),
         shares=shares.astype(np.float32),
-        **{"pairs": pairs, "pair_shares": pair_shares},
+        pairs=pairs,
+        pair_shares=pair_shares,
         contexts=counts.contexts,
         triples=triples[0],
         triple_shares=triples[1],
@@ -118,6 +118,13 @@ def _target(shares: np.ndarray, counted: Counted) -> np.ndarray:
     found = expected + beyond * beyond**2 / (beyond**2 + counted.noise**2 + 1e-9)
     found = np.maximum(found, LEAST * expected + 1e-12)
     return found / found.sum(0)
+
+
+def _places(counts: TextCounts) -> tuple[np.ndarray, np.ndarray]:
+    """Return the probabilities of the characters at each place of each shape, and of those by the one before."""
+    sizes = _sizes(counts.shapes)
+    places = _evened(counts.places, np.ones((1, SORTS)), sizes)
+    return places, _evened(counts.followed, places[:, None, :], sizes[:, None])
 
 
 def _sizes(shapes: Sequence[str]) -> np.ndarray:

@@ -59,7 +59,14 @@ def pure_rdp(epsilon: float, order: float) -> float:
     return float(np.logaddexp(order * log_p + (1 - order) * log_q, order * log_q + (1 - order) * log_p)) / (order - 1)
 
 
-def epsilon(events: Event | Iterable[Event], delta: float, relation: str = ADD_REMOVE, *, fixed: bool = False) -> float:
+def epsilon(
+    events: Event | Iterable[Event],
+    delta: float,
+    relation: str = ADD_REMOVE,
+    *,
+    fixed: bool = False,
+    interval: float | None = None,
+) -> float:
     """Return an epsilon, never too small, such that `events` together are (epsilon, delta)-DP.
 
     The row count (a `DiscreteLaplace` event) is added as a pure epsilon: all later parameters may depend on it, and
@@ -71,6 +78,8 @@ def epsilon(events: Event | Iterable[Event], delta: float, relation: str = ADD_R
             dominating pair of it is known.
         fixed: every parameter was bounded before the first event ran, as in a declared plan, so that the row counts
             are composed by PLD as well.
+        interval: the width of the privacy-loss grid, by default `DISCRETISATION`. A coarser one is computed faster, and its
+            epsilon is a little larger.
 
     Example:
         >>> from dp_synth_pipeline.privacy.events import SubsampledGaussian
@@ -80,25 +89,28 @@ def epsilon(events: Event | Iterable[Event], delta: float, relation: str = ADD_R
     check_relation(relation)
     listed = _listed(events)
     if relation != ADD_REMOVE:
-        return _replaced(listed, delta, relation, fixed)
+        return _replaced(listed, delta, relation, fixed, interval)
     shared_delta = delta - own_delta(listed)
     if shared_delta <= 0 or any(e.combined_noise_multiplier < LEAST_NOISE for e in listed):
         return math.inf
-    pure, whole = _composed(listed, fixed)
+    pure, whole = _composed(listed, fixed, interval)
     return pure + float(whole.get_epsilon_for_delta(shared_delta))
 
 
-def _composed(listed: Sequence[Event], fixed: bool) -> tuple[float, pld_lib.PrivacyLossDistribution]:
+def _composed(
+    listed: Sequence[Event], fixed: bool, interval: float | None = None
+) -> tuple[float, pld_lib.PrivacyLossDistribution]:
     """Return what is added by basic composition, a pure epsilon, and the privacy loss distribution of all the rest."""
+    interval = interval or DISCRETISATION
     counts = [e for e in listed if e.pure_epsilon]
-    whole = pld_lib.identity(value_discretization_interval=DISCRETISATION)
+    whole = pld_lib.identity(value_discretization_interval=interval)
     for event in listed:
-        if not event.pure_epsilon and (loss := _pld(event)) is not None:
+        if not event.pure_epsilon and (loss := _pld(event, interval)) is not None:
             whole = whole.compose(loss)
     if not fixed:
         return math.fsum(e.pure_epsilon for e in counts), whole
     for event, times in Counter(counts).items():
-        if (loss := _pld(event)) is not None:
+        if (loss := _pld(event, interval)) is not None:
             whole = whole.compose(loss.self_compose(times))
     return 0.0, whole
 
@@ -147,12 +159,12 @@ def _rdp_deltas(listed: Sequence[Event], epsilons: np.ndarray, relation: str, fi
     return np.exp(np.minimum(logs.min(axis=1), 0.0))
 
 
-def _replaced(listed: Sequence[Event], delta: float, relation: str, fixed: bool) -> float:
+def _replaced(listed: Sequence[Event], delta: float, relation: str, fixed: bool, interval: float | None) -> float:
     shared_delta = delta - own_delta(listed, relation)
     if shared_delta <= 0 or any(e.combined_noise_multiplier < 2 * LEAST_NOISE for e in listed):
         return math.inf
     if not any(e.in_steps for e in listed):
-        return epsilon([e.as_add_remove() for e in listed], delta, fixed=fixed)
+        return epsilon([e.as_add_remove() for e in listed], delta, fixed=fixed, interval=interval)
     counts = [] if fixed else [e for e in listed if e.pure_epsilon]
     rest = [e for e in listed if e not in counts]
     pure = math.fsum(2 * e.pure_epsilon for e in counts)
@@ -173,8 +185,8 @@ def own_delta(events: Event | Iterable[Event], relation: str = ADD_REMOVE) -> fl
 
 
 @lru_cache(maxsize=128)
-def _pld(event: Event) -> pld_lib.PrivacyLossDistribution | None:
-    return event.pld(DISCRETISATION)
+def _pld(event: Event, interval: float) -> pld_lib.PrivacyLossDistribution | None:
+    return event.pld(interval)
 
 
 def _listed(events: Event | Iterable[Event]) -> Sequence[Event]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
@@ -19,6 +20,9 @@ LEAST, MOST = 0.2, 1e5
 
 RELATIVE_TOLERANCE = 1e-3
 """The noise returned exceeds the least sufficient noise by at most this part of it."""
+
+COARSER = 10
+"""How much coarser the grid is on which the search begins: it is never too optimistic there, and nearly right."""
 
 
 def least_noise(
@@ -40,32 +44,42 @@ def least_noise(
         InvalidInput: if even the largest noise does not fit, since the plan's fixed parts cost too much.
     """
 
-    seen: dict[float, float] = {}
+    def excess(log_noise: float, interval: float) -> float:
+        return _excess(plan(math.exp(log_noise)), budget, rdp_limits, relation, interval)
 
-    def excess(log_noise: float) -> float:
-        """Log of cost over limit: above 0 does not fit."""
-        if log_noise not in seen:
-            seen[log_noise] = _excess(plan(math.exp(log_noise)), budget, rdp_limits, relation)
-        return seen[log_noise]
+    fine = accountant.DISCRETISATION
+    start, step = 0.0, math.log(2)
+    with suppress(_NothingFits):
+        start, step = _least(cache(partial(excess, interval=COARSER * fine)), start, step), RELATIVE_TOLERANCE
+    try:
+        return math.exp(_least(cache(partial(excess, interval=fine)), start, step))
+    except _NothingFits:
+        raise InvalidInput(
+            f"no noise makes this plan fit epsilon={budget.epsilon:g} at delta={budget.delta:g}: what it must measure first "
+            f"costs too much. Raise epsilon (--epsilon), or leave less to measure: declare columns (--schema)."
+        ) from None
 
-    low, high = math.log(LEAST), 0.0
+
+class _NothingFits(Exception):
+    """Even the largest noise is too little."""
+
+
+def _least(excess: Callable[[float], float], start: float, step: float) -> float:
+    """Return the least logarithm of a noise of which the excess was computed, and is not above 0."""
+    least, most, tolerance = math.log(LEAST), math.log(MOST), RELATIVE_TOLERANCE / 4
+    low = high = start
     while excess(high) > 0:
-        low, high = high, high + math.log(2)
-        if high > math.log(MOST):
-            raise _nothing_fits(budget)
-    if excess(low) <= 0:
-        return math.exp(low)
-    root = float(brentq(excess, low, high, xtol=RELATIVE_TOLERANCE / 4))  # type: ignore[arg-type]
+        if high >= most:
+            raise _NothingFits
+        low, high, step = high, min(high + step, most), 2 * step
+    while excess(low) <= 0:
+        if low <= least:
+            return low
+        low, high, step = max(low - step, least), low, 2 * step
+    root = float(brentq(excess, low, high, xtol=tolerance))  # type: ignore[arg-type]
     while excess(root) > 0:  # never inferred from a neighbour
-        root += RELATIVE_TOLERANCE / 4
-    return math.exp(root)
-
-
-def _nothing_fits(budget: Budget) -> InvalidInput:
-    return InvalidInput(
-        f"no noise makes this plan fit epsilon={budget.epsilon:g} at delta={budget.delta:g}: what it must measure first "
-        f"costs too much. Raise epsilon (--epsilon), or leave less to measure: declare columns (--schema)."
-    )
+        root += tolerance
+    return root
 
 
 def most_steps(
@@ -100,12 +114,19 @@ def most_steps(
     return low
 
 
-def _excess(events: Sequence[Event], budget: Budget, rdp_limits: Mapping[float, float] | None, relation: str) -> float:
+def _excess(
+    events: Sequence[Event],
+    budget: Budget,
+    rdp_limits: Mapping[float, float] | None,
+    relation: str,
+    interval: float | None = None,
+) -> float:
+    """Return the logarithm of cost over limit: above 0 does not fit."""
     ratio = 0.0
     for order, limit in (rdp_limits or {}).items():
         ratio = max(ratio, accountant.rdp(events, order, relation) / limit if limit > 0 else math.inf)
     if ratio <= 1:
-        ratio = max(ratio, accountant.epsilon(events, budget.delta, relation) / budget.epsilon)
+        ratio = max(ratio, accountant.epsilon(events, budget.delta, relation, interval=interval) / budget.epsilon)
     return min(math.log(ratio), 50.0) if ratio > 0 else -50.0
 
 

@@ -26,6 +26,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld_lib
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.gaussian_loss import gaussian_loss
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,7 @@ class Gaussian(Event):
         return dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(self.noise_multiplier), self.count)
 
     def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
-        return pld_lib.from_gaussian_mechanism(self.combined_noise_multiplier, value_discretization_interval=interval)
+        return gaussian_loss(self.combined_noise_multiplier, 1.0, interval)
 
 
 @dataclass(frozen=True)
@@ -325,10 +326,7 @@ class SubsampledGaussian(Event):
         return dpa.SelfComposedDpEvent(one, self.steps)
 
     def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
-        one = pld_lib.from_gaussian_mechanism(
-            self.noise_multiplier, sampling_prob=self.sample_rate, value_discretization_interval=interval
-        )
-        return one.self_compose(self.steps)
+        return gaussian_loss(self.noise_multiplier, self.sample_rate, interval).self_compose(self.steps)
 
     def rdp_when_replaced(self, order: float, add_remove: Callable[[Event, float], float]) -> float:
         # With both units in every sample the clipped sum moves by twice the clip; sampling only mixes that with nothing.

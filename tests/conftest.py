@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("house", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -40,6 +42,20 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("home")))
         for name in ("DAGSTER_HOME", "DP_SYNTH_HOME", "DP_SYNTH_LEDGER"):  # `make test` names the project's own
             patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def migrations_read_once() -> Iterator[None]:
+    """Read a folder of migrations once: for each of the hundreds of homes that tests make, Dagster would read its own anew."""
+    read, known = ScriptDirectory.from_config, {}
+
+    def from_config(config: Config) -> ScriptDirectory:
+        where = config.get_main_option("script_location")
+        return known.get(where) or known.setdefault(where, read(config))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", from_config)
         yield
 
 

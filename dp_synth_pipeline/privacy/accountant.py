@@ -93,15 +93,20 @@ def epsilon(
     shared_delta = delta - own_delta(listed)
     if shared_delta <= 0 or any(e.combined_noise_multiplier < LEAST_NOISE for e in listed):
         return math.inf
-    pure, whole = _composed(listed, fixed, interval)
-    return pure + float(whole.get_epsilon_for_delta(shared_delta))
+    return _converted(tuple(listed), shared_delta, fixed, interval or DISCRETISATION)
+
+
+@lru_cache(maxsize=512)
+def _converted(events: tuple[Event, ...], delta: float, fixed: bool, interval: float) -> float:
+    """Return the epsilon at `delta`, once: a release asks for the same one when it plans, charges, settles and reports."""
+    pure, whole = _composed(events, fixed, interval)
+    return pure + float(whole.get_epsilon_for_delta(delta))
 
 
 def _composed(
-    listed: Sequence[Event], fixed: bool, interval: float | None = None
+    listed: Sequence[Event], fixed: bool, interval: float
 ) -> tuple[float, pld_lib.PrivacyLossDistribution]:
     """Return what is added by basic composition, a pure epsilon, and the privacy loss distribution of all the rest."""
-    interval = interval or DISCRETISATION
     counts = [e for e in listed if e.pure_epsilon]
     whole = pld_lib.identity(value_discretization_interval=interval)
     for event in listed:
@@ -143,7 +148,7 @@ def deltas(
         listed = [e.as_add_remove() for e in listed]
     if any(e.combined_noise_multiplier < LEAST_NOISE for e in listed):
         return np.ones(len(asked))
-    pure, whole = _composed(listed, fixed)
+    pure, whole = _composed(listed, fixed, DISCRETISATION)
     return np.minimum(own + np.asarray(whole.get_delta_for_epsilon([float(e) for e in asked - pure])), 1.0)
 
 

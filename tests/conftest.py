@@ -47,7 +47,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def migrations_read_once() -> Iterator[None]:
-    """Read a folder of migrations once: for each of the hundreds of homes that tests make, Dagster would read its own anew."""
+    """Read a folder of migrations once: Dagster reads its own anew for each of the hundreds of homes that tests make."""
     read, known = ScriptDirectory.from_config, {}
 
     def from_config(config: Config) -> ScriptDirectory:

@@ -103,9 +103,7 @@ def _converted(events: tuple[Event, ...], delta: float, fixed: bool, interval: f
     return pure + float(whole.get_epsilon_for_delta(delta))
 
 
-def _composed(
-    listed: Sequence[Event], fixed: bool, interval: float
-) -> tuple[float, pld_lib.PrivacyLossDistribution]:
+def _composed(listed: Sequence[Event], fixed: bool, interval: float) -> tuple[float, pld_lib.PrivacyLossDistribution]:
     """Return what is added by basic composition, a pure epsilon, and the privacy loss distribution of all the rest."""
     counts = [e for e in listed if e.pure_epsilon]
     whole = pld_lib.identity(value_discretization_interval=interval)

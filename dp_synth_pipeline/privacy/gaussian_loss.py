@@ -49,7 +49,7 @@ def _one_way(noise: float, rate: float, interval: float, way: AdjacencyType) -> 
 
 
 def _least_outcomes(epsilons: np.ndarray, noise: float, rate: float, way: AdjacencyType) -> np.ndarray:
-    """Return the largest outcome whose privacy loss is at least each epsilon: infinite where every outcome, or none, has it."""
+    """Return the largest outcome whose privacy loss is at least each epsilon: infinite where all, or none, have it."""
     if way is AdjacencyType.REMOVE:
         return -0.5 - _before_sampling(epsilons, rate) * noise**2
     return 1 + (-0.5 + _before_sampling(-epsilons, rate) * noise**2)

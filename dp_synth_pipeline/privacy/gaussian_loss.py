@@ -39,8 +39,9 @@ def gaussian_loss(noise_multiplier: float, sample_rate: float, interval: float) 
 
 def _one_way(noise: float, rate: float, interval: float, way: AdjacencyType) -> pld_pmf.PLDPmf:
     loss = GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=way)
-    bounds = loss.connect_dots_bounds()
-    low, high = math.floor(bounds.epsilon_lower / interval), math.ceil(bounds.epsilon_upper / interval)
+    tail = loss.privacy_loss_tail()
+    low = math.floor(loss.privacy_loss(tail.upper_x_truncation) / interval)
+    high = math.ceil(loss.privacy_loss(tail.lower_x_truncation) / interval)
     epsilons = np.arange(low, high + 1) * interval
     outcomes = _least_outcomes(epsilons, noise, rate, way)
     deltas = loss.mu_upper_cdf(outcomes) - np.exp(epsilons + loss.mu_lower_log_cdf(outcomes))

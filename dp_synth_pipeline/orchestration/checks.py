@@ -102,7 +102,16 @@ def checked_by(settings: TableSettings) -> CheckPlan:
     user_suite = read_suite(validation.suite) if validation.suite is not None else []
     names = _published_names(settings)
     outputs = tuple(settings.generation.outputs)
-    return CheckPlan(names, validation.parsed_rules, user_suite, validation.severity, validation.at_least, outputs)
+    drift_at_most = settings.refresh.drift_at_most if settings.refresh.remember else None
+    return CheckPlan(
+        names,
+        validation.parsed_rules,
+        user_suite,
+        validation.severity,
+        at_least=validation.at_least,
+        drift_at_most=drift_at_most,
+        outputs=outputs,
+    )
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:

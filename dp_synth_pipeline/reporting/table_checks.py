@@ -44,6 +44,7 @@ def write(state: RunState, plan: CheckPlan, folder: Path, run_id: str = "") -> l
         profile,
         state.facts.asked_rows or 0,
         state.facts.accuracy,
+        moved=state.facts.drift,
         conditional=state.facts.effective is not None,
     )
     for name in plan.outputs:

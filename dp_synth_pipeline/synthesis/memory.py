@@ -8,6 +8,7 @@ released, so to use it is free; what a table promises is then the promise of all
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from dp_synth_pipeline.synthesis.protection import Protection
 from dp_synth_pipeline.synthesis.run_state import RunState
 
 if TYPE_CHECKING:
+    from dp_synth_pipeline.model.marginals.measuring import Marginals
     from dp_synth_pipeline.model.marginals.remembering import Memory
 
 OTHER_CODES = "the profile or the columns are others than before"
@@ -82,6 +84,27 @@ def find(protection: Protection, folder: Path, state: RunState) -> tuple[Remembe
     if found is not None and found.codes != _codes(state):
         return None, OTHER_CODES
     return found, ""
+
+
+def drift(memory: Memory, measured: Marginals, names: Sequence[str]) -> dict[str, Any]:
+    """Return how far a table moved since the releases that a memory holds, by noisy counts alone, so for free.
+
+    Args:
+        measured: a further release's counts of the same columns.
+        names: of the modelled columns.
+
+    Returns:
+        `mean`, the mean total variation distance of all that is counted, and `columns`, by name that of all that is counted
+        of each, the largest first; each from 0 to 1.
+    """
+    moved = memory.moved(measured)
+    cliques = memory.layout.cliques
+    found = {n: [m for m, c in zip(moved, cliques, strict=True) if i in c] for i, n in enumerate(names)}
+    means = {name: round(float(sum(each) / len(each)), 5) for name, each in found.items() if each}
+    return {
+        "mean": round(float(moved.mean()), 5),
+        "columns": dict(sorted(means.items(), key=lambda item: (-item[1], item[0]))),
+    }
 
 
 def keep(memory: Memory, restricted: Path) -> None:

@@ -53,6 +53,8 @@ class Facts:
         remembered: the releases whose noisy counts are combined with its own, oldest first; none if those told that the
             table is another one by now; None if it does not go on from any.
         anew: why it does not use the releases before it, though it was to remember them; None without.
+        drift: how far the table moved since the releases that this one goes on from: `mean`, and `columns` by name, each a
+            total variation distance of noisy counts; None if it goes on from none.
         rows: noisy number of the source's rows.
         accuracy: DP metrics of the generator, by name.
         asked_rows, synthetic_rows: rows to draw, and rows drawn.
@@ -66,6 +68,7 @@ class Facts:
     start_release: str | None = None
     remembered: list[str] | None = None
     anew: str | None = None
+    drift: dict[str, Any] | None = None
     rows: int | None = None
     accuracy: dict[str, float] | None = None
     asked_rows: int | None = None

@@ -172,6 +172,14 @@ class RefreshSettings(Section):
         default=None, description="With remember: the most that a refresh may cost that goes on so; default: `epsilon`."
     )
 
+    drift_at_most: float = Field(
+        default=0.05,
+        gt=0,
+        le=1,
+        description="With remember: the check `drift` fails if the noisy counts moved further than this since the last "
+        "release, as a mean total variation distance of pairs of columns.",
+    )
+
     @field_validator("epsilon")
     @classmethod
     def _epsilon(cls, value: float | None) -> float | None:

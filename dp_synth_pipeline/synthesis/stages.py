@@ -479,12 +479,14 @@ def _combined(release: Release, measured: Counts, remembered: memory.Remembered 
 
     if not release.settings.refresh.remember:
         return measured
-    known, earlier = Memory.begun(measured), ()
+    known, earlier, drift = Memory.begun(measured), (), None
     if remembered is not None:
         both = remembered.memory.updated(measured)
+        drift = memory.drift(remembered.memory, measured, [column.name for column in release.codec.modelled])
         known, earlier, why_not = (known, (), memory.DRIFTED) if both.lost else (both, remembered.releases, "")
     memory.keep(known, release.restricted)
-    release.state = release.state.with_(remembered=None if remembered is None else list(earlier), anew=why_not or None)
+    going_on = None if remembered is None else list(earlier)
+    release.state = release.state.with_(remembered=going_on, anew=why_not or None, drift=drift)
     if why_not:
         release.progress.warn(f"{release.settings.name}: this refresh begins anew, since {why_not}.")
     return known.marginals
@@ -492,8 +494,12 @@ def _combined(release: Release, measured: Counts, remembered: memory.Remembered 
 
 def _remembering_facts(release: Release) -> dict[str, Any]:
     facts = release.state.facts
-    anew = {} if facts.anew is None else {"begins_anew": facts.anew}
-    return {"releases_remembered": len(facts.remembered), **anew} if facts.remembered is not None else anew
+    found: dict[str, Any] = {} if facts.remembered is None else {"releases_remembered": len(facts.remembered)}
+    if facts.anew is not None:
+        found["begins_anew"] = facts.anew
+    if facts.drift is not None:
+        found["drift_since_last_release"] = facts.drift["mean"]
+    return found
 
 
 def of_release(release: Release) -> list[Stage]:

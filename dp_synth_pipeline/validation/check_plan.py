@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.constraints import Rule, digits
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.validation import verdict
+from dp_synth_pipeline.validation import drift, verdict
 from dp_synth_pipeline.validation.checks import (
+    DRIFT,
     GROUPS,
     OUTPUT,
     QUALITY,
@@ -40,6 +42,7 @@ class CheckPlan:
         severity: check name or pattern to `warn` or `block`; the last that matches wins. The names of groups (types,
             domains, nulls) stand for their members.
         at_least: the verdict that charged figures must reach for the table to be published; None for any.
+        drift_at_most: how far the table may have moved since the releases before it; None if it remembers none.
         outputs: names of the further tables that are drawn from the same generator, each of which has one check.
     """
 
@@ -48,6 +51,7 @@ class CheckPlan:
     own: Sequence[Check] = ()
     severity: Mapping[str, str] = field(default_factory=dict)
     at_least: str | None = None
+    drift_at_most: float | None = None
     outputs: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -70,16 +74,19 @@ class CheckPlan:
         rows: int,
         metrics: Mapping[str, float] | None = None,
         *,
+        moved: Mapping[str, Any] | None = None,
         conditional: bool = False,
     ) -> list[Check]:
         """Return every expectation, for a synthetic table of `rows` rows.
 
         Args:
             metrics: the charged figures of the generator, for the gate.
+            moved: how far the table moved since the releases before; None if it goes on from none.
             conditional: the rows were drawn on a condition or by shares, so that any null rate is as expected.
         """
         gate = [] if self.at_least is None else [verdict.check_for(self.at_least, metrics or {})]
-        own = [replace(c, blocking=self._blocks(c.name, c.blocking)) for c in (*gate, *self.own)]
+        since = [] if self.drift_at_most is None else [drift.check_for(self.drift_at_most, moved)]
+        own = [replace(c, blocking=self._blocks(c.name, c.blocking)) for c in (*gate, *since, *self.own)]
         return [*self.suite_of_output(schema, profile, rows, conditional=conditional), *own]
 
     def suite_of_output(
@@ -100,8 +107,11 @@ class CheckPlan:
     def _names(self) -> list[CheckName]:
         own = [CheckName(c.name, c.blocking, None, c.description.rstrip(".")) for c in self.own]
         gate = [] if self.at_least is None else [CheckName(QUALITY, True, None, "the charged figures of quality")]
+        since = (
+            [] if self.drift_at_most is None else [CheckName(DRIFT, False, None, "how far the released counts moved")]
+        )
         drawn = [CheckName(f"{OUTPUT}{n}", True, None, f"the further table {n}, as the first is") for n in self.outputs]
-        return [*check_names(self.columns), *rule_names(self.rules), *gate, *drawn, *own]
+        return [*check_names(self.columns), *rule_names(self.rules), *gate, *since, *drawn, *own]
 
     def _blocks(self, name: str, default: bool) -> bool:
         severities = [v for pattern, v in self.severity.items() if any(fnmatchcase(n, pattern) for n in _called(name))]

@@ -24,11 +24,12 @@ Kind = Literal[
     "own",
     "regenerated",
     "quality",
+    "drift",
     "text",
 ]
 
-REGENERATED, QUALITY = "identifiers_regenerated", "quality_gate"
-"""The check that no identifier was modelled; the gate on charged figures."""
+REGENERATED, QUALITY, DRIFT = "identifiers_regenerated", "quality_gate", "drift"
+"""The check that no identifier was modelled; the gate on charged figures; how far the table moved since its last release."""
 
 OUTPUT = "output_"
 """How the check of a further table begins, before the table's name."""
@@ -67,7 +68,7 @@ class Check:
     Attributes:
         name: as `check_names` gives it.
         column: the column it is about; None for the whole table.
-        kind: types, domain, range, null_rate, uniqueness, row_count, columns, rule, own, regenerated, quality or text.
+        kind: what it is about, one of `Kind`.
         blocking: whether a failure keeps the table from being published; otherwise it is a warning.
         description: what is expected, in plain words, with released or declared values only.
         expectation: the type of the Great Expectations expectation, in snake case.

@@ -68,7 +68,7 @@ def suite_json(checks: Sequence[Check], name: str = "synthetic") -> str:
             "severity": "critical" if c.blocking else "warning",
         }
         for c in checks
-        if c.kind not in ("regenerated", "quality", "text")  # these look at more than the drawn rows
+        if c.kind not in ("regenerated", "quality", "drift", "text")  # these look at more than the drawn rows
     ]
     return json.dumps({"name": name, "expectations": expectations}, indent=2, ensure_ascii=False)
 

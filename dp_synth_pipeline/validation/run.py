@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.storage import is_length
-from dp_synth_pipeline.validation import regenerated, texts, verdict
+from dp_synth_pipeline.validation import drift, regenerated, texts, verdict
 from dp_synth_pipeline.validation.checks import Check, CheckResult
 from dp_synth_pipeline.validation.custom import expectation_class
 from dp_synth_pipeline.validation.expectations import STORAGE_EXPECTATION
@@ -34,6 +34,7 @@ TEMPORAL_KWARGS = ("min_value", "max_value")
 OWN: dict[str, Callable[[Check, pa.Table], tuple[bool, dict[str, Any]]]] = {
     regenerated.EXPECTATION: regenerated.evaluate,
     verdict.EXPECTATION: verdict.evaluate,
+    drift.EXPECTATION: drift.evaluate,
     texts.EXPECTATION: texts.evaluate,
 }
 """Checks of more than a table's rows, which Great Expectations has no word for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ from dp_synth_pipeline.synthesis import generator_files, memory
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthesizer import Synthesizer, SyntheticModel
-from tests.integration.conftest import people
+from tests.integration.conftest import Bench, people
 
 ROWS = people()[["age", "city", "smoker", "score"]]
 ALONE = {"training": {"method": "marginals"}}
@@ -124,3 +125,24 @@ def test_what_is_remembered_is_on_record_before_rows_are_looked_at(place, monkey
     with pytest.raises(KeyboardInterrupt):
         place.fit(**ALONE)
     assert set(seen[0]) >= {e.id for e in place.entries(0)}
+
+
+def test_a_refresh_warns_of_a_table_that_moved_and_publishes_it(bench: Bench) -> None:
+    bench.ledger.open_account("weeks", epsilon=60.0, delta=1e-4)
+    terms = {**ALONE, "account": "weeks", "epsilon": 20.0, "refresh": {"remember": True}}
+    terms |= {"columns": {name: {"kind": "excluded"} for name in people() if name not in ROWS}}
+
+    def drift() -> dg.AssetCheckEvaluation:
+        result = bench.refresh(**terms)
+        assert result.success
+        return next(e for e in result.get_asset_check_evaluations() if e.check_name == "drift")
+
+    assert drift().passed, "there is none before it"
+    stayed = drift()
+    assert stayed.passed
+    people().assign(city="Oslo").to_parquet(bench.folder / "people.parquet")
+    moved = drift()
+    assert not moved.passed
+    assert moved.severity is dg.AssetCheckSeverity.WARN
+    assert moved.metadata["moved"].value > 10 * stayed.metadata["moved"].value
+    assert next(iter(moved.metadata["furthest"].value)) == "city"

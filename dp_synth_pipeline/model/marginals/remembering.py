@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 
@@ -109,12 +110,29 @@ class Memory:
         scale = math.sqrt(float(self.variance.mean())) * rows
         return Marginals(self.layout, self.shares * rows, scale, max(round(rows), 1))
 
+    def moved(self, measured: Marginals) -> np.ndarray:
+        """Return how far each clique moved until a further release, as the expected total variation distance, (cliques,).
+
+        What noise explains is no move: it is the mean over what each cell's move may have been, given both noisy counts.
+        """
+        new, drifted = self._against(measured)
+        missed = new.shares - self.shares
+        each, _ = self._likely(missed, [before + new.variance for before in drifted])
+        distances = [self._distance(missed, before - self.variance, self.variance + new.variance) for before in drifted]
+        return np.minimum((each * np.stack(distances, 1)).sum(1), 1.0)
+
+    def _distance(self, missed: np.ndarray, drift: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Return the expected distance of each clique, if its cells drift and are blurred by these variances, (cliques,)."""
+        part = drift / (drift + noise)
+        mean, deviation = part * missed, np.sqrt(part * noise)
+        ratio = np.divide(mean, deviation, out=np.zeros_like(mean), where=deviation > 0)
+        size = deviation * math.sqrt(2 / math.pi) * np.exp(-np.square(ratio) / 2) + mean * (1 - 2 * ndtr(-ratio))
+        return np.add.reduceat(size, self.layout.offsets[:-1]) / 2
+
     def updated(self, measured: Marginals) -> Memory:
         """Return what is known with one more release, which measured the same cliques."""
-        new = Memory._of(measured, self.rows.updated(Rows.told_by(measured)))
+        new, drifted = self._against(measured)
         missed = new.shares - self.shares
-        sizes = self._sizes()
-        drifted = [self.variance + drift * sizes for drift in DRIFTS]
         each, common = self._likely(missed, [before + new.variance for before in drifted])
         cells = np.diff(self.layout.offsets)
         chance = [np.repeat(each[:, i], cells) for i in range(len(DRIFTS))]
@@ -124,6 +142,12 @@ class Memory:
         for p, g, before in zip(chance, gains, drifted, strict=True):
             variance += p * ((1 - g) * before + np.square((g - gain) * missed))
         return Memory(self.layout, self.shares + gain * missed, variance, common, new.rows)
+
+    def _against(self, measured: Marginals) -> tuple[Memory, list[np.ndarray]]:
+        """Return what a further release tells by itself, and the variance of what was known after each of `DRIFTS`."""
+        new = Memory._of(measured, self.rows.updated(Rows.told_by(measured)))
+        sizes = self._sizes()
+        return new, [self.variance + drift * sizes for drift in DRIFTS]
 
     def _sizes(self) -> np.ndarray:
         """Return the share by which each cell drifts, (cells,): mostly its own, and a little of what is the same for all."""

@@ -270,3 +270,26 @@ def test_rows_drawn_on_a_condition_may_have_any_part_of_nulls() -> None:
     rates = [c for c in nulls if "proportion" in c.expectation]
     assert rates
     assert all((c.kwargs["min_value"], c.kwargs["max_value"]) == (0.0, 1.0) for c in rates)
+
+
+MOVED = {"mean": 0.04, "columns": {"grade": 0.09, **{f"c{i}": 0.01 for i in range(9)}}}
+"""What a release says of how far its table moved."""
+
+
+@pytest.mark.parametrize(("at_most", "passed"), [(0.03, False), (0.05, True)])
+def test_a_table_that_moved_too_far_fails_its_check_and_names_the_columns(at_most: float, passed: bool) -> None:
+    asked = CheckPlan(COLUMNS, drift_at_most=at_most)
+    (check,) = [c for c in asked.suite(schema(), profile(), ROWS, moved=MOVED) if c.name == "drift"]
+    (result,) = validate(good(), [check])
+    assert (result.passed, result.blocking) == (passed, False)
+    assert result.observed["moved"] == 0.04
+    assert next(iter(result.observed["furthest"])) == "grade"
+    assert len(result.observed["furthest"]) == 5
+    assert "drift" not in suite_json([check])
+
+
+def test_a_release_that_goes_on_from_none_has_not_moved() -> None:
+    asked = CheckPlan(COLUMNS, drift_at_most=0.05, severity={"drift": "block"})
+    (result,) = validate(good(), [c for c in asked.suite(schema(), profile(), ROWS) if c.name == "drift"])
+    assert (result.passed, result.blocking) == (True, True)
+    assert "drift" not in {n.name for n in CheckPlan(COLUMNS).names()}

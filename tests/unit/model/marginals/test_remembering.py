@@ -123,3 +123,13 @@ def test_the_same_released_numbers_always_tell_the_same() -> None:
     one, other = remembered(releases), remembered(releases)
     assert np.array_equal(one.shares, other.shares)
     assert np.array_equal(one.variance, other.variance)
+
+
+def test_a_move_is_told_from_noise_and_measured() -> None:
+    shares, other = truth(5.0), truth(5.0)
+    stays, moves = np.split(np.arange(LAYOUT.cells), [LAYOUT.offsets[3]])
+    now = np.concatenate([shares[stays], other[moves]])
+    moved = Memory.begun(measured(shares, 20.0)).moved(measured(now, 20.0))
+    truly = np.add.reduceat(np.abs(now - shares), LAYOUT.offsets[:-1]) / 2
+    assert moved[:3] == pytest.approx(0, abs=0.01), "what noise explains is no move"
+    assert moved[3:] == pytest.approx(truly[3:], rel=0.1)

@@ -1,9 +1,11 @@
 """Shows the audit of what ran as three asset checks of the generator. If one fails, no rows are drawn or published."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import dagster as dg
 
+from dp_synth_pipeline.errors import AuditFailed
 from dp_synth_pipeline.orchestration.assets.stage import key
 from dp_synth_pipeline.orchestration.settings import AnySettings
 from dp_synth_pipeline.privacy.audit import NAMES, TITLES, Audit
@@ -53,3 +55,20 @@ def evaluations(
                 "steps": audit.steps,
             },
         )
+
+
+def audited(
+    settings: AnySettings, release: Any, learning: Any, generator: str = "generator"
+) -> Generator[dg.AssetCheckResult, None, dict[str, Any]]:
+    """Run a stage that learns, yield what its audit saw, whether or not that passed, and return the stage's facts.
+
+    Raises:
+        AuditFailed: if it did not pass; nobody may draw from these weights.
+    """
+    try:
+        facts = release.run(learning)
+    except AuditFailed:
+        yield from evaluations(settings, learning.audit, generator)
+        raise
+    yield from evaluations(settings, learning.audit, generator)
+    return facts

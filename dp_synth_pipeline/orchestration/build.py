@@ -13,22 +13,12 @@ from pathlib import Path
 import dagster as dg
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.orchestration import accounts, lineage, metadata
 from dp_synth_pipeline.orchestration.alerts import Notify, alerts, calling
-from dp_synth_pipeline.orchestration.assets.card import release_card
-from dp_synth_pipeline.orchestration.assets.completed import completed
-from dp_synth_pipeline.orchestration.assets.generator import generator
-from dp_synth_pipeline.orchestration.assets.ingested import ingested
-from dp_synth_pipeline.orchestration.assets.marginals import marginals
 from dp_synth_pipeline.orchestration.assets.one_run_audit import one_run_audits
-from dp_synth_pipeline.orchestration.assets.profile import profile
-from dp_synth_pipeline.orchestration.assets.published import published
 from dp_synth_pipeline.orchestration.assets.related import related_assets
-from dp_synth_pipeline.orchestration.assets.report import quality_report
 from dp_synth_pipeline.orchestration.assets.stage import STATES, key
-from dp_synth_pipeline.orchestration.assets.synthetic import synthetic
-from dp_synth_pipeline.orchestration.assets.texts import texts
+from dp_synth_pipeline.orchestration.assets.table import table_assets
 from dp_synth_pipeline.orchestration.automation import refuse_eager_spending
 from dp_synth_pipeline.orchestration.checks import checks, related_checks
 from dp_synth_pipeline.orchestration.dagster_internals import LazyDefs, discover_config_file
@@ -44,8 +34,6 @@ from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 STATE_IO_MANAGER = StateIOManager()
 """The same object for every table: `Definitions.merge` refuses two under one key."""
-
-STAGES = (ingested, profile, completed, texts, marginals, generator, synthetic, published, quality_report, release_card)
 
 
 def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
@@ -68,9 +56,7 @@ def build_synthetic_table(settings: TableSettings) -> dg.Definitions:
             **({lineage.ACCOUNT: settings.account} if settings.account else {}),
         },
     )
-    measures = Method(settings.training.spec().method).measures
-    left_out = [*([] if measures else [marginals]), *([] if settings.text_columns else [texts])]
-    assets = [build(settings) for build in STAGES if build not in left_out]
+    assets = table_assets(settings)
     job = dg.define_asset_job(
         f"{settings.name}_refresh",
         dg.AssetSelection.assets(*assets),

@@ -18,7 +18,7 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, decide
-from dp_synth_pipeline.orchestration.assets import ingested
+from dp_synth_pipeline.orchestration.assets import table
 from dp_synth_pipeline.orchestration.in_process import QUIET, partition_tags
 from dp_synth_pipeline.reporting import release_card
 from dp_synth_pipeline.synthesis import stages
@@ -171,7 +171,7 @@ class TestWhatWouldBeCaught:
             version = release.protection.seal(release.state.digest)[:16]
             return honest(release, *rest, **how | {"data_version": dg.DataVersion(version)})
 
-        leak(monkeypatch, ingested, "materialized", told)
+        leak(monkeypatch, table, "materialized", told)
         self.caught(stage, "/log/.*/dagster/data_version")
 
     def test_a_fingerprint_that_the_ledger_keeps_in_the_open(

@@ -147,7 +147,7 @@ def at_most_percent(share: float) -> str:
     """Write the upper bound of a probability in percent, rounded up, so that what is shown still holds.
 
     Example:
-        >>> at_most_percent(0.92471), at_most_percent(0.0000781), at_most_percent(1.0)
+        >>> at_most_percent(0.92471), at_most_percent(0.00007811), at_most_percent(1.0)
         ('92.5 %', '0.00782 %', '100 %')
     """
     if share >= 0.01:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from dp_synth_pipeline.privacy import accountant, lower_bound
+from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian, Threshold
 from dp_synth_pipeline.privacy.lower_bound import Point, epsilon_alone, epsilon_of_kind, points, refutes
 
@@ -91,7 +89,3 @@ def test_scores_that_are_none_are_refused(out: list[float], inside: list[float],
 def test_a_claim_without_a_trade_off_curve_is_refused() -> None:
     with pytest.raises(ValueError, match="threshold"):
         refutes([Point(0.1, 0.2)], Threshold(1e-6))
-
-
-def test_its_examples_hold() -> None:
-    assert doctest.testmod(lower_bound).failed == 0

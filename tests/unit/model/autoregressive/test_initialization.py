@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 import torch
@@ -154,8 +152,3 @@ def test_an_ordinary_table_s_network_is_taught_as_many_rows_as_its_size_asks_for
     asked = initialization.BATCH * initialization.LARGE // weights
     assert initialization.rows_taught(weights, columns) == min(max(asked, 256), 1024)
     assert initialization.rows_taught(weights, 1000) <= initialization.rows_taught(weights, columns)
-
-
-def test_the_example_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(initialization, "BATCH", 1024)
-    assert doctest.testmod(initialization).failed == 0

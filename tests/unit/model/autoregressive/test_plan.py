@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +47,3 @@ def test_triples_are_asked_for_where_there_is_signal_or_a_person_asks() -> None:
     assert plan.wanted_triples(*weak, GeneratorSpec()) == 0
     assert plan.wanted_triples(*weak, GeneratorSpec(triples=3)) == 3
     assert plan.wanted_triples(*strong, GeneratorSpec(triples=0)) == 0
-
-
-def test_the_examples_hold() -> None:
-    assert doctest.testmod(plan).failed == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +37,3 @@ def test_rate_times_steps_is_kept_and_the_rate_falls_with_the_cube_root_of_the_n
     assert rate(600, 0.0) == rate(600, 1e-9), "without noise, as with next to none"
     assert abs(rate(600, 4.0, optimizer="sgd") / rate(600, 4.0) - plan.RATES["sgd"] / plan.RATES["adam"]) < 1e-9
     assert rate(600, 4.0, learning_rate=0.3) == 0.3
-
-
-def test_the_examples_hold() -> None:
-    assert doctest.testmod(plan).failed == 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 
-from dp_synth_pipeline.model.marginals import pairs
 from dp_synth_pipeline.model.marginals.pairs import ORDINARY, nearest_pairs, paired
 
 
@@ -21,7 +19,3 @@ def test_of_many_columns_those_of_one_code_are_in_no_pair_and_of_few_they_are() 
     cards = (1, 3) * 80
     assert paired(cards) == list(range(1, 160, 2))
     assert paired(cards[:ORDINARY]) == list(range(ORDINARY))
-
-
-def test_the_example_holds() -> None:
-    assert doctest.testmod(pairs).failed == 0

@@ -23,10 +23,10 @@ MOST_AHEAD = 12
 def when(text: Any) -> datetime | None:
     """Read an ISO time, in UTC; None if it is missing or not one."""
     try:
-        moment = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def day(at: datetime) -> str:
@@ -37,6 +37,12 @@ def day(at: datetime) -> str:
         '4 Mar 2026'
     """
     return f"{at.day} {at:%b %Y}"
+
+
+def moment(text: Any) -> str:
+    """Write an ISO time for a person; what is none stays as it is."""
+    at = when(text)
+    return f"{day(at)}, {at:%H:%M} UTC" if at else str(text or "")
 
 
 def layout(history: list[dict[str, Any]], forecast: dict[str, Any] | None, now: Any) -> dict[str, Any] | None:

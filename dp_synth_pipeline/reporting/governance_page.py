@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dp_synth_pipeline.reporting import wording
-from dp_synth_pipeline.reporting.burndown import day, when
+from dp_synth_pipeline.reporting.burndown import day, moment, when
 from dp_synth_pipeline.reporting.statement_page import account
 from dp_synth_pipeline.reporting.templates import render
 
@@ -27,7 +27,7 @@ def render_governance(facts: Mapping[str, Any]) -> str:
     tables = [_table(t) for t in facts["tables"]]
     return render(
         "governance.html.j2",
-        generated=_moment(facts.get("generated_at")),
+        generated=moment(facts.get("generated_at")),
         head=facts.get("head") or "",
         verified=facts.get("verified"),
         lineage=facts.get("lineage", False),
@@ -35,11 +35,11 @@ def render_governance(facts: Mapping[str, Any]) -> str:
         accounts=accounts,
         tables=tables,
         sources=[_source(s) for s in facts.get("sources") or []],
-        refused=[{**r, "at": _moment(r.get("at"))} for r in facts.get("refused") or []],
+        refused=[{**r, "at": moment(r.get("at"))} for r in facts.get("refused") or []],
         raises=[_raise(r) for r in reversed(facts.get("raises") or [])],
         requests=[_request(r) for r in reversed(facts.get("requests") or [])],
         since=facts.get("since"),
-        decided=[{**act, "at": _moment(act["at"])} for act in facts.get("decided") or []],
+        decided=[{**act, "at": moment(act["at"])} for act in facts.get("decided") or []],
         by_hand=[_by_hand(r) for r in reversed(facts.get("by_hand") or [])],
         concerns=sorted(_concerns(facts, accounts), key=lambda c: c["tone"] != "fail"),
         shown=SHOWN,
@@ -58,7 +58,7 @@ def _table(t: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _creation_date(card: Mapping[str, Any] | None) -> str:
-    return "" if card is None else _moment(card.get("created"))
+    return "" if card is None else moment(card.get("created"))
 
 
 def _source(s: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,21 +76,21 @@ def _raise(r: Mapping[str, Any]) -> dict[str, Any]:
     (old_limit, _), (new_limit, delta) = r["from"], r["to"]
     return {
         **r,
-        "at": _moment(r.get("at")),
+        "at": moment(r.get("at")),
         "limits": f"ε {old_limit:g} to {new_limit:g}, δ {wording.scientific(delta)}",
     }
 
 
 def _request(r: Mapping[str, Any]) -> dict[str, Any]:
     approved = (
-        f"{r['approved_by']} on {_moment(r['approved_at'])}: {r['approved_why']}" if r["approved_by"] else "nobody yet"
+        f"{r['approved_by']} on {moment(r['approved_at'])}: {r['approved_why']}" if r["approved_by"] else "nobody yet"
     )
-    return {**r, "at": _moment(r["asked_at"]), "approved": approved}
+    return {**r, "at": moment(r["asked_at"]), "approved": approved}
 
 
 def _by_hand(r: Mapping[str, Any]) -> dict[str, Any]:
     cost = f"ε {wording.at_most(r['final_epsilon'])}, δ {wording.scientific(r['final_delta'])}"
-    return {**r, "at": _moment(r.get("at")), "cost": cost}
+    return {**r, "at": moment(r.get("at")), "cost": cost}
 
 
 def _concerns(facts: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
@@ -135,8 +135,3 @@ def _count(count: int, noun: str) -> str:
 
 def _concern(tone: str, where: str, message: str) -> dict[str, str]:
     return {"tone": tone, "where": where, "what": message}
-
-
-def _moment(text: Any) -> str:
-    at = when(text)
-    return f"{day(at)}, {at:%H:%M} UTC" if at else str(text or "")

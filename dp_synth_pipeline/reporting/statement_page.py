@@ -14,7 +14,7 @@ from typing import Any
 from dp_synth_pipeline.ledger import Share
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.reporting import wording
-from dp_synth_pipeline.reporting.burndown import day, layout, when
+from dp_synth_pipeline.reporting.burndown import day, layout, moment, when
 from dp_synth_pipeline.reporting.templates import render
 
 OPEN_STATES = ("reserved", "started")
@@ -44,7 +44,7 @@ def render_statement(statement: Mapping[str, Any]) -> str:
     accounts = [account(a, statement.get("generated_at")) for a in statement["accounts"]]
     return render(
         "statement.html.j2",
-        generated=_moment(statement.get("generated_at")),
+        generated=moment(statement.get("generated_at")),
         head=statement.get("head") or "",
         verified=statement.get("verified"),
         accounts=accounts,
@@ -74,7 +74,7 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
         "delta": _scientific(delta),
         "promise": _promise(epsilon, delta or 0.0, unit, max_rows, relation) if epsilon else "",
         "rule": rule,
-        "opened": _moment(a.get("opened_at")),
+        "opened": moment(a.get("opened_at")),
         "who": a.get("who") or "",
         "why": a.get("why") or "",
         **_used(a),
@@ -193,9 +193,9 @@ def _release(r: Mapping[str, Any]) -> dict[str, Any]:
         else "",
         "share": _up(share) if isinstance(share, (int, float)) else "",
         "who": r.get("who") or "",
-        "reserved": _moment(r.get("reserved_at")),
+        "reserved": moment(r.get("reserved_at")),
         "day": day(at) if at else "",
-        "ended": _moment(r.get("ended_at")),
+        "ended": moment(r.get("ended_at")),
         "run": r.get("run_id") or "",
         "code": r.get("code_version") or "",
         "entries": [_entry(e) for e in r.get("entries") or []],
@@ -257,7 +257,7 @@ def _forecast(forecast: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _movement(h: Mapping[str, Any]) -> dict[str, str]:
     left_share = h.get("left_share")
     return {
-        "at": _moment(h.get("at")),
+        "at": moment(h.get("at")),
         "what": h.get("what") or "",
         "left": share_left(left_share) if isinstance(left_share, (int, float)) else "",
         "who": h.get("who") or "",
@@ -310,11 +310,6 @@ def _as_chosen(x: Any) -> str:
     if not isinstance(x, float):
         return str(x)
     return wording.scientific(x) if x and not 0.001 <= abs(x) < 1e6 else f"{x:.10g}"
-
-
-def _moment(text: Any) -> str:
-    at = when(text)
-    return f"{day(at)}, {at:%H:%M} UTC" if at else str(text or "")
 
 
 def _age(at: Any, now: Any) -> str:

@@ -38,7 +38,7 @@ def write(state: RunState, plan: CheckPlan, folder: Path, run_id: str = "") -> l
         folder: the table's folder for what may leave, or that of its partition.
         run_id: the run that checks, for the page's head.
     """
-    profile, heading, besides = _profile(state), _heading(state, folder, run_id), []
+    profile, heading, besides = state.table_profile(), _heading(state, folder, run_id), []
     suite = plan.suite(
         state.table_schema(),
         profile,
@@ -84,7 +84,7 @@ def write_related(
     for name, cells in related.rule_rows(table, relations, rules, read).items():
         facts = facts.append_column(name, cells)
     found = validate(facts, [*related.related_checks(table), *_rule_checks(state, rules)])
-    suite = related.suite(table, state.sources[table.name], _profile(own), own.facts.asked_rows or 0)
+    suite = related.suite(table, state.sources[table.name], own.table_profile(), own.facts.asked_rows or 0)
     return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))
 
 
@@ -93,13 +93,9 @@ def _rule_checks(state: DatabaseState, rules: Sequence[Rule]) -> list[Check]:
     digits = {}
     for name in {table for rule in rules for table, _ in ruling.columns_of(rule)}:
         own = state.table(name)
-        found = constraints.digits(own.table_schema(), _profile(own))
+        found = constraints.digits(own.table_schema(), own.table_profile())
         digits |= {f"{name}.{column}": count for column, count in found.items()}
     return rule_checks(rules, ruling.joined_schema(rules, state.sources), digits)
-
-
-def _profile(state: RunState) -> TableProfile:
-    return TableProfile.from_json(state.path("profile").read_text(encoding="utf-8"))
 
 
 def _heading(state: RunState, folder: Path, run_id: str) -> Heading:

@@ -19,7 +19,6 @@ from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
-from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
@@ -69,7 +68,7 @@ def gather(settings: ReleaseSettings, synthetic: RunState, completed: RunState) 
         return Evidence(evidence.HOW)
     if completed.release != synthetic.release:
         return Evidence(OTHER_RELEASE)
-    profile = TableProfile.from_json(synthetic.path("profile").read_text())
+    profile = synthetic.table_profile()
     schema, rows = synthetic.table_schema(), completed.path("completed")
     # In the release's own folder, which only its owner can open and which goes when the snapshot goes.
     with private(), TemporaryDirectory(dir=rows.parent, prefix="holdout-") as folder:

@@ -182,7 +182,7 @@ class Release:
     @property
     def profile(self) -> TableProfile:
         """The released profile."""
-        return TableProfile.from_json(self.state.path("profile").read_text(encoding="utf-8"))
+        return self.state.table_profile()
 
     @property
     def codec(self) -> TableCodec:

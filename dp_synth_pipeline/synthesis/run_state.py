@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.privacy.events import Event, from_dict
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 LATER = ("format", "pattern", "locale", "after", "same_as", "max_length")
@@ -134,6 +135,14 @@ class RunState:
     def having_run(self, mechanism: str, events: Iterable[Event]) -> RunState:
         """Return the state after a mechanism with these events ran."""
         return replace(self, ran=(*self.ran, *(TaggedEvent(mechanism, event) for event in events)))
+
+    def table_profile(self) -> TableProfile:
+        """Return the released profile.
+
+        Raises:
+            ReleaseStateError: if it was not measured yet.
+        """
+        return TableProfile.from_json(self.path("profile").read_text(encoding="utf-8"))
 
     def table_schema(self) -> TableSchema:
         """Read the schema back."""

@@ -26,7 +26,6 @@ from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.relations.structure import Relations
 
 
@@ -157,7 +156,7 @@ class DatabaseRelease:
         """Return what a table takes of the release, as far as is released by now how many persons there are."""
         root = self.relations.root.name
         if name == root:
-            population = None if state.files.profile is None else _profile(state.files.profile).population
+            population = None if state.files.profile is None else state.table_profile().population
             return Part.of(self.settings, name, population)
         above = {t: self.table(t) for t in dict.fromkeys([str(self.relations[name].parent), root])}
         persons = histories.persons(self.relations, name, above)
@@ -177,7 +176,3 @@ class DatabaseRelease:
     def drop(self) -> None:
         """Delete all real rows of the release, and what was made of them on the way."""
         retention.drop(self.store, self.settings.name, self.id)
-
-
-def _profile(path: Path) -> TableProfile:
-    return TableProfile.from_json(path.read_text(encoding="utf-8"))

@@ -63,11 +63,6 @@ class Balance:
         return self.cost_left / NANO
 
     @property
-    def delta_used(self) -> float:
-        """The shared delta that is spent or held."""
-        return (self.delta_spent + self.delta_held) / ATTO
-
-    @property
     def delta_left(self) -> float:
         """The shared delta that no release has taken."""
         return (self.delta_limit - self.delta_spent - self.delta_held) / ATTO

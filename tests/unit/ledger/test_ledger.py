@@ -77,7 +77,7 @@ def test_an_unknown_account_is_named_beside_the_known(ledger: Ledger) -> None:
 
 def test_a_fresh_balance_is_the_whole_limit(ledger: Ledger) -> None:
     fresh = ledger.balance("f")
-    assert (fresh.spent, fresh.held, fresh.delta_used, fresh.epsilon_spent) == (0, 0, 0, 0)
+    assert (fresh.spent, fresh.held, fresh.epsilon_spent) == (0, 0, 0)
     assert fresh.left == fresh.limit == pytest.approx(2.0763, abs=1e-4)
     assert fresh.delta_left == 5e-7
     assert 2.5 < fresh.epsilon_left < 3.0

@@ -22,7 +22,6 @@ RESTRICTED = {
     "synthesis/database/stages.py": {"digest", "units"},  # into the ledger, encrypted, and into restricted state
     "synthesis/database/state.py": {"units"},  # into restricted state
     "synthesis/database/table_release.py": {"codes", "units"},  # into charged training, as `release.codes` is
-    "synthesis/database/histories.py": {"completed"},  # into codes, as restricted
     "synthesis/holdout.py": {"digest", "completed"},  # into the restricted report
     "reporting/quality_report.py": {"completed"},  # which is the restricted report
 }

@@ -18,7 +18,6 @@ from dp_synth_pipeline.synthesis import generator_files, retention
 from dp_synth_pipeline.synthesis.database.table_release import Given, TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.run_state import dump_ran
-from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 from dp_synth_pipeline.tabular.relations.relating import LEFT, PARENT, PLACE, TIME
@@ -49,12 +48,10 @@ def _share_of_zero(counts: ColumnProfile) -> float:
 
 def encoded(release: TableRelease) -> np.ndarray:
     """Return the codes of all rows of a table, int16 (rows, columns), in the order of their numbers; restricted."""
-    folder = release.state.path("completed").parent
-    path = folder / "rows.npy"
+    path = release.restricted / "rows.npy"
     if not path.exists():
         with retention.private():
-            whole = nulls.complete(release.rows.path, release.schema, release.profile, folder / "rows.parquet")
-            release.codec.encode_file(whole, partial := path.with_suffix(".partial"))
+            release.codec.encode_file(release.whole_rows(), partial := path.with_suffix(".partial"))
             partial.replace(path)
     return np.load(path, mmap_mode="r")
 

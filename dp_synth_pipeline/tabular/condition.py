@@ -402,15 +402,9 @@ def _tree(sql: str) -> dict[str, Any]:
     Raises:
         InvalidInput: if it is none, or reads more than the row.
     """
-    try:
-        text = duckdb.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM judged WHERE ({sql}\n)"]).fetchall()[0][
-            0
-        ]
-        parsed = json.loads(text)
-        (statement,) = parsed["statements"]
-        tree = statement["node"]["where_clause"]
-    except (duckdb.Error, KeyError, ValueError):
-        raise InvalidInput(f"where: this is no SQL condition: {sql}. To write one, {FORM}.") from None
+    tree = predicate.tree(sql)
+    if tree is None:
+        raise InvalidInput(f"where: this is no SQL condition: {sql}. To write one, {FORM}.")
     for node in predicate.nodes(tree):
         if what := predicate.beyond_one_row(node):
             raise InvalidInput(f"where: {what!r} is no function of one row; {FORM}.")

@@ -137,11 +137,21 @@ _ORDER = re.compile("LESS|GREATER")
 
 
 def _parsed(text: str) -> Iterator[dict[str, Any]]:
-    serialized = duckdb.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM t WHERE ({text})"]).fetchall()[0][0]
-    parsed = json.loads(serialized)
-    if parsed["error"]:
+    where = tree(text)
+    if where is None:
         raise InvalidInput(f"filter: DuckDB cannot parse it; {WANTED}.")
-    return nodes(parsed["statements"][0]["node"]["where_clause"])
+    return nodes(where)
+
+
+def tree(text: str) -> dict[str, Any] | None:
+    """Return DuckDB's syntax tree of a predicate; None if it is none."""
+    query = f"SELECT 1 FROM judged WHERE ({text}\n)"
+    try:
+        serialized = duckdb.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0]
+        (statement,) = json.loads(serialized)["statements"]
+        return statement["node"]["where_clause"]
+    except (duckdb.Error, KeyError, ValueError):
+        return None
 
 
 @cache

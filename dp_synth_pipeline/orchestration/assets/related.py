@@ -21,11 +21,10 @@ import dagster as dg
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import accounts, audits, metadata
 from dp_synth_pipeline.orchestration.assets.stage import (
-    STATES,
     admitted,
     carded,
     costs,
-    freshness,
+    described,
     in_its_project,
     key,
     materialized,
@@ -183,17 +182,10 @@ def _together(
     settings: RelatedTablesSettings, name: str, description: str, after: Sequence[str], body: Any
 ) -> dg.AssetsDefinition:
     """Return the assets of one stage of all tables, which one step makes."""
+    kinds = {"parquet" if name == "synthetic" else "table"}
     outs = {
         f"{table}__{name}": dg.AssetOut(
-            key=key(settings, f"{table}/{name}"),
-            description=description,
-            kinds={"parquet" if name == "synthetic" else "table"},
-            tags=metadata.tags(metadata.RELEASABLE, settings.privacy, settings.tags),
-            group_name=settings.group or settings.name,
-            owners=settings.owners or None,
-            code_version=settings.code_version(),
-            io_manager_key=STATES,
-            freshness_policy=freshness(settings) if name == "published" else None,
+            **described(settings, f"{table}/{name}", metadata.RELEASABLE, description, kinds)
         )
         for table in settings.tables
     }

@@ -57,29 +57,42 @@ def stage(
         after: the stages whose states it takes, such as `visits/profile`; none, if it follows the sources.
         checks: asset checks that the stage itself evaluates, so that nobody can run it without them.
     """
-    cut, kind = settings.partitions, name.rpartition("/")[2]
-    spends = automation.spending_tag(kind) if settings.privacy == "dp" else {}
+    kind = name.rpartition("/")[2]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # backfill policies: each stage of each table would say it
         asset = dg.asset(
-            key=key(settings, name),
             ins=states_of(settings, after),
             deps=[] if after else [key(settings, source) for source in settings.source_names],
             check_specs=checks,
-            description=_described(settings.public, description),
-            kinds=kinds,
-            tags=metadata.tags(visibility, settings.privacy, settings.tags) | spends,
-            group_name=settings.group or settings.name,
-            owners=settings.owners or None,
-            code_version=settings.code_version(),
-            io_manager_key=STATES,
             op_tags=op_tags(settings.compute, kind),
             pool=pool_of(settings.compute, kind),
-            **_partitioned(cut),
+            **described(settings, name, visibility, description, kinds),
+            **_partitioned(settings.partitions),
             automation_condition=automation.condition(settings.automation, name),
-            freshness_policy=freshness(settings) if name == "published" else None,
         )
     return lambda body: asset(in_its_project(settings, name, after, body))
+
+
+def described(settings: AnySettings, name: str, visibility: str, description: str, kinds: set[str]) -> dict[str, Any]:
+    """Return what an asset says of itself, by the names of Dagster's arguments."""
+    kind = name.rpartition("/")[2]
+    spends = automation.spending_tag(kind) if settings.privacy == "dp" else {}
+    fresh = (
+        dg.FreshnessPolicy.time_window(fail_window=duration(settings.fresh_for, "fresh_for"))
+        if settings.fresh_for
+        else None
+    )
+    return {
+        "key": key(settings, name),
+        "description": _noticed(settings.public, description),
+        "kinds": kinds,
+        "tags": metadata.tags(visibility, settings.privacy, settings.tags) | spends,
+        "group_name": settings.group or settings.name,
+        "owners": settings.owners or None,
+        "code_version": settings.code_version(),
+        "io_manager_key": STATES,
+        "freshness_policy": fresh if kind == "published" else None,
+    }
 
 
 def states_of(settings: AnySettings, stages: Sequence[str]) -> dict[str, dg.AssetIn]:
@@ -126,13 +139,7 @@ def _partitioned(cut: PartitionSettings | None) -> dict[str, Any]:
     return {"partitions_def": partitions.definition(cut), **single}
 
 
-def freshness(settings: AnySettings) -> dg.FreshnessPolicy | None:
-    if settings.fresh_for is None:
-        return None
-    return dg.FreshnessPolicy.time_window(fail_window=duration(settings.fresh_for, "fresh_for"))
-
-
-def _described(public: PublicSettings | None, description: str) -> str:
+def _noticed(public: PublicSettings | None, description: str) -> str:
     if public is None:
         return description
     notice = no_guarantee(public.by, public.why)

@@ -8,6 +8,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,8 @@ from dp_synth_pipeline.ledger.checkpoint import Checkpoint
 from dp_synth_pipeline.ledger.kept import Kept
 from dp_synth_pipeline.ledger.store import Store
 from tests.unit.ledger.stores import SMALL, ask, in_processes
+
+Older = Callable[[int], str]
 
 NEW = {
     "dp_account": ["unit_in_one_block", "umbrella", "under", "approve_above"],
@@ -210,24 +214,15 @@ def test_an_upgrade_that_is_killed_before_its_checkpoint_is_in_place_is_ended_by
 
 
 @pytest.fixture
-def third(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a ledger as version 3 wrote it, with a plan that names no mechanisms; this home never saw it."""
+def older(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Older:
+    """Return what puts the ledger of a version in place, and returns its URL; this home never saw it.
+
+    Version 3 has a plan that names no mechanisms. Version 4 has trainings that stopped, crashed and resumed, and one that
+    still runs. Version 5 has accounts of both rules and of blocks, in every state. Version 6 has an umbrella with a member
+    and charges by hand as well.
+    """
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    return put_back(url, 3)
-
-
-@pytest.fixture
-def fourth(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a ledger as version 4 wrote it: trainings that stopped, crashed and resumed, and one that still runs."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    return put_back(url, 4)
-
-
-@pytest.fixture
-def fifth(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a ledger as version 5 wrote it: accounts of both rules and of blocks, in every state, and a plan."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    return put_back(url, 5)
+    return partial(put_back, url)
 
 
 def put_back(url: str, version: int) -> str:
@@ -260,8 +255,8 @@ def fill(url: str, rows: sqlite3.Connection, kept: Path, version: int) -> None:
         conn.execute(sa.insert(then.tables["dp_checkpoint"]).values(head))
 
 
-def test_a_ledger_that_was_written_by_version_3_upgrades_verifies_and_goes_on(third: str) -> None:
-    ledger = Ledger.open(third)
+def test_a_ledger_that_was_written_by_version_3_upgrades_verifies_and_goes_on(older: Older) -> None:
+    ledger = Ledger.open(place := older(3))
     head = ledger.head()
     assert ledger.verify(since=head).releases == 7
     assert [(p.name, p.mechanisms, p.used) for p in ledger.plans()] == [("weekly", (), 2)]
@@ -273,25 +268,11 @@ def test_a_ledger_that_was_written_by_version_3_upgrades_verifies_and_goes_on(th
     started = next(e for e in ledger.entries() if e.steps_started)
     assert ledger.settle_at_mark(started.id, why="w", who="w").steps_paid == 4
     ledger.declare_plan("f", name="tagged", events=SMALL, mechanisms=["marginals"], times=2, why="w", who="w")
-    assert Ledger.open(third).verify(since=head).releases == 9
+    assert Ledger.open(place).verify(since=head).releases == 9
 
 
-def test_several_processes_that_open_a_ledger_of_version_3_upgrade_it_once(third: str) -> None:
-    assert in_processes(4, lambda: Ledger.open(third).verify()) == [0] * 4
-    assert Ledger.open(third).plans()[0].mechanisms == ()
-
-
-def test_an_edited_ledger_of_version_3_is_not_upgraded(third: str) -> None:
-    with Store.open(third)._writer.begin() as conn:
-        conn.execute(sa.text("UPDATE dp_plan SET used = 0"))
-    with pytest.raises(LedgerCorrupted, match="another used"):
-        Ledger.open(third)
-    with Store.open(third).read() as conn:
-        assert "mechanisms" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_plan")}
-
-
-def test_a_ledger_that_was_written_by_version_4_upgrades_verifies_and_goes_on(fourth: str) -> None:
-    ledger = Ledger.open(fourth)
+def test_a_ledger_that_was_written_by_version_4_upgrades_verifies_and_goes_on(older: Older) -> None:
+    ledger = Ledger.open(place := older(4))
     head = ledger.head()
     assert ledger.verify(since=head).releases == 6
     whole, stopped, running, resumed = ledger.releases("f")
@@ -308,24 +289,11 @@ def test_a_ledger_that_was_written_by_version_4_upgrades_verifies_and_goes_on(fo
     own = ask(ledger, "f", "next", epsilon=0.1)
     ledger.start(own.id, "marginals", SMALL, upon=[e.id for e in ledger.entries(release_id=whole.id)][:2])
     assert ledger.settle(own.id).final_epsilon < ledger.lineage(own.id).epsilon
-    assert Ledger.open(fourth).verify(since=head).releases == 7
+    assert Ledger.open(place).verify(since=head).releases == 7
 
 
-def test_several_processes_that_open_a_ledger_of_version_4_upgrade_it_once(fourth: str) -> None:
-    assert in_processes(4, lambda: Ledger.open(fourth).verify()) == [0] * 4
-
-
-def test_an_edited_ledger_of_version_4_is_not_upgraded(fourth: str) -> None:
-    with Store.open(fourth)._writer.begin() as conn:
-        conn.execute(sa.text("UPDATE dp_account SET cost_spent = 0 WHERE name = 'f'"))
-    with pytest.raises(LedgerCorrupted, match="balance"):
-        Ledger.open(fourth)
-    with Store.open(fourth).read() as conn:
-        assert "upon" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_entry")}
-
-
-def test_a_ledger_that_was_written_by_version_5_upgrades_verifies_and_goes_on(fifth: str) -> None:
-    ledger = Ledger.open(fifth)
+def test_a_ledger_that_was_written_by_version_5_upgrades_verifies_and_goes_on(older: Older) -> None:
+    ledger = Ledger.open(place := older(5))
     head = ledger.head()
     assert ledger.verify(since=head).releases == 8
     assert [(a.umbrella, a.under) for a in ledger.accounts()] == [(False, None)] * 3
@@ -335,17 +303,16 @@ def test_a_ledger_that_was_written_by_version_5_upgrades_verifies_and_goes_on(fi
     ledger.raise_account("f", epsilon=4.0, why="w", who="w")
     ledger.charge_by_hand("p", SMALL, delta=1e-7, why="w", who="w")
     ask(ledger, "b", "feb", epsilon=0.2, unit="patient_id", max_rows=3, blocks=["feb"])
-    assert Ledger.open(fifth).verify(since=head).releases == 10
+    assert Ledger.open(place).verify(since=head).releases == 10
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
 def test_an_older_ledger_takes_umbrellas_and_charges_by_hand_and_its_accounts_stay_under_none(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+    older: Older, url: str, tmp_path: Path, version: int
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     if version == 2 and "postgresql" in url:
         pytest.skip("version 2 kept its checkpoint nowhere")
-    place = str(second_version(tmp_path)) if version == 2 else put_back(url, version)
+    place = str(second_version(tmp_path)) if version == 2 else older(version)
     ledger = Ledger.open(place)
     head = ledger.head()
     ledger.open_account("shop", epsilon=4.0, delta=1e-5, unit="patient_id", umbrella=True)
@@ -362,28 +329,8 @@ def test_an_older_ledger_takes_umbrellas_and_charges_by_hand_and_its_accounts_st
     assert Ledger.open(place).verify(since=head).head == ledger.head()
 
 
-def test_several_processes_that_open_a_ledger_of_version_5_upgrade_it_once(fifth: str) -> None:
-    assert in_processes(4, lambda: Ledger.open(fifth).verify()) == [0] * 4
-
-
-def test_an_edited_ledger_of_version_5_is_not_upgraded(fifth: str) -> None:
-    with Store.open(fifth)._writer.begin() as conn:
-        conn.execute(sa.text("UPDATE dp_account SET cost_spent = 0 WHERE name = 'f'"))
-    with pytest.raises(LedgerCorrupted, match="balance"):
-        Ledger.open(fifth)
-    with Store.open(fifth).read() as conn:
-        assert "under" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_account")}
-
-
-@pytest.fixture
-def sixth(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a ledger as version 6 wrote it: an umbrella with a member, charges by hand, a plan, blocks, every state."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    return put_back(url, 6)
-
-
-def test_a_ledger_that_was_written_by_version_6_upgrades_verifies_and_goes_on(sixth: str) -> None:
-    ledger = Ledger.open(sixth)
+def test_a_ledger_that_was_written_by_version_6_upgrades_verifies_and_goes_on(older: Older) -> None:
+    ledger = Ledger.open(place := older(6))
     head, hashes = ledger.head(), [row.hash for row in ledger.history()]
     assert ledger.verify(since=head).releases == 14
     assert {a.approve_above for a in ledger.accounts()} == {None}
@@ -393,31 +340,43 @@ def test_a_ledger_that_was_written_by_version_6_upgrades_verifies_and_goes_on(si
     assert ask(ledger, "visits", "next", epsilon=0.1, unit="patient_id", max_rows=30).state == "reserved"
     ledger.raise_account("f", epsilon=4.0, why="w", who="w")
     assert [row.hash for row in ledger.history()][: len(hashes)] == hashes
-    assert Ledger.open(sixth).verify(since=head).releases == 16
+    assert Ledger.open(place).verify(since=head).releases == 16
 
 
 @pytest.mark.parametrize("version", [3, 4, 5, 6])
-def test_an_account_of_an_older_ledger_may_be_amended_to_need_a_second_person(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    ledger = Ledger.open(put_back(url, version))
+def test_an_account_of_an_older_ledger_may_be_amended_to_need_a_second_person(older: Older, version: int) -> None:
+    ledger = Ledger.open(place := older(version))
     ledger.amend_account("f", approve_above=0.01, why="w", who="w")
     with pytest.raises(ApprovalNeeded):
         ask(ledger, "f", "next", epsilon=0.4)
     ledger.approve(ledger.requests()[0].id, why="w", who="Ana")
     ask(ledger, "f", "next", epsilon=0.4)
-    assert Ledger.open(url).verify().head == ledger.head()
+    assert Ledger.open(place).verify().head == ledger.head()
 
 
-def test_several_processes_that_open_a_ledger_of_version_6_upgrade_it_once(sixth: str) -> None:
-    assert in_processes(4, lambda: Ledger.open(sixth).verify()) == [0] * 4
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
+def test_several_processes_that_open_an_older_ledger_in_use_upgrade_it_once(older: Older, version: int) -> None:
+    place = older(version)
+    assert in_processes(4, lambda: Ledger.open(place).verify()) == [0] * 4
 
 
-def test_an_edited_ledger_of_version_6_is_not_upgraded(sixth: str) -> None:
-    with Store.open(sixth)._writer.begin() as conn:
-        conn.execute(sa.text("UPDATE dp_account SET cost_spent = 0 WHERE name = 'clinic'"))
-    with pytest.raises(LedgerCorrupted, match="balance"):
-        Ledger.open(sixth)
-    with Store.open(sixth).read() as conn:
-        assert "approve_above" not in {c["name"] for c in sa.inspect(conn).get_columns("dp_account")}
+@pytest.mark.parametrize(
+    ("version", "edit", "told", "new"),
+    [
+        (3, "dp_plan SET used = 0", "another used", ("dp_plan", "mechanisms")),
+        (4, "dp_account SET cost_spent = 0 WHERE name = 'f'", "balance", ("dp_entry", "upon")),
+        (5, "dp_account SET cost_spent = 0 WHERE name = 'f'", "balance", ("dp_account", "under")),
+        (6, "dp_account SET cost_spent = 0 WHERE name = 'clinic'", "balance", ("dp_account", "approve_above")),
+    ],
+)
+def test_an_edited_older_ledger_is_not_upgraded(
+    older: Older, version: int, edit: str, told: str, new: tuple[str, str]
+) -> None:
+    store = Store.open(place := older(version))
+    with store._writer.begin() as conn:
+        conn.execute(sa.text(f"UPDATE {edit}"))
+    with pytest.raises(LedgerCorrupted, match=told):
+        Ledger.open(place)
+    table, column = new
+    with Store.open(place).read() as conn:
+        assert column not in {c["name"] for c in sa.inspect(conn).get_columns(table)}

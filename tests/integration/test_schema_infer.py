@@ -43,7 +43,7 @@ def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_the
     assert [e.mechanism for e in entries] == ["row count", "profile"]
     events = [v for e in entries for v in e.events]
     assert accountant.epsilon(events, release.final_delta) == release.final_epsilon <= 1
-    # Rule F bounds the Renyi divergence too, which costs a little more than the epsilon that is asked.
+    # A Rényi filter bounds the Rényi divergence too, which costs a little more than the epsilon that is asked.
     assert release.charged_cost > 0.97 * release.reserved_cost or release.final_epsilon > 0.97
     run.ledger().verify()
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.ledger.stores import ledger, url
+from tests.unit.ledger.stores import ledger, parted, url
 
-__all__ = ["ledger", "url"]
+__all__ = ["ledger", "parted", "url"]

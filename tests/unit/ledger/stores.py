@@ -58,6 +58,13 @@ def ledger(url: str) -> Ledger:
     return opened
 
 
+@pytest.fixture
+def parted(ledger: Ledger) -> Ledger:
+    """An account with two blocks, which fits two releases of epsilon 0.5 on any row."""
+    ledger.open_account("b", epsilon=1.0, delta=1e-5, rule="plan", blocks=["jan", "feb"], unit_in_one_block=True)
+    return ledger
+
+
 def ask(ledger: Ledger, account: str, key: str, **changes: Any) -> Release:
     """Reserve epsilon 0.5 at delta 1e-6, or what `changes` say."""
     request: dict[str, Any] = {

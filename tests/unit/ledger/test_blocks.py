@@ -9,13 +9,6 @@ from tests.unit.ledger.stores import SMALL, ask, sealed
 WORD = {"why": "a new month", "who": "A. Officer"}
 
 
-@pytest.fixture
-def parted(ledger: Ledger) -> Ledger:
-    """An account with two blocks, which fits two releases of epsilon 0.5 on any row."""
-    ledger.open_account("b", epsilon=1.0, delta=1e-5, rule="plan", blocks=["jan", "feb"], unit_in_one_block=True)
-    return ledger
-
-
 def test_blocks_need_a_persons_word(ledger: Ledger) -> None:
     with pytest.raises(InvalidInput, match="unit_in_one_block=True"):
         ledger.open_account("b", epsilon=1.0, delta=1e-5, blocks=["jan"])

@@ -9,13 +9,6 @@ from tests.unit.ledger.stores import ask, sealed
 ASKED = {"epsilon": 0.5, "delta": 1e-6}
 
 
-@pytest.fixture
-def parted(ledger: Ledger) -> Ledger:
-    """An account with two blocks, which fits two releases of epsilon 0.5 on any row."""
-    ledger.open_account("b", epsilon=1.0, delta=1e-5, rule="plan", blocks=["jan", "feb"], unit_in_one_block=True)
-    return ledger
-
-
 @pytest.mark.parametrize(
     "each",
     [

@@ -33,7 +33,7 @@ def table(cut: dict | None = None, **changes) -> TableSettings:
 
 @pytest.fixture
 def ledger(tmp_path) -> Ledger:
-    """Two accounts under Rule P: of blocks, and without; each admits two releases of epsilon 0.5 on any row."""
+    """Two accounts under declared plans, of blocks and without; each admits two releases of epsilon 0.5 on any row."""
     found = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
     found.open_account("clinic", epsilon=1.0, delta=1e-4, rule="plan", unit_in_one_block=True, why="test")
     found.open_account("whole", epsilon=1.0, delta=1e-4, rule="plan", why="test")

@@ -110,7 +110,7 @@ def run(settings: ReleaseSettings, folder: Path, out: Path, releases: int = 10) 
         ledger.open_account(account, epsilon=releases * epsilon, delta=releases * DELTA, rule="plan", why="benchmark")
     run_id = uuid.uuid4().hex
     release = Release.reserve(settings, ledger, store, key=run_id, run_id=run_id)
-    for stage in stages.of_release(release):
+    for stage in stages.of_release(release.settings):
         with made.step(stage.name):
             made.facts |= release.run(stage)
     made.epsilon = accountant.epsilon(release.spent, DELTA)

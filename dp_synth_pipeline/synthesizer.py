@@ -165,7 +165,7 @@ class Synthesizer:
                 release = Release.open(settings, state, self.ledger, self._store, **how)
             else:
                 release = Release.reserve(settings, self.ledger, self._store, key=run_id, run_id=run_id, progress=bars)
-            self._learn(release, stages.of_release(release))
+            self._learn(release, stages.of_release(release.settings))
             kept = _packed(release)
             release.drop()
             return kept

@@ -502,9 +502,9 @@ def _remembering_facts(release: Release) -> dict[str, Any]:
     return found
 
 
-def of_release(release: Release) -> list[Stage]:
+def of_release(settings: ReleaseSettings) -> list[Stage]:
     """Return the stages that take a release from its reservation to its synthetic rows, in their order."""
-    measures = Method(release.settings.training.spec().method).measures
-    texts = [TextMeasuring()] if release.settings.text_columns else []
+    measures = Method(settings.training.spec().method).measures
+    texts = [TextMeasuring()] if settings.text_columns else []
     measuring = [Measuring()] if measures else []
     return [Ingestion(), Profiling(), Completion(), *texts, *measuring, GeneratorStage(), Sampling()]

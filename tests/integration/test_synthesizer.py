@@ -193,10 +193,10 @@ def test_two_releases_of_a_table_at_once_each_learn_from_marginals_of_their_own(
     people(300).to_parquet(tmp_path / "people.parquet")
     settings = synthesizer_of(ledger, store)._checked(str(tmp_path / "people.parquet"))
     first, second = (Release.reserve(settings, ledger, store, key=key, run_id=key) for key in ("first", "second"))
-    for stage in stages.of_release(first)[:4]:
+    for stage in stages.of_release(first.settings)[:4]:
         first.run(stage)
     measured = first.state.path("marginals").read_bytes()
-    for stage in stages.of_release(second)[:4]:
+    for stage in stages.of_release(second.settings)[:4]:
         second.run(stage)
     assert first.state.path("marginals").read_bytes() == measured
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import dagster as dg
@@ -30,7 +29,7 @@ from dp_synth_pipeline.reporting import release_card as cards
 from dp_synth_pipeline.synthesis import blocks, publication, stages
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
 from dp_synth_pipeline.synthesis.publication import Publication
-from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.sampling import Sampling
 from dp_synth_pipeline.synthesis.store import Store
@@ -38,31 +37,27 @@ from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 PREPARING = {
     "profile": (
-        stages.Profiling,
         metadata.RELEASABLE,
         "Noisy row count and 1-way histograms: charged once, then reused free until a person renews them.",
         {"opendp"},
     ),
     "completed": (
-        stages.Completion,
         metadata.RESTRICTED,
         "The snapshot with nulls kept, filled with private values, or their rows left out.",
         {"duckdb", "parquet"},
     ),
     "texts": (
-        stages.TextMeasuring,
         metadata.RELEASABLE,
         "Noisy counts of the shapes and words of text columns, charged to the account: what writes them.",
         {"numpy"},
     ),
     "marginals": (
-        stages.Measuring,
         metadata.RELEASABLE,
         "Noisy counts of pairs (and, if asked, triples) of columns, charged to the account.",
         {"opendp"},
     ),
 }
-"""The stages between the snapshot and the generator: what runs, who may see it, what it makes, and with what."""
+"""The stages between the snapshot and the generator: who may see what one makes, what that is, and with what it is made."""
 
 LEARNT = {
     Method.HYBRID: "A network that starts from the fit to the noisy marginals and is trained by DP-SGD",
@@ -73,12 +68,13 @@ LEARNT = {
 
 def table_assets(settings: TableSettings) -> list[dg.AssetsDefinition]:
     """Return the assets of one table, in their order."""
-    method = Method(settings.training.spec().method)
-    texts, marginals = ["texts"] if settings.text_columns else [], ["marginals"] if method.measures else []
-    chain = ["ingested", "profile", "completed", *texts, *marginals]
-    prepared = [_prepared(settings, name, after) for after, name in pairwise(chain)]
-    others = [build(settings) for build in (_synthetic, _published, _quality_report, _release_card)]
-    return [_ingested(settings), *prepared, _generator(settings, method, chain[-1]), *others]
+    made, after = [_ingested(settings)], "ingested"
+    for one in stages.of_release(settings):
+        if one.name in PREPARING:
+            made.append(_prepared(settings, one, after))
+            after = one.name
+    made.append(_generator(settings, after))
+    return [*made, *(build(settings) for build in (_synthetic, _published, _quality_report, _release_card))]
 
 
 def _ingested(settings: TableSettings) -> dg.AssetsDefinition:
@@ -118,13 +114,13 @@ def _reserve(
         return Release.reserve(settings, ledger, store, partitions=part.keys, **how)
 
 
-def _prepared(settings: TableSettings, name: str, after: str) -> dg.AssetsDefinition:
-    runs, visibility, description, kinds = PREPARING[name]
+def _prepared(settings: TableSettings, one: Stage, after: str) -> dg.AssetsDefinition:
+    visibility, description, kinds = PREPARING[one.name]
 
-    @stage(settings, name, visibility=visibility, description=description, kinds=kinds, after=(after,))
+    @stage(settings, one.name, visibility=visibility, description=description, kinds=kinds, after=(after,))
     def _body(context: dg.AssetExecutionContext, release: Release) -> dg.MaterializeResult:
-        facts = release.run(runs())
-        columns = {"columns": dg.MetadataValue.md(_columns(release.profile))} if name == "profile" else {}
+        facts = release.run(one)
+        columns = {"columns": dg.MetadataValue.md(_columns(release.profile))} if one.name == "profile" else {}
         return materialized(release, visibility, {**facts, **columns})
 
     return _body
@@ -140,7 +136,9 @@ def _columns(profile: TableProfile) -> str:
     return "\n".join(rows)
 
 
-def _generator(settings: TableSettings, method: Method, after: str) -> dg.AssetsDefinition:
+def _generator(settings: TableSettings, after: str) -> dg.AssetsDefinition:
+    method = Method(settings.training.spec().method)
+
     @stage(
         settings,
         "generator",

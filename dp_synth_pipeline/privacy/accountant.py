@@ -46,11 +46,20 @@ def rdp(events: Event | Iterable[Event], order: float, relation: str = ADD_REMOV
 def _rdp_one(event: Event, order: float) -> float:
     if event.pure_epsilon:
         return pure_rdp(event.pure_epsilon, order)
-    # A divergence grows with its order (van Erven & Harremoes 2014, Theorem 3), so that of the next whole order bounds it
-    # too. The library sums a series at fractional orders whose rounding, below 2, would hide all but large costs.
-    accountant = rdp_lib.RdpAccountant(sorted({order, math.ceil(order)}), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    # A divergence grows with its order (van Erven & Harremoes 2014, Theorem 3), so that of a higher order bounds it too.
+    # The library sums a series at fractional orders whose rounding, below 2, would hide all but large costs. What a
+    # selection costs at one order depends on what its runs cost at all others, of which whole ones are enough.
+    orders = {order} if event.has_pld else {a for a in ORDERS if a == int(a)}
+    curve = _curve(event, tuple(sorted(orders | {math.ceil(order)})))
+    return min(cost for at, cost in curve if at >= order)
+
+
+@lru_cache(maxsize=1024)
+def _curve(event: Event, orders: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
+    """Return the Rényi divergence at each order, as dp_accounting has it."""
+    accountant = rdp_lib.RdpAccountant(orders, NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(event.to_dp_event())
-    return float(min(accountant.rdp))
+    return tuple(zip(orders, (float(cost) for cost in accountant.rdp), strict=True))
 
 
 def pure_rdp(epsilon: float, order: float) -> float:
@@ -75,7 +84,7 @@ def epsilon(
 
     Args:
         relation: the neighbouring relation; under 'replace-one', DP-SGD is converted from its Rényi curve, since no
-            dominating pair of it is known.
+            dominating pair of it is known. A selected training always is, and all that it is composed with.
         fixed: every parameter was bounded before the first event ran, as in a declared plan, so that the row counts
             are composed by PLD as well.
         interval: the width of the privacy-loss grid, by default `DISCRETISATION`. A coarser one is computed faster, and its
@@ -88,6 +97,8 @@ def epsilon(
     """
     check_relation(relation)
     listed = _listed(events)
+    if not all(e.has_pld for e in listed):
+        return _from_curves(listed, delta, relation, fixed)
     if relation != ADD_REMOVE:
         return _replaced(listed, delta, relation, fixed, interval)
     shared_delta = delta - own_delta(listed)
@@ -140,6 +151,8 @@ def deltas(
     check_relation(relation)
     listed, asked = _listed(events), np.asarray(epsilons, float)
     own = own_delta(listed, relation)
+    if not all(e.has_pld for e in listed):
+        return np.minimum(own + _rdp_deltas(listed, asked, relation, fixed), 1.0)
     if relation != ADD_REMOVE:
         if any(e.in_steps for e in listed):
             return np.minimum(own + _rdp_deltas(listed, asked, relation, fixed), 1.0)
@@ -152,27 +165,47 @@ def deltas(
 
 def _rdp_deltas(listed: Sequence[Event], epsilons: np.ndarray, relation: str, fixed: bool) -> np.ndarray:
     """Return what the conversion of Canonne, Kamath & Steinke 2020, Proposition 12, gives at the best order."""
-    if any(e.combined_noise_multiplier < 2 * LEAST_NOISE for e in listed):
+    if _too_quiet(listed, relation):
         return np.ones(len(epsilons))
-    counts = [] if fixed else [e for e in listed if e.pure_epsilon]
-    spent = np.array([rdp([e for e in listed if e not in counts], a, relation) for a in ORDERS])
-    orders = np.array(ORDERS)
-    shifted = epsilons[:, None] - math.fsum(2 * e.pure_epsilon for e in counts)
+    pure, curve = _curves(listed, relation, fixed)
+    orders, spent = np.array(list(curve)), np.array(list(curve.values()))
+    shifted = epsilons[:, None] - pure
     logs = (orders - 1) * (spent - shifted + np.log1p(-1 / orders)) - np.log(orders)
     return np.exp(np.minimum(logs.min(axis=1), 0.0))
 
 
 def _replaced(listed: Sequence[Event], delta: float, relation: str, fixed: bool, interval: float | None) -> float:
-    shared_delta = delta - own_delta(listed, relation)
-    if shared_delta <= 0 or any(e.combined_noise_multiplier < 2 * LEAST_NOISE for e in listed):
+    if any(e.in_steps for e in listed):
+        return _from_curves(listed, delta, relation, fixed)
+    if delta - own_delta(listed, relation) <= 0 or _too_quiet(listed, relation):
         return math.inf
-    if not any(e.in_steps for e in listed):
-        return epsilon([e.as_add_remove() for e in listed], delta, fixed=fixed, interval=interval)
+    return epsilon([e.as_add_remove() for e in listed], delta, fixed=fixed, interval=interval)
+
+
+def _from_curves(listed: Sequence[Event], delta: float, relation: str, fixed: bool) -> float:
+    """Return the epsilon that Rényi curves amount to at the best order, beside the row counts' own."""
+    shared_delta = delta - own_delta(listed, relation)
+    if shared_delta <= 0 or _too_quiet(listed, relation):
+        return math.inf
+    pure, curve = _curves(listed, relation, fixed)
+    return pure + max(0.0, min(cost - limit(0.0, shared_delta, a) for a, cost in curve.items()))
+
+
+def _curves(listed: Sequence[Event], relation: str, fixed: bool) -> tuple[float, dict[float, float]]:
+    """Return what basic composition adds, a pure epsilon, and the Rényi divergence of all the rest by order."""
     counts = [] if fixed else [e for e in listed if e.pure_epsilon]
     rest = [e for e in listed if e not in counts]
-    pure = math.fsum(2 * e.pure_epsilon for e in counts)
-    best = min(rdp(rest, a, relation) - limit(0.0, shared_delta, a) for a in ORDERS)
-    return pure + max(0.0, best)
+    pure = math.fsum(_moves(relation) * e.pure_epsilon for e in counts)
+    return pure, {a: rdp(rest, a, relation) for a in ORDERS}
+
+
+def _too_quiet(listed: Sequence[Event], relation: str) -> bool:
+    return any(e.combined_noise_multiplier < _moves(relation) * LEAST_NOISE for e in listed)
+
+
+def _moves(relation: str) -> int:
+    """Return how many units one step between neighbours adds or removes."""
+    return 1 if relation == ADD_REMOVE else 2
 
 
 def own_delta(events: Event | Iterable[Event], relation: str = ADD_REMOVE) -> float:
@@ -183,8 +216,8 @@ def own_delta(events: Event | Iterable[Event], relation: str = ADD_REMOVE) -> fl
         >>> own_delta(Threshold(1e-7)), own_delta(Threshold(1e-7), "replace-one")
         (1e-07, 2e-07)
     """
-    shown = 1 if relation == ADD_REMOVE else 2  # the unit that leaves and the one that comes may both show
-    return math.fsum(shown * e.own_delta for e in _listed(events))
+    # Under 'replace-one' the unit that leaves and the one that comes may both show.
+    return math.fsum(_moves(relation) * e.own_delta for e in _listed(events))
 
 
 @lru_cache(maxsize=128)

@@ -99,10 +99,10 @@ def most_steps(
         InvalidInput: if not even one step fits.
     """
 
-    def fits(steps: int) -> bool:
-        return _excess(plan(steps), budget, rdp_limits, relation) <= 0
+    def has_room(steps: int) -> bool:
+        return fits(plan(steps), budget, rdp_limits, relation)
 
-    if not fits(1):
+    if not has_room(1):
         raise InvalidInput(
             f"not one step fits epsilon={budget.epsilon:g} at delta={budget.delta:g} with this noise_multiplier; raise "
             f"the noise, or leave it out to have it calibrated."
@@ -110,8 +110,15 @@ def most_steps(
     low, high = 1, most + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        low, high = (middle, high) if has_room(middle) else (low, middle)
     return low
+
+
+def fits(
+    events: Sequence[Event], budget: Budget, rdp_limits: Mapping[float, float] | None = None, relation: str = ADD_REMOVE
+) -> bool:
+    """Say whether `events` together cost at most `budget`, and at most the Rényi divergences in `rdp_limits`, by order."""
+    return _excess(events, budget, rdp_limits, relation) <= 0
 
 
 def _excess(

@@ -36,6 +36,8 @@ class Event(ABC):
     kind: ClassVar[str] = "event"
     in_steps: ClassVar[bool] = False
     """Whether it runs step by step on Poisson samples, so that it can be charged for the steps that ran."""
+    has_pld: ClassVar[bool] = True
+    """Whether `pld` covers it. Without, whatever it is composed with is converted from Rényi curves."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready form that `from_dict` reads back unchanged."""
@@ -338,6 +340,72 @@ class SubsampledGaussian(Event):
 
 
 @dataclass(frozen=True)
+class SelectedTraining(Event):
+    """The best of a secret number of trainings, a Poisson one of `mean`, judged by one noisy loss each; or none of them.
+
+    A run is DP-SGD of `steps` at `noise_multiplier` and `sample_rate`, then the mean loss of a Poisson sample of units. All
+    runs are alike and independent of one another, and what is released is one of them, with its loss. Its Rényi curve is
+    known for adding or removing a unit (Papernot & Steinke 2022, "Hyperparameter Tuning with Renyi Differential Privacy",
+    Theorem 6); no privacy loss distribution of it is, nor its cost by replacing one, which is infinite here.
+
+    Args:
+        mean: expected number of runs, at least 1.
+    """
+
+    noise_multiplier: float
+    sample_rate: float
+    steps: int
+    score_noise_multiplier: float
+    score_sample_rate: float
+    mean: float
+    kind: ClassVar[str] = "selected_training"
+    has_pld: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self.run  # noqa: B018 - its own events check their numbers
+        if not (math.isfinite(self.mean) and self.mean >= 1):
+            raise InvalidInput(f"mean must be finite and at least 1, got {self.mean}.")
+
+    @property
+    def run(self) -> tuple[SubsampledGaussian, SubsampledGaussian]:
+        """What one run alone would cost: its training and its noisy loss."""
+        return (
+            SubsampledGaussian(self.noise_multiplier, self.sample_rate, self.steps),
+            SubsampledGaussian(self.score_noise_multiplier, self.score_sample_rate, 1),
+        )
+
+    @property
+    def noise(self) -> float:
+        return self.noise_multiplier
+
+    @property
+    def combined_noise_multiplier(self) -> float:
+        return min(self.noise_multiplier, self.score_noise_multiplier)
+
+    def with_noise(self, noise: float) -> Self:
+        """Return this event with another noise of its training, and its loss as much noisier or less noisy."""
+        louder = self.score_noise_multiplier * noise / self.noise_multiplier
+        return replace(self, noise_multiplier=noise, score_noise_multiplier=louder)
+
+    def pays_for(self, other: Event) -> bool:
+        return (
+            isinstance(other, SelectedTraining)
+            and (other.mean, other.steps) == (self.mean, self.steps)
+            and all(own.pays_for(theirs) for own, theirs in zip(self.run, other.run, strict=True))
+        )
+
+    def to_dp_event(self) -> dpa.DpEvent:
+        run = dpa.ComposedDpEvent([event.to_dp_event() for event in self.run])
+        return dp_event.RepeatAndSelectDpEvent(run, mean=self.mean, shape=math.inf)
+
+    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+        raise TypeError("no privacy loss distribution of a selected training is known; convert its Rényi curve.")
+
+    def rdp_when_replaced(self, order: float, add_remove: Callable[[Event, float], float]) -> float:
+        return math.inf
+
+
+@dataclass(frozen=True)
 class Threshold(Event):
     """Keys with a noisy count under a threshold are withheld; a key held by one unit alone shows with probability delta.
 
@@ -391,7 +459,9 @@ def repeated(events: Iterable[Event], times: int) -> tuple[Event, ...]:
     return tuple(again for event in events for again in event.repeated(times))
 
 
-_KINDS = {c.kind: c for c in (DiscreteLaplace, DiscreteGaussian, Gaussian, SubsampledGaussian, Threshold)}
+_KINDS = {
+    c.kind: c for c in (DiscreteLaplace, DiscreteGaussian, Gaussian, SubsampledGaussian, SelectedTraining, Threshold)
+}
 
 
 def from_dict(fact: dict[str, Any]) -> Event:

@@ -15,6 +15,7 @@ from dp_synth_pipeline.privacy.events import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    SelectedTraining,
     SubsampledGaussian,
     Threshold,
     from_dict,
@@ -26,6 +27,7 @@ ALL = (
     DiscreteGaussian(62.5, 4, 24),
     Gaussian(3.0, 7),
     SubsampledGaussian(3.2, 0.01, 640),
+    SelectedTraining(6.0, 0.05, 600, 20.0, 1.0, 4.0),
     Threshold(1e-7),
 )
 
@@ -73,12 +75,12 @@ def test_a_threshold_delta_outside_zero_to_one_is_refused(bad: float) -> None:
 
 
 def test_only_thresholds_have_a_delta_of_their_own() -> None:
-    assert [e.own_delta for e in ALL] == [0, 0, 0, 0, 1e-7]
+    assert [e.own_delta for e in ALL] == [0, 0, 0, 0, 0, 1e-7]
 
 
 def test_an_event_knows_how_many_steps_or_releases_it_consists_of() -> None:
-    assert [e.size for e in ALL] == [1, 24, 7, 640, 1]
-    assert [e.in_steps for e in ALL] == [False, False, False, True, False]
+    assert [e.size for e in ALL] == [1, 24, 7, 640, 1, 1]
+    assert [e.in_steps for e in ALL] == [False, False, False, True, False, False]
 
 
 @pytest.mark.parametrize("event", ALL, ids=lambda e: e.kind)
@@ -137,5 +139,5 @@ def test_amounts_are_exact(noise: float, count: int, times: int) -> None:
 
 
 def test_only_what_runs_in_steps_takes_another_number_of_them() -> None:
-    assert [e.with_steps(9).size for e in ALL] == [1, 24, 7, 9, 1]
+    assert [e.with_steps(9).size for e in ALL] == [1, 24, 7, 9, 1, 1]
     assert all(e.with_steps(9) is e for e in ALL if not e.in_steps)

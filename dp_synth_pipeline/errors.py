@@ -110,6 +110,10 @@ class TrainingError(DpSynthError):
     exit_code = 1
 
 
+class Diverged(TrainingError):
+    """Weights of a training are not finite, or grew beyond use."""
+
+
 class AuditFailed(TrainingError):
     """What training was seen to do is not what was charged; its weights were thrown away."""
 

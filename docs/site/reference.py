@@ -24,7 +24,7 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
 from dp_synth_pipeline.synthesis.database.settings import DatabaseTable
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, UnitSettings, ValidationSettings
-from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
+from dp_synth_pipeline.synthesis.training_settings import TrainingSettings, TuneSettings
 from dp_synth_pipeline.tabular.kinds import KINDS, Column
 
 
@@ -156,7 +156,10 @@ def guarantee() -> str:
 
 def training() -> str:
     """Return every setting of training: range, default, meaning, effect and source of each."""
-    rows = [_knob(f"training.{name}", field) for name, field in TrainingSettings.model_fields.items()]
+    models = {"training.": TrainingSettings, "training.tune.": TuneSettings}
+    rows = [
+        _knob(f"{path}{name}", field) for path, model in models.items() for name, field in model.model_fields.items()
+    ]
     return "\n".join([*KNOBS, *rows])
 
 

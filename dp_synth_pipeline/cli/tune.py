@@ -71,7 +71,7 @@ def tune(options: TuneOptions) -> None:
 
     It is free: the table that rows are drawn from is released, so whatever is learnt of it is post-processing. No source is
     read and no account charged. Each trial is a whole release of those rows, with the noise of the epsilon that is asked.
-    Trials on real rows would be charged, each of them.
+    Trials on real rows are charged, all of them as one study: see training.tune in dp-synth docs training.
 
     Example: dp-synth tune --on-released visits --try training.max_epochs=10,30 --try training.batch_share=0.03,0.06
     """

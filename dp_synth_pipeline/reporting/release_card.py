@@ -148,6 +148,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         + _regenerated(release)
         + texts_of(release.schema)
         + left_out(release)
+        + _studied(release)
         + _remembering(release)
         + _undone(record.table, release.store),
     }
@@ -246,6 +247,22 @@ def _asked(settings: ReleaseSettings) -> list[str]:
             f"Further tables were drawn from the same generator, at no cost: {', '.join(generation.outputs)}."
         )
     return sentences
+
+
+def _studied(release: Release) -> list[str]:
+    """Say among which trainings the released one was selected, and which settings it had."""
+    tune, facts = release.settings.training.tune, generator_files.facts(release.folder / generator_files.FOLDER)
+    if tune is None:
+        return []
+    ranges = ", ".join(f"{name} from {low:g} to {high:g}" for name, (low, high) in tune.space.items())
+    found = ", ".join(f"{name} {facts[name]:.4g}" for name in tune.space if name in facts)
+    released = (
+        f"The one that is released had {found}" if found else "None of them is released: the network is untrained"
+    )
+    return [
+        f"Training is the best, by a noisy loss, of a secret number of trainings, {tune.trials:g} on average. Each drew its "
+        f"settings at random: {ranges}. {released}. All of them are charged, as one mechanism."
+    ]
 
 
 def _remembering(release: Release) -> list[str]:

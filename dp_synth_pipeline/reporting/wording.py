@@ -215,6 +215,13 @@ def mechanism(event: dict[str, Any]) -> str:
             f"DP-SGD: {get('steps'):,} steps, each on a Poisson sample that holds a unit with probability "
             f"{get('sample_rate'):.4g}, noise multiplier {get('noise_multiplier'):.4g}."
         )
+    if kind == "selected_training":
+        return (
+            f"The best of a secret number of trainings, {get('mean'):.4g} of them on average, by a noisy mean loss. Each is "
+            f"DP-SGD of {get('steps'):,} steps on Poisson samples that hold a unit with probability "
+            f"{get('sample_rate'):.4g}, noise multiplier {get('noise_multiplier'):.4g}; the loss has "
+            f"{get('score_noise_multiplier'):.4g}."
+        )
     if kind == "threshold":
         chance = scientific(get("delta", 0))
         return f"Rare values withheld by a threshold; one held by a single unit shows with probability {chance}."

@@ -26,7 +26,14 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.plan import marginals_share, wanted_triples
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_loss_queries, plan_training
+from dp_synth_pipeline.model.dpsgd.plan import (
+    LossQueriesPlan,
+    StudyPlan,
+    TrainingPlan,
+    plan_loss_queries,
+    plan_study,
+    plan_training,
+)
 from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_again, plan_marginals
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
@@ -286,6 +293,48 @@ def training(
     return replace(plan, noise_multiplier=noise), looks
 
 
+def study(budget: RemainingBudget, spec: GeneratorSpec, population: int, trials: float) -> StudyPlan:
+    """Return the study whose trainings have the least noise at which the whole release fits.
+
+    Raises:
+        InvalidInput: if none fits, since what a selection costs by itself is more than what is left.
+    """
+    draft = plan_study(population, budget.whole(), spec, trials)
+    noise = budget.least_noise(lambda sigma: [draft.with_noise(sigma).event])
+    return draft.with_noise(noise)
+
+
+USUAL_POPULATION = 10_000
+"""Units of a table of which nobody knows the number yet, where only something like it must be assumed."""
+
+
+def check_study(settings: ReleaseSettings, release: LedgerRelease) -> None:
+    """Refuse a study that would find nothing left beside a profile and marginals, before a row is read for them.
+
+    Raises:
+        InvalidInput: if its release cannot pay for it, or nobody knows its cost.
+    """
+    tune, spec = settings.training.tune, settings.training.spec()
+    if tune is None:
+        return
+    instead = "tune on a released table, which is free: dp-synth tune --on-released TABLE"
+    if release.relation != ADD_REMOVE:
+        raise InvalidInput(
+            f"training: tune: its cost is known for adding or removing a unit, and this account's relation is "
+            f"{release.relation}. Use an account of the relation {ADD_REMOVE}; or {instead}."
+        )
+    population = settings.population or USUAL_POPULATION
+    whole = calibration.gaussian_noise(release.epsilon, release.delta)
+    before = 1 - (1 - LEAST_PROFILE) * (1 - marginals_share(population, whole, spec))
+    least = plan_study(population, whole / math.sqrt(1 - before), spec, tune.trials).with_noise(calibration.MOST)
+    events, budget = [Gaussian(whole / math.sqrt(before)), least.event], Budget(release.epsilon, release.delta)
+    if not calibration.fits(events, budget, release.rdp_limits):
+        raise InvalidInput(
+            f"training: tune: epsilon {release.epsilon:g} pays for no study of {tune.trials:g} trials beside what is "
+            f"measured before it, whatever its noise. Raise epsilon, or lower trials; or {instead}."
+        )
+
+
 class Allocation(ABC):
     """How a release divides what it may spend: every plan is fixed before a row is read for it.
 
@@ -346,6 +395,10 @@ class Allocation(ABC):
     ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         """Return the training and its queries of the loss."""
 
+    def study(self, spec: GeneratorSpec, population: int, spent: Sequence[Event], trials: float) -> StudyPlan:
+        """Return the study of so many expected trainings, of which the best is released."""
+        raise ReleaseStateError("only a release that reserved an epsilon selects among trainings.")
+
     def marginals_again(self, layout: Layout, population: int, spent: Sequence[Event]) -> MarginalsPlan:
         """Return the plan of measuring remembered marginals again, with all that is left: nothing is trained after."""
         raise ReleaseStateError("only a release that reserved an epsilon goes on from earlier ones.")
@@ -403,6 +456,9 @@ class Calibrated(Allocation):
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
     ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         return training(self._budget(spent, population), spec, population)
+
+    def study(self, spec: GeneratorSpec, population: int, spent: Sequence[Event], trials: float) -> StudyPlan:
+        return study(self._budget(spent, population), spec, population, trials)
 
     def accuracy(self, columns: int) -> ChargedPlan | None:
         epsilon = self.settings.validation.report_epsilon

@@ -16,6 +16,7 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis import generator_files, memory, retention
 from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
+from dp_synth_pipeline.synthesis.mechanisms.study import Study
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_ran, load_ran
@@ -110,7 +111,8 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
     spec = _sized(release, codec)
     # Charged before training, which then leaves it its part; measured before the settlement, which is final.
     accuracy = Accuracy(codec, profile.rows).begin(release)
-    training = Training.of(release, codec, spec, profile.population)
+    learning = Training.of if release.settings.training.tune is None else Study
+    training = learning(release, codec, spec, profile.population)
     generator, facts = _generator(release, codec, training, folder)
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, release.folder, release.id)
@@ -175,7 +177,7 @@ def _generator(
         spec = spec.with_(start=Start.MARGINALS) if goes_on else spec
         model = artifact.model_of(spec.kind).begin(codec.cardinalities, spec, start_facts)
     if trains:
-        facts = training.train(model, release.reporter("training"))
+        model, facts = training.train(model, release.reporter("training"))
     if noisy_marginals is not None and spec.rake:
         model = model.rake(noisy_marginals)
     return model, facts

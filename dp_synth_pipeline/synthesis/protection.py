@@ -19,7 +19,7 @@ from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis import blocks, profile_cache
-from dp_synth_pipeline.synthesis.allocation import Allocation, BudgetRequest, Calibrated, Declared
+from dp_synth_pipeline.synthesis.allocation import Allocation, BudgetRequest, Calibrated, Declared, check_study
 from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
@@ -177,10 +177,17 @@ class LedgerProtection(Protection):
 
         Raises:
             BudgetExceeded: if it does not fit what is left of the account, or waits for a second person; nothing was read.
+            InvalidInput: if it asks for a study that what it reserves cannot pay for; it was given back.
         """
         asked = self.asked(part, goes_on=goes_on)
         self._open_blocks(part, run_id, goes_on=goes_on)
-        return self.ledger.reserve(self.settings.charge.account, key=key, run_id=run_id, **asked)
+        release = self.ledger.reserve(self.settings.charge.account, key=key, run_id=run_id, **asked)
+        try:
+            check_study(self.settings, release)
+        except InvalidInput:  # no row was read
+            self.void(release.id, "what it asks for cannot be paid for")
+            raise
+        return release
 
     def ask(self, part: blocks.Part, *, goes_on: bool = False) -> None:
         """Ask a second person for a release that needs one, ahead of any run of it; hold and read nothing.

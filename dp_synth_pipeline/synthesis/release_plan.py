@@ -12,12 +12,13 @@ from dp_synth_pipeline.privacy.events import (
     DiscreteLaplace,
     Event,
     Gaussian,
+    SelectedTraining,
     SubsampledGaussian,
     Threshold,
     from_dict,
 )
 
-ROW_COUNT, TYPES, PROFILE, TEXT, MARGINALS, TRAINING, LOSS_QUERIES, ACCURACY = (
+ROW_COUNT, TYPES, PROFILE, TEXT, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
     "row count",
     "types",
     "profile",
@@ -25,6 +26,7 @@ ROW_COUNT, TYPES, PROFILE, TEXT, MARGINALS, TRAINING, LOSS_QUERIES, ACCURACY = (
     "marginals",
     "training",
     "looks",
+    "study",
     "headline figures",
 )
 """Names of mechanisms, as ledgers keep them."""
@@ -35,6 +37,7 @@ _OF_KIND: dict[type[Event], str] = {
     Threshold: PROFILE,
     Gaussian: MARGINALS,
     SubsampledGaussian: TRAINING,
+    SelectedTraining: STUDY,
 }
 
 

@@ -579,6 +579,17 @@ class ReleaseSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _sound_study(self) -> ReleaseSettings:
+        conflicts = {
+            "privacy: none, under which nothing is noised": self.privacy == "none",
+            "plan, which declares one training": self.plan is not None,
+            "refresh: remember, which trains once": self.refresh.remember,
+        }
+        if self.training.tune is not None and (found := [name for name, is_so in conflicts.items() if is_so]):
+            raise InvalidInput(f"training: tune: it does not go with {found[0]}; remove one of them.")
+        return self
+
+    @model_validator(mode="after")
     def _sound_refresh(self) -> ReleaseSettings:
         """Refuse to remember where there is nothing to go on from, or nothing to combine."""
         if not self.refresh.remember:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+import numpy as np
+from pydantic import Field, field_validator, model_validator
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
@@ -31,6 +33,74 @@ FIRST = {"purpose", "max_epochs", "method", "start", "public"}
 def _knob(name: str, meaning: str, effect: str, source: str) -> Any:
     """Return the field of a setting of `GeneratorSpec`, which has its default and its range."""
     return Field(default=getattr(GeneratorSpec, name), description=meaning, json_schema_extra=told(effect, source))
+
+
+MOST_TRIALS = 20
+"""Expected trials of a study, at most: more leave none of them enough to learn from, and 45 trainings run already."""
+
+DRAWN = ("learning_rate", "max_grad_norm", "averaging")
+"""Settings that a study draws. They change neither what a training costs nor how long it takes, so that all trials are
+runs of one mechanism, and time does not tell which was chosen."""
+
+
+def _range(setting: str, scale: str) -> Any:
+    """Return the field of a range that a study draws one setting from."""
+    return Field(
+        default=None,
+        description=f"Least and largest `{setting}` of a trial, drawn at random, {scale}; `{setting}` itself without.",
+        json_schema_extra=told(
+            "A wide range wastes trials, and a narrow one has nothing to find.",
+            "Papernot & Steinke 2022; benchmarks, tuning",
+            f"two numbers, within the range of `{setting}`",
+        ),
+    )
+
+
+class TuneSettings(Section):
+    """A study: trainings on the real rows whose settings are drawn at random, of which the best is released."""
+
+    trials: float = Field(
+        default=4,
+        ge=1,
+        le=MOST_TRIALS,
+        description="Trainings that compete, on average: their number is random, and secret.",
+        json_schema_extra=told(
+            "More trials leave each of them less ε and take longer: 17 trainings run for 4 trials, and 21 for 6.",
+            "Papernot & Steinke 2022, Theorem 6; benchmarks, tuning",
+        ),
+    )
+    learning_rate: tuple[float, float] | None = _range("learning_rate", "evenly on a logarithmic scale")
+    max_grad_norm: tuple[float, float] | None = _range("max_grad_norm", "evenly on a logarithmic scale")
+    averaging: tuple[float, float] | None = _range("averaging", "evenly")
+
+    @property
+    def space(self) -> dict[str, tuple[float, float]]:
+        """The range of each setting that is drawn: public, and fixed before a row is read."""
+        return {name: found for name in DRAWN if (found := getattr(self, name)) is not None}
+
+    def drawn(self, rng: np.random.Generator) -> dict[str, float]:
+        """Return the settings of one trial, independent of every other and of all rows."""
+        return {
+            name: float(rng.uniform(low, high) if name == "averaging" else math.exp(rng.uniform(*np.log((low, high)))))
+            for name, (low, high) in self.space.items()
+        }
+
+    @field_validator(*DRAWN)
+    @classmethod
+    def _ascending(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and not value[0] < value[1]:
+            raise InvalidInput(f"expected two numbers, the smaller one first, got {value[0]:g} and {value[1]:g}.")
+        return value
+
+    @model_validator(mode="after")
+    def _something_to_find(self) -> TuneSettings:
+        if not self.space:
+            raise InvalidInput(
+                f"expected the range of a setting to draw, such as learning_rate: [0.003, 0.03]; one of {', '.join(DRAWN)}."
+            )
+        for ends in zip(*self.space.values(), strict=True):
+            GeneratorSpec(**dict(zip(self.space, ends, strict=True)))
+        return self
 
 
 class TrainingSettings(Section):
@@ -179,6 +249,17 @@ class TrainingSettings(Section):
         "Papernot et al. 2020, section 3.2; benchmarks, activation",
     )
 
+    tune: TuneSettings | None = Field(
+        default=None,
+        description="Train several times with settings drawn at random, and release the best, all of it charged as one "
+        "mechanism.",
+        json_schema_extra=told(
+            "One of 4 trials has the noise that 60 % of the ε buy alone. Tune on a released table first, which is free.",
+            "Papernot & Steinke 2022 (arXiv 2110.03620); benchmarks, tuning",
+            "the settings below",
+        ),
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _flat(cls, value: Any) -> Any:
@@ -211,9 +292,27 @@ class TrainingSettings(Section):
         self.spec()
         return self
 
+    @model_validator(mode="after")
+    def _sound_study(self) -> TrainingSettings:
+        """Refuse a study of trainings that do not run, that look at the loss meanwhile, or of what is set already."""
+        if self.tune is None:
+            return self
+        conflicts = {
+            "method: marginals, which trains nothing": self.method == "marginals",
+            "looks, which end a training early": self.looks > 0,
+            "noise_multiplier, since its trials have the noise that fits": self.noise_multiplier is not None,
+            **{
+                f"{name}, which it draws": getattr(self, name) != getattr(GeneratorSpec, name)
+                for name in self.tune.space
+            },
+        }
+        if found := [name for name, is_so in conflicts.items() if is_so]:
+            raise InvalidInput(f"training: tune: it does not go with {found[0]}; remove one of them.")
+        return self
+
     def spec(self) -> GeneratorSpec:
         """The network and optimiser settings."""
-        own = self.model_dump(exclude={"purpose", "public", "max_epochs"})
+        own = self.model_dump(exclude={"purpose", "public", "max_epochs", "tune"})
         return GeneratorSpec(max_epochs=self.max_epochs or MAX_EPOCHS[Purpose(self.purpose)], **own)
 
     def terms(self) -> dict[str, Any]:

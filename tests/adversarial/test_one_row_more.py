@@ -7,6 +7,7 @@ ledger, what is printed, exit codes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from dp_synth_pipeline.orchestration.assets import table
 from dp_synth_pipeline.orchestration.in_process import QUIET, partition_tags
 from dp_synth_pipeline.reporting import release_card
 from dp_synth_pipeline.synthesis import stages
+from dp_synth_pipeline.synthesis.mechanisms import study
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.tabular.profiling import measure
 from tests.adversarial.pinned import Stage, bench, command, differences, seen
@@ -144,9 +146,56 @@ class TestOneRowMore:
         first = compare(stage, refreshed(ROWS, ROWS, **how), refreshed(ROWS, MORE, **how))
         assert {"people/generator/memory.safetensors"} <= first["files"].keys()
 
+    def test_changes_not_a_byte_of_what_a_study_of_several_trainings_leaves(self, stage: Stage) -> None:
+        first = compare(stage, refreshed(ROWS, **STUDIED), refreshed(MORE, **STUDIED))
+        assert first["status"] == [True], first["log"][-8:]
+        assert "secret number of trainings" in first["files"]["people/release_card.json"][1]
+
     def test_changes_nothing_that_the_command_line_prints_or_leaves(self, stage: Stage) -> None:
         words = ("synthesize", "people.csv", "--out", "out.parquet", "--epsilon", "2", "--open-account", "--json")
         compare(stage, written(ROWS, command(*words)), written(MORE, command(*words)))
+
+
+STUDIED: dict[str, Any] = {
+    "training": {"max_epochs": 1, "hidden": 8, "tune": {"trials": 1, "learning_rate": [0.001, 0.1]}},
+    "epsilon": 4.0,
+}
+
+
+class TestTheTrialsOfAStudy:
+    """The first trial is the best of those that compete in every world: only the others differ."""
+
+    def competing(self, monkeypatch: pytest.MonkeyPatch, number: int, diverging: bool = False) -> Act:
+        act = refreshed(ROWS, **STUDIED)
+
+        def acted(here: Path) -> dict[str, Any]:
+            honest, losses = study._trial, itertools.count()
+
+            def trial(*given: Any) -> study.Trial | None:
+                found, loss = honest(*given), next(losses)
+                assert found is not None
+                return None if diverging and loss else found._replace(look=found.look._replace(loss=float(loss)))
+
+            with monkeypatch.context() as patch:
+                patch.setattr(study, "_drawn_number", lambda rng, trials: number)
+                patch.setattr(study, "_trial", trial)
+                return act(here)
+
+        return acted
+
+    @pytest.mark.parametrize(("number", "diverging"), [(3, False), (2, True)], ids=["three compete", "one diverges"])
+    def test_leave_not_a_byte_of_how_many_there_were_and_what_the_others_came_to(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch, number: int, diverging: bool
+    ) -> None:
+        first = compare(stage, self.competing(monkeypatch, 1), self.competing(monkeypatch, number, diverging))
+        assert first["status"] == [True], first["log"][-8:]
+
+    def test_would_be_caught_if_only_those_ran_that_compete(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(study.StudyPlan, "trainings", 0)
+        with pytest.raises(AssertionError, match=r"/log/|/ledger/"):
+            compare(stage, self.competing(monkeypatch, 1), self.competing(monkeypatch, 3))
 
 
 class TestWhatWouldBeCaught:

@@ -63,9 +63,10 @@ class Generator(GenerativeModel):
         )
 
     def fit(self, training: Training, hooks: Hooks) -> Trained[AutoregressiveNetwork]:
-        """Train the network by DP-SGD."""
+        """Train the network by DP-SGD; from then on its spec is the one that it was trained by."""
         from dp_synth_pipeline.model.dpsgd.training import train
 
+        self.proposal.spec = training.spec  # type: ignore[assignment]
         return train(self.proposal, training, hooks)
 
     def fit_public(self, training: Training, hooks: Hooks) -> None:

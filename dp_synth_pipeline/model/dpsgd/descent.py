@@ -130,6 +130,8 @@ class Descent:
         if self.team.leads:
             hooks.progress(steps, self.plan.steps)
         self.average.copy_to(self.flat)
+        if self.queries is not None and self.queries.plan.at_end:
+            self._query(steps, hooks)
         self._check(steps - first)
         self.flat.release()
         return steps
@@ -156,7 +158,7 @@ class Descent:
 
     def _query_steps(self) -> set[int]:
         """Queries come at even distances, at the ends of chunks, so that a stop pays for no step it did not run."""
-        if self.queries is None:
+        if self.queries is None or self.queries.plan.at_end:
             return set()
         every = self.plan.steps / (self.queries.plan.count + 1)
         return {CHUNK * round(every * (i + 1) / CHUNK) for i in range(self.queries.plan.count)} - {0}

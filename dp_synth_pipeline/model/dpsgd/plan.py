@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from scipy.stats import poisson
+
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
-from dp_synth_pipeline.privacy.events import SubsampledGaussian
+from dp_synth_pipeline.privacy.events import SelectedTraining, SubsampledGaussian
 
 RATES = {"adam": 0.012, "sgd": 0.75}
 """Learning rates, times the clipping norm for SGD, that did best in `USUAL_STEPS` under `USUAL_NOISE`."""
@@ -20,6 +22,9 @@ QUIETEST, STRETCH = 1.5, 2.0
 
 QUERY_UNITS = 1 << 17
 """Units expected in a query, at most."""
+
+TOLD = 1e-6
+"""Probability with which more trainings of a study count than run in any case, so that its time tells how many."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +57,51 @@ class LossQueriesPlan:
         count: most queries made.
         sample_rate: probability with which each unit is in a query.
         noise_multiplier: noise per unit of the bound on one unit's loss.
+        at_end: the loss is that of the weights which training ends with, so that no answer ends it early.
     """
 
     count: int
     sample_rate: float
     noise_multiplier: float
+    at_end: bool = False
 
     @property
     def event(self) -> SubsampledGaussian:
         """What all queries cost."""
         return SubsampledGaussian(self.noise_multiplier, self.sample_rate, self.count)
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What the best of several trainings will do: each runs as `training` says, and `score` judges it.
+
+    How many of them count is drawn from a Poisson distribution and stays secret. So that neither time nor progress tells it,
+    `trainings` of them run whatever was drawn, and those beyond it are thrown away.
+
+    Attributes:
+        trials: how many count, on average.
+    """
+
+    training: TrainingPlan
+    score: LossQueriesPlan
+    trials: float
+
+    @property
+    def event(self) -> SelectedTraining:
+        """What the whole study costs."""
+        own, score = self.training, self.score
+        return SelectedTraining(
+            own.noise_multiplier, own.sample_rate, own.steps, score.noise_multiplier, score.sample_rate, self.trials
+        )
+
+    @property
+    def trainings(self) -> int:
+        """How many run: with a probability of at least 1 - `TOLD` that is as many as count, or more."""
+        return int(poisson.isf(TOLD, self.trials))
+
+    def with_noise(self, noise_multiplier: float) -> StudyPlan:
+        """Return the study whose trainings have this noise."""
+        return replace(self, training=replace(self.training, noise_multiplier=noise_multiplier))
 
 
 class Look(NamedTuple):
@@ -118,3 +158,14 @@ def plan_loss_queries(population: int, noise_multiplier: float, spec: TrainingSp
         return None
     noise = noise_multiplier * math.sqrt(spec.looks / spec.look_share)
     return LossQueriesPlan(spec.looks, min(1.0, QUERY_UNITS / population), noise)
+
+
+def plan_study(population: int, noise_multiplier: float, spec: TrainingSpec, trials: float) -> StudyPlan:
+    """Return a study of `trials` expected trainings for `population` units; the trainings' noise is calibrated afterwards.
+
+    Args:
+        noise_multiplier: of one Gaussian mechanism that would spend all that is left. A loss costs `look_share` of it.
+    """
+    noise = noise_multiplier / math.sqrt(spec.look_share)
+    score = LossQueriesPlan(1, min(1.0, QUERY_UNITS / population), noise, at_end=True)
+    return StudyPlan(plan_training(population, spec), score, trials)

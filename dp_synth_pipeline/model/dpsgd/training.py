@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import torch
 
-from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.errors import Diverged, TrainingError
 from dp_synth_pipeline.model.dpsgd import checkpoint, distributed
 from dp_synth_pipeline.model.dpsgd.descent import Descent
 from dp_synth_pipeline.model.dpsgd.plan import Look
@@ -57,8 +57,8 @@ def train(network: Network, training: Training, hooks: Hooks = Hooks()) -> Train
         network: where the weights start; it is changed.
 
     Raises:
-        TrainingError: if the plan has no noise, the accountant disagrees with the plan, weights are not finite, or a
-            worker failed.
+        Diverged: if weights are not finite, or grew beyond use.
+        TrainingError: if the plan has no noise, the accountant disagrees with the plan, or a worker failed.
     """
     plan, first = training.plan, training.resume_from
     if not plan.noise_multiplier > 0:
@@ -118,7 +118,7 @@ def _run(
     return done, audit, tuple(descent.looks)
 
 
-def _diverged(spec: TrainingSpec, *, private: bool) -> TrainingError:
+def _diverged(spec: TrainingSpec, *, private: bool) -> Diverged:
     """Return what says which settings to move, in the order in which they help; all of it is public."""
     further = "raise training.batch_share"
     if private:
@@ -126,7 +126,7 @@ def _diverged(spec: TrainingSpec, *, private: bool) -> TrainingError:
         if spec.optimizer == "sgd":
             further += "; then raise training.max_grad_norm, by which the rate of sgd is divided"
     charged = " What was charged for it stays charged." if private else ""
-    return TrainingError(
+    return Diverged(
         f"training diverged: its weights are not finite, or grew beyond use. Lower training.learning_rate first (it was "
         f"{spec.learning_rate:.3g}); then {further}.{charged}"
     )

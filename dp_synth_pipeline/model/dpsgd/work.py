@@ -23,7 +23,7 @@ class Training:
         plan: what was charged for; it is kept to the letter.
         spec: how the network learns.
         units: int64 (rows,) ascending unit numbers; None when each row is a unit.
-        queries: charged queries of the loss that may end training early.
+        queries: charged queries of the loss that may end training early, or one of what training ends with.
         resume_from: steps that an earlier attempt started; they are charged already and are not run again. If they are all
             that were planned, the last checkpoint's network is what was learnt.
         checkpoints: folder for the state from which a killed training resumes; holds noisy weights, never a row.

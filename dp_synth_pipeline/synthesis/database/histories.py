@@ -118,7 +118,7 @@ def learn(release: TableRelease, relations: Relations, tables: Mapping[str, Tabl
     shares = [np.full(c, 1 / c) for c in context.cardinalities]
     shares += [_with_repeats(s, r) for s, r in zip(release.codec.marginals(), context.repeats, strict=True)]
     model = artifact.model_of(spec.kind).begin(cardinalities, spec, Released(shares, given=len(context.cardinalities)))
-    facts = training.train(model, release.reporter("training"))
+    model, facts = training.train(model, release.reporter("training"))
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, release.folder, release.id)
         raise end_failed(release, training.audit)

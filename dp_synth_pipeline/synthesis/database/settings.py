@@ -141,6 +141,10 @@ class DatabaseSettings(Section):
 
     @model_validator(mode="after")
     def _sound(self) -> DatabaseSettings:
+        if self.training.tune is not None:
+            raise InvalidInput(
+                "training: tune: a study is of a single table; leave it out, and tune on a released one."
+            )
         for name in (*filter(None, [self.database]), *self.tables):
             if not _NAME.fullmatch(name):
                 raise InvalidInput(

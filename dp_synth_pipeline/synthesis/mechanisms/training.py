@@ -58,8 +58,8 @@ class Training(ABC):
         return training_class(release, codec, spec, population)
 
     @abstractmethod
-    def train(self, model: GenerativeModel, report: Report | None = None) -> dict[str, Any]:
-        """Train the model, which changes; return the public facts of its training.
+    def train(self, model: GenerativeModel, report: Report | None = None) -> tuple[GenerativeModel, dict[str, Any]]:
+        """Return the trained model, which may be the given one, changed; and the public facts of its training.
 
         Args:
             report: called with steps done and planned, and what was spent by then.
@@ -69,19 +69,19 @@ class Training(ABC):
 class PublicTraining(Training):
     """Trains on rows that a person declared public: without clipping, noise or charge."""
 
-    def train(self, model: GenerativeModel, report: Report | None = None) -> dict[str, Any]:
+    def train(self, model: GenerativeModel, report: Report | None = None) -> tuple[GenerativeModel, dict[str, Any]]:
         plan, _ = self.release.allocation.training(self.spec, self.population, ())
         codes, units = self.release.codes(self.codec)
         work = Work(codes, plan, self.spec, units=units, workers=self.release.workers)
         model.fit_public(work, Hooks(progress=report) if report else Hooks())
         rate = learning_rate(plan, self.spec)
-        return {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}
+        return model, {"steps": plan.steps, "sample_rate": plan.sample_rate, "learning_rate": rate}
 
 
 class PrivateTraining(Training):
     """Trains by DP-SGD; every step that reads rows is in the ledger before it does."""
 
-    def train(self, model: GenerativeModel, report: Report | None = None) -> dict[str, Any]:
+    def train(self, model: GenerativeModel, report: Report | None = None) -> tuple[GenerativeModel, dict[str, Any]]:
         release = self.release
         steps_done, plan, queries = self._plan()
         querying = None if queries is None else self._charge(LOSS_QUERIES, [queries.event])
@@ -114,7 +114,7 @@ class PrivateTraining(Training):
         if outcome.stopped_at is not None:
             self._stopped_early(querying, entry)
         steps = steps_done + (outcome.event.steps if outcome.event else 0)
-        return self._facts(plan, steps, outcome.looks)
+        return model, self._facts(plan, steps, outcome.looks)
 
     def _hooks(
         self, entry: Entry | None, querying: Entry | None, steps_done: int, report: Callable[[int, int], None] | None

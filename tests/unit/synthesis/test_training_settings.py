@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.synthesis import terms
+from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, terms_version
-from dp_synth_pipeline.synthesis.training_settings import SELECTIONS, TrainingSettings
+from dp_synth_pipeline.synthesis.training_settings import SELECTIONS, TrainingSettings, TuneSettings
 
 
 def settings(**training: Any) -> ReleaseSettings:
@@ -25,7 +28,7 @@ def settings(**training: Any) -> ReleaseSettings:
 
 def test_each_parameter_of_the_generator_is_a_setting_with_the_same_default() -> None:
     names = {f.name for f in fields(GeneratorSpec)}
-    assert names == TrainingSettings.model_fields.keys() - {"purpose", "public"}
+    assert names == TrainingSettings.model_fields.keys() - {"purpose", "public", "tune"}
     assert TrainingSettings().spec() == GeneratorSpec()
 
 
@@ -98,3 +101,62 @@ def test_what_selects_on_a_private_loss_is_refused_with_what_does_the_same_at_a_
         assert instead in str(caught.value)
         (advised,) = re.findall(r"training: {(\w+):", instead)
         assert advised in TrainingSettings.model_fields
+
+
+STUDY: Any = {"trials": 4, "learning_rate": [0.003, 0.03]}
+
+
+@pytest.mark.parametrize(
+    ("training", "told"),
+    [
+        ({"tune": {"trials": 4}}, "expected the range of a setting to draw"),
+        ({"tune": {"learning_rate": [0.03, 0.003]}}, "the smaller one first"),
+        ({"tune": {"averaging": [0.5, 1.5]}}, "averaging must lie between 0 and 1"),
+        ({"tune": {"learning_rate": [0.0, 0.03]}}, "learning_rate must be finite and above 0"),
+        ({"tune": {"max_epochs": [10, 30]}}, "Extra inputs"),
+        ({"tune": STUDY | {"trials": 21}}, "less than or equal to 20"),
+        ({"tune": STUDY, "method": "marginals"}, "which trains nothing"),
+        ({"tune": STUDY, "looks": 6}, "looks, which end a training early"),
+        ({"tune": STUDY, "noise_multiplier": 2.0}, "noise_multiplier, since"),
+        ({"tune": STUDY, "learning_rate": 0.01}, "learning_rate, which it draws"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused_with_what_stands_against_it(training: dict, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        settings(**training)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"plan": "weekly"}, "plan, which declares one training"),
+        ({"refresh": {"remember": True}}, "refresh: remember, which trains once"),
+        ({"account": None, "epsilon": None, "privacy": "none", "public": {"by": "A", "why": "b"}}, "privacy: none"),
+    ],
+)
+def test_a_study_is_refused_beside_what_trains_otherwise(facts: dict, told: str) -> None:
+    asked: dict[str, Any] = {"source": "t.csv", "table": "t", "account": "t", "epsilon": 3.0} | facts
+    with pytest.raises(ValueError, match=told):
+        ReleaseSettings(**asked, training={"tune": STUDY})  # type: ignore[arg-type]
+
+
+def test_related_tables_have_no_study() -> None:
+    tables: Any = {"p": {"source": "p.csv"}}
+    with pytest.raises(ValueError, match="a study is of a single table"):
+        DatabaseSettings(account="a", epsilon=1.0, tables=tables, training=TrainingSettings(tune=STUDY))
+
+
+def test_terms_of_a_study_are_read_back_as_they_were_and_are_no_terms_without_one() -> None:
+    asked = TrainingSettings(tune=STUDY)
+    assert TrainingSettings.of_terms(json.loads(json.dumps(asked.terms()))) == asked
+    assert TrainingSettings(**asked.model_dump(mode="json")) == asked
+    assert "tune" not in json.dumps(TrainingSettings().terms())
+
+
+def test_a_trial_draws_its_settings_evenly_from_their_ranges() -> None:
+    tune, rng = TuneSettings(averaging=(0.2, 0.6), **STUDY), np.random.default_rng()
+    drawn = [tune.drawn(rng) for _ in range(4_000)]
+    rates, parts = (np.array([d[name] for d in drawn]) for name in ("learning_rate", "averaging"))
+    assert 0.003 <= rates.min() < 0.0035 < 0.026 < rates.max() <= 0.03
+    assert np.log10(rates).mean() == pytest.approx(np.log10(0.003) + 0.5, abs=0.03)  # 6 deviations of the mean
+    assert parts.mean() == pytest.approx(0.4, abs=0.012)

@@ -171,3 +171,16 @@ def test_what_is_handed_back_of_the_loss_is_the_noisy_answer_and_the_deviation_o
     (look,) = trained.looks
     assert look.loss == asked[0].answers[0]
     assert look.deviation == pytest.approx(2.0 * loss_bound(trained.network) / (0.5 * 40))
+
+
+def test_a_query_at_the_end_is_of_the_averaged_weights_that_training_ends_with_and_ends_nothing() -> None:
+    held, spec = codes(4_000), GeneratorSpec(hidden=6, embedding=3, learning_rate=0.3, averaging=0.9)
+    quiet = LossQueriesPlan(1, 1.0, 0.3, at_end=True)
+    work = Training(held, TrainingPlan(0.1, 12, 400.0, 0.5), spec, queries=quiet)
+    trained = training.train(AutoregressiveNetwork(CARDS, spec), work)
+    (look,) = trained.looks
+    with torch.no_grad():
+        exact = float(trained.network.losses(torch.from_numpy(held.astype(np.int64))).double().mean())
+    assert (look.step, trained.stopped_at) == (12, None)
+    assert look.loss == pytest.approx(exact, abs=6 * look.deviation + 1e-3)  # by chance once in 5e8 runs
+    assert look.deviation == pytest.approx(0.3 * loss_bound(trained.network) / 4_000, rel=0.01)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +49,6 @@ class Desk:
 
     def facts(self, model: SyntheticModel) -> dict[str, Any]:
         return model.drawer().facts
-
-
-@pytest.fixture(autouse=True, scope="module")
-def coarse() -> Iterator[None]:
-    """Let prices be computed on a coarser grid, on which they are never too small either."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accountant, "DISCRETISATION", 2e-3)
-        accountant._pld.cache_clear()
-        yield
-    accountant._pld.cache_clear()
 
 
 @pytest.fixture

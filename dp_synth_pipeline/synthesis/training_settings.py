@@ -50,7 +50,7 @@ def _range(setting: str, scale: str) -> Any:
         description=f"Least and largest `{setting}` of a trial, drawn at random, {scale}; `{setting}` itself without.",
         json_schema_extra=told(
             "A wide range wastes trials, and a narrow one has nothing to find.",
-            "Papernot & Steinke 2022; benchmarks, tuning",
+            "Papernot & Steinke 2022; `benchmarks/tuning.py`",
             f"two numbers, within the range of `{setting}`",
         ),
     )
@@ -66,17 +66,17 @@ class TuneSettings(Section):
         description="Trainings that compete, on average: their number is random, and secret.",
         json_schema_extra=told(
             "More trials leave each of them less ε and take longer: 17 trainings run for 4 trials, and 21 for 6.",
-            "Papernot & Steinke 2022, Theorem 6; benchmarks, tuning",
+            "Papernot & Steinke 2022, Theorem 6; `benchmarks/tuning.py`",
         ),
     )
-    learning_rate: tuple[float, float] | None = _range("learning_rate", "evenly on a logarithmic scale")
-    max_grad_norm: tuple[float, float] | None = _range("max_grad_norm", "evenly on a logarithmic scale")
-    averaging: tuple[float, float] | None = _range("averaging", "evenly")
+    learning_rate: list[float] | None = _range("learning_rate", "evenly on a logarithmic scale")
+    max_grad_norm: list[float] | None = _range("max_grad_norm", "evenly on a logarithmic scale")
+    averaging: list[float] | None = _range("averaging", "evenly")
 
     @property
     def space(self) -> dict[str, tuple[float, float]]:
         """The range of each setting that is drawn: public, and fixed before a row is read."""
-        return {name: found for name in DRAWN if (found := getattr(self, name)) is not None}
+        return {name: (found[0], found[1]) for name in DRAWN if (found := getattr(self, name)) is not None}
 
     def drawn(self, rng: np.random.Generator) -> dict[str, float]:
         """Return the settings of one trial, independent of every other and of all rows."""
@@ -87,9 +87,9 @@ class TuneSettings(Section):
 
     @field_validator(*DRAWN)
     @classmethod
-    def _ascending(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
-        if value is not None and not value[0] < value[1]:
-            raise InvalidInput(f"expected two numbers, the smaller one first, got {value[0]:g} and {value[1]:g}.")
+    def _ascending(cls, value: list[float] | None) -> list[float] | None:
+        if value is not None and not (len(value) == 2 and value[0] < value[1]):
+            raise InvalidInput(f"expected two numbers, the smaller one first, got {value}.")
         return value
 
     @model_validator(mode="after")
@@ -255,7 +255,7 @@ class TrainingSettings(Section):
         "mechanism.",
         json_schema_extra=told(
             "One of 4 trials has the noise that 60 % of the ε buy alone. Tune on a released table first, which is free.",
-            "Papernot & Steinke 2022 (arXiv 2110.03620); benchmarks, tuning",
+            "Papernot & Steinke 2022 (arXiv 2110.03620); `benchmarks/tuning.py`",
             "the settings below",
         ),
     )

@@ -165,7 +165,9 @@ STUDIED: dict[str, Any] = {
 class TestTheTrialsOfAStudy:
     """The first trial is the best of those that compete in every world: only the others differ."""
 
-    def competing(self, monkeypatch: pytest.MonkeyPatch, number: int, diverging: bool = False) -> Act:
+    def competing(
+        self, monkeypatch: pytest.MonkeyPatch, number: int, diverging: bool = False, alone: bool = False
+    ) -> Act:
         act = refreshed(ROWS, **STUDIED)
 
         def acted(here: Path) -> dict[str, Any]:
@@ -179,6 +181,8 @@ class TestTheTrialsOfAStudy:
             with monkeypatch.context() as patch:
                 patch.setattr(study, "_drawn_number", lambda rng, trials: number)
                 patch.setattr(study, "_trial", trial)
+                if alone:
+                    patch.setattr(study.StudyPlan, "trainings", number)
                 return act(here)
 
         return acted
@@ -193,9 +197,9 @@ class TestTheTrialsOfAStudy:
     def test_would_be_caught_if_only_those_ran_that_compete(
         self, stage: Stage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(study.StudyPlan, "trainings", 0)
-        with pytest.raises(AssertionError, match=r"/log/|/ledger/"):
-            compare(stage, self.competing(monkeypatch, 1), self.competing(monkeypatch, 3))
+        one, three = (self.competing(monkeypatch, number, alone=True) for number in (1, 3))
+        with pytest.raises(AssertionError, match="/files/people/generator"):
+            compare(stage, one, three)
 
 
 class TestWhatWouldBeCaught:

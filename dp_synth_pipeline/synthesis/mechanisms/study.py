@@ -55,8 +55,7 @@ class Study(Training):
         release, tune = self.release, self._settings()
         self._check_first()
         plan = release.allocation.study(self.spec, self.population, release.spent, tune.trials)
-        key = idempotency.entry_key(release.attempt)
-        release.protection.charge(release.id, STUDY, [plan.event], key, release.upon)
+        self._charge(STUDY, [plan.event], idempotency.entry_key(release.attempt))
         codes, units = release.codes(self.codec)
         work = Work(codes, plan.training, self.spec, units=units, queries=plan.score, workers=release.workers)
         with private():

@@ -65,6 +65,11 @@ class Training(ABC):
             report: called with steps done and planned, and what was spent by then.
         """
 
+    def _charge(self, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
+        """Make it durable that a mechanism runs, before it reads; return its entry, if anybody pays."""
+        release = self.release
+        return release.protection.charge(release.id, mechanism, events, key, release.upon)
+
 
 class PublicTraining(Training):
     """Trains on rows that a person declared public: without clipping, noise or charge."""
@@ -133,10 +138,6 @@ class PrivateTraining(Training):
     @property
     def _record(self) -> Any:
         return self.release.record
-
-    def _charge(self, mechanism: str, events: Sequence[Event], key: str | None = None) -> Entry | None:
-        release = self.release
-        return release.protection.charge(release.id, mechanism, events, key, release.upon)
 
     def _note(self, mechanism: str, events: Sequence[Event]) -> None:
         self.ran += [TaggedEvent(mechanism, event) for event in events]

@@ -154,7 +154,7 @@ def test_terms_of_a_study_are_read_back_as_they_were_and_are_no_terms_without_on
 
 
 def test_a_trial_draws_its_settings_evenly_from_their_ranges() -> None:
-    tune, rng = TuneSettings(averaging=(0.2, 0.6), **STUDY), np.random.default_rng()
+    tune, rng = TuneSettings(averaging=[0.2, 0.6], **STUDY), np.random.default_rng()
     drawn = [tune.drawn(rng) for _ in range(4_000)]
     rates, parts = (np.array([d[name] for d in drawn]) for name in ("learning_rate", "averaging"))
     assert 0.003 <= rates.min() < 0.0035 < 0.026 < rates.max() <= 0.03

@@ -123,6 +123,14 @@ class GenerativeModel(ABC):
         """
         raise InvalidInput(f"a model of kind {self.kind!r} draws no rows upon others.")
 
+    def lean(self, moves: Sequence[np.ndarray]) -> None:
+        """Make own codes more or less likely, whatever is given: post-processing, so free. The model changes.
+
+        Args:
+            moves: for each own column, what is added to the log-odds of its first codes, float (some codes,).
+        """
+        raise InvalidInput(f"a model of kind {self.kind!r} leans to no codes.")
+
     def complete(
         self, codes: np.ndarray, allowed: Allowed, *, forbidden: Forbidden | None = None, rng: np.random.Generator
     ) -> np.ndarray:

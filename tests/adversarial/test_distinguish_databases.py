@@ -234,7 +234,7 @@ def release(side: Side, canary: Side, patch: pytest.MonkeyPatch) -> list[float]:
     network = initialization.begin(root.codec.cardinalities, SPEC, root.codec.marginals())
     scores.append(along(root, network, cells))
     context = histories.context_of(RELATIONS, "visits", {name: table.codec for name, table in tables.items()})
-    visits.given = histories._given(visits, RELATIONS, tables, context)
+    visits.given = histories.given_rows(visits, RELATIONS, tables, context)
     known = given_of(canary, visits, tables, context)
     cards = (*context.cardinalities, *context.own_cardinalities)
     network = AutoregressiveNetwork(cards, SPEC, len(context.cardinalities))
@@ -248,7 +248,7 @@ def given_of(side: Side, visits: Made, tables: Any, context: Any) -> tuple[np.nd
         other = Made(table.settings, table.protection, table.store, table.state)
         other.name, other.rows, other.side, other.released = name, side.rows[name], side, table.released
         others[name] = other
-    found = histories._given(others["visits"], RELATIONS, others, context)
+    found = histories.given_rows(others["visits"], RELATIONS, others, context)
     return found.codes, found.units
 
 

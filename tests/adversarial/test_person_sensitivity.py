@@ -135,7 +135,7 @@ def asked(tables: Tables, folder: Path, patch: pytest.MonkeyPatch, replay: list[
                 units, cardinalities = np.arange(len(codes)), table.codec.cardinalities
             else:
                 context = histories.context_of(release.relations, stage.table, codecs)
-                given = histories._given(table, release.relations, tables_above, context)
+                given = histories.given_rows(table, release.relations, tables_above, context)
                 codes, units = given.codes, given.units
                 cardinalities = (*context.cardinalities, *context.own_cardinalities)
             heard.given[stage.table] = np.array(codes, np.int64), np.array(units), cardinalities

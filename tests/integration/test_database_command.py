@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dp_synth_pipeline.synthesis.database import histories
+from dp_synth_pipeline.synthesis.database import learning
 from tests.integration.clinic import clinic
 from tests.integration.conftest import interrupt
 
@@ -87,7 +87,7 @@ def test_an_interrupted_run_is_gone_on_with_and_pays_for_nothing_twice(shell, fo
     described(shell)
     opened(shell)
     with monkeypatch.context() as patch:
-        interrupt(patch, histories, "learn")
+        interrupt(patch, learning, "learn")
         stopped = shell("synthesize-database", "clinic.yaml", "--out", "made")
     assert stopped.code == 130, stopped.text
     before = {e.mechanism: e.id for e in shell.ledger().entries("patients")}

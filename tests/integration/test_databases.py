@@ -10,7 +10,7 @@ from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReadingFailed
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.synthesis import conditional, generator_files
-from dp_synth_pipeline.synthesis.database import histories
+from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
@@ -35,11 +35,34 @@ def synthesizer(folder, **changes):
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory):
+def levelled():
+    """How far the codes of drawn rows were from the released shares before and after levelling, by child table."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory, levelled):
     folder = tmp_path_factory.mktemp("database")
     fitter, ledger = synthesizer(folder)
-    model = fitter.fit(clinic(1500), relations=RELATIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "level", recorded(learning.level, levelled))
+        model = fitter.fit(clinic(1500), relations=RELATIONS)
     return model, ledger, folder
+
+
+def recorded(level, levelled):
+    def told(model, draw, shares, noise):
+        before = distance(*draw(), shares)
+        level(model, draw, shares, noise)
+        levelled.append((before, distance(*draw(), shares), noise))
+
+    return told
+
+
+def distance(codes, weights, shares):
+    """Return the mean total variation between the shares of drawn codes and the released ones."""
+    found = [np.bincount(c, weights, minlength=len(s)) / weights.sum() for c, s in zip(codes.T, shares, strict=True)]
+    return np.mean([np.abs(f - s).sum() / 2 for f, s in zip(found, shares, strict=True)])
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +90,13 @@ def test_what_is_measured_of_a_table_has_the_sensitivity_of_one_row_whatever_its
     assert noise["profile of drugs"] < 3 * noise["profile of patients"]
     members = [r.max_rows for r in ledger.accounts() if r.name == "patients"]
     assert members == [1]
+
+
+def test_drawn_rows_of_each_child_come_nearer_to_the_shares_that_its_profile_released(fitted, levelled):
+    assert len(levelled) == 2
+    for before, after, noise in levelled:
+        assert noise > 0
+        assert after < before
 
 
 def test_the_tables_have_the_sources_columns_and_types(drawn):
@@ -190,7 +220,7 @@ def test_a_fit_that_stopped_half_way_is_gone_on_with_and_learns_nothing_twice(tm
     tables = {name: table for name, table in clinic(500).items() if name != "drugs"}
     relations = {name: RELATIONS[name] for name in tables}
     with monkeypatch.context() as patch:
-        patch.setattr(histories, "learn", lambda *given: 1 / 0)
+        patch.setattr(learning, "learn", lambda *given: 1 / 0)
         with pytest.raises(UnexpectedFailure) as stopped:
             fitter.fit(tables, relations=relations)
     (release,) = ledger.releases("patients")

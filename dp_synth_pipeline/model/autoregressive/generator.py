@@ -98,6 +98,13 @@ class Generator(GenerativeModel):
         placed = {width + column: codes for column, codes in (forbidden or {}).items()}
         return impute(self.proposal, None, drawn, placed, rng)[:, width:]
 
+    @torch.no_grad()
+    def lean(self, moves: Sequence[np.ndarray]) -> None:
+        """Add to the biases of the columns that are not given."""
+        for column, by in enumerate(moves, start=self.proposal.given):
+            *_, bias = self.proposal.column(column)
+            bias[: len(by)] += torch.as_tensor(by, dtype=bias.dtype, device=bias.device)
+
     def draw_given(
         self, rows: int, tries: int, allowed: Allowed, *, forbidden: Forbidden | None = None, rng: np.random.Generator
     ) -> tuple[np.ndarray, float]:

@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database.histories import hung_on, kept_context, time_codes
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.model.base import GenerativeModel
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,73 @@ class Rows:
     parent: np.ndarray | None
     root: np.ndarray
     times: np.ndarray | None = None
+
+
+class Above(NamedTuple):
+    """What the rows of one table hang on: drawn rows of its parent, one to each place in these arrays.
+
+    Attributes:
+        codes: of the parent and of the root, int64 (parents, columns).
+        counts: how many rows each parent has, int64 (parents,).
+        times: where they begin on the line of times, (parents,); None without an order.
+        root: number of each parent's person.
+    """
+
+    codes: np.ndarray
+    counts: np.ndarray
+    times: np.ndarray | None
+    root: np.ndarray
+
+
+@dataclass(frozen=True)
+class Following:
+    """Draws the rows of one table, a parent's one after the other.
+
+    Attributes:
+        table: how it hangs on its parent.
+        model: draws a row's own codes upon what is given.
+        codec: of its own columns.
+        context: composes what is given.
+        parent: the codec of its parent, by whose first time all times are coded.
+        order: the source's column that rows are ordered by; None without an order.
+    """
+
+    table: Related
+    model: GenerativeModel
+    codec: TableCodec
+    context: Context
+    parent: TableCodec
+    order: Column | None
+
+    def parts(self, above: Above, rng: np.random.Generator) -> list[Part]:
+        """Return the rows of each place, the first one's first."""
+        counts, times = above.counts, None if above.times is None else above.times.copy()
+        previous = np.full((len(counts), len(self.codec.columns)), -1, np.int64)
+        parts: list[Part] = []
+        for place in range(int(counts.max(initial=0))):
+            who = np.flatnonzero(counts > place)
+            now = None if times is None else times[who].copy()
+            time = None if now is None else self._time_codes(now)
+            left = counts[who] - place - 1
+            given = self.context.given(above.codes[who], np.full(len(who), place), left, previous[who], time)
+            follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)
+            stays = self.context.stays(follows, previous[who])
+            previous[who] = self.context.absolute(follows, previous[who])
+            parts.append(Part(who, previous[who], stays, now))
+            if times is not None:
+                times[who] += self._gaps(previous[who], rng)
+        return parts
+
+    def _time_codes(self, times: np.ndarray) -> np.ndarray:
+        return time_codes(self.table, self.parent, _at(times, self.parent.schema[str(self.table.first)]))
+
+    def _gaps(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the distance from each row to the next; 0 where none was drawn."""
+        number = self.codec.encoded.index(str(self.table.gap))
+        gap, values = self.codec.modelled[number], self.codec.columns[number].decode(codes[:, number], rng)
+        gaps = np.maximum(offsets.points_of(values, gap)[0], 0)
+        days = self.order is not None and self.order.kind.name == "date"
+        return gaps // grid.DAY if days and gap.kind.name == "duration" else gaps  # as an earlier version coded them
 
 
 class DrawnTables(NamedTuple):
@@ -132,42 +204,38 @@ class DatabaseDrawer:
         found = pool.draw(persons)
         return Rows(found.rows, found.codes, None, np.arange(persons)), min(persons, pool.effective)
 
+    def above(self, name: str, persons: int, rng: np.random.Generator) -> Above:
+        """Draw so many persons, and the rows on the way from them to a table; return what its rows hang on."""
+        path = [self.relations[name]]
+        while path[0].parent is not None:
+            path.insert(0, self.relations[str(path[0].parent)])
+        root, _ = self._root(path[0], persons, None, rng)
+        drawn = {path[0].name: root}
+        for table in path[1:-1]:
+            drawn[table.name] = self._rows(table, drawn, rng)
+        return self._above(path[-1], drawn)
+
+    def following(self, name: str, model: GenerativeModel, codec: TableCodec, context: Context) -> Following:
+        """Return what draws the rows of a table by a model, upon those above it, whose generators are known."""
+        table, parent = self.relations[name], self._drawer(str(self.relations[name].parent)).codec
+        order = None if table.order is None else self.sources[name][table.order]
+        return Following(table, model, codec, context, parent, order)
+
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
-        drawer, above = self._drawer(table.name), drawn[str(table.parent)]
-        counts, times = _shape(table, above.values, self._drawer(str(table.parent)).codec.schema)
-        facts = drawer.facts
-        context, own = kept_context(self.folders[table.name], facts), drawer.codec
-        hung = {t: drawn[t].codes for t in hung_on(self.relations, table.name)}
-        previous = np.full((len(counts), len(own.columns)), -1, np.int64)
-        parts: list[Part] = []
-        for place in range(int(counts.max(initial=0))):
-            who = np.flatnonzero(counts > place)
-            at = {str(table.parent): who, self.relations.root.name: above.root[who]}
-            codes = np.concatenate([hung[t][at[t]] for t in hung], 1)
-            now = None if times is None else times[who].copy()
-            time = None if now is None else self._time_codes(table, now)
-            given = context.given(codes, np.full(len(who), place), counts[who] - place - 1, previous[who], time)
-            follows = drawer.model.follow(given, forbidden=own.forbidden, rng=rng)
-            stays = context.stays(follows, previous[who])
-            previous[who] = context.absolute(follows, previous[who])
-            parts.append(Part(who, previous[who], stays, now))
-            if times is not None:
-                times[who] += self._gaps(table, previous[who], rng)
-        return _joined(parts, times, drawer, above, rng)
+        drawer, above = self._drawer(table.name), self._above(table, drawn)
+        context = kept_context(self.folders[table.name], drawer.facts)
+        parts = self.following(table.name, drawer.model, drawer.codec, context).parts(above, rng)
+        return _joined(parts, above, drawer, rng)
 
-    def _time_codes(self, table: Related, times: np.ndarray) -> np.ndarray:
-        parent = self._drawer(str(table.parent)).codec
-        return time_codes(table, parent, _at(times, parent.schema[str(table.first)]))
-
-    def _gaps(self, table: Related, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the distance from each row to the next; 0 where none was drawn."""
-        codec = self._drawer(table.name).codec
-        number = codec.encoded.index(str(table.gap))
-        gap, values = codec.modelled[number], codec.columns[number].decode(codes[:, number], rng)
-        gaps = np.maximum(offsets.points_of(values, gap)[0], 0)
-        days = self.sources[table.name][str(table.order)].kind.name == "date"
-        return gaps // grid.DAY if days and gap.kind.name == "duration" else gaps  # as an earlier version coded them
+    def _above(self, table: Related, drawn: Mapping[str, Rows]) -> Above:
+        """Return what the rows of a table hang on, of drawn tables."""
+        parents, root = drawn[str(table.parent)], self.relations.root.name
+        counts, times = _shape(table, parents.values, self._drawer(str(table.parent)).codec.schema)
+        hung = [
+            drawn[t].codes[parents.root] if t == root else parents.codes for t in hung_on(self.relations, table.name)
+        ]
+        return Above(np.concatenate(hung, 1), counts, times, parents.root)
 
     def _written(self, drawn: Mapping[str, Rows]) -> dict[str, pa.Table]:
         """Return the tables as their sources have them, with new keys."""
@@ -215,14 +283,13 @@ def _at(points: np.ndarray, column: Column) -> pa.Array:
     return offsets.values_at(points, np.zeros(len(points), dtype=bool), column)
 
 
-def _joined(
-    parts: Sequence[Part], began: np.ndarray | None, drawer: Drawer, above: Rows, rng: np.random.Generator
-) -> Rows:
-    """Return the rows of all places, ordered by parent and place; `began` is None if rows have no times."""
+def _joined(parts: Sequence[Part], above: Above, drawer: Drawer, rng: np.random.Generator) -> Rows:
+    """Return the rows of all places, ordered by parent and place."""
     columns = len(drawer.codec.columns)
     parent = np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])
     codes = np.concatenate([np.zeros((0, columns), np.int64), *(p.codes for p in parts)])
     stays = np.concatenate([np.zeros((0, columns), bool), *(p.stays for p in parts)])
+    began = above.times
     whole = None if began is None else np.concatenate([began[:0], *(p.times for p in parts if p.times is not None)])
     order = np.argsort(parent, kind="stable")  # places come one after the other
     values = pa.Table.from_batches([drawer.codec.decode(codes[order], rng=rng)])

@@ -1,4 +1,4 @@
-"""Learns the rows of one table, each given what it hangs on, and says how many persons have rows there."""
+"""Composes what the rows of one table are learnt from, and drawn upon, and says how many persons have rows there."""
 
 from __future__ import annotations
 
@@ -11,23 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.autoregressive.plan import capacity
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
 from dp_synth_pipeline.model.histories.context import Context
-from dp_synth_pipeline.synthesis import generator_files, retention
+from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.database.table_release import Given, TableRelease
-from dp_synth_pipeline.synthesis.mechanisms.training import Training
-from dp_synth_pipeline.synthesis.run_state import dump_ran
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 from dp_synth_pipeline.tabular.relations.relating import LEFT, PARENT, PLACE, TIME
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
-
-MOST_EPOCHS = 16
-"""Passes over the persons, at most: a person's rows teach more in one pass than a single row does."""
-
-REPEATS = 0.5
-"""Share at which a category is taken to stay as it was, before anything is learnt."""
 
 
 def persons(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> int:
@@ -94,58 +84,10 @@ def time_codes(table: Related, parent: TableCodec, times: pa.Array) -> np.ndarra
     return _clock(table, parent).encode(times)
 
 
-def learn(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> None:
-    """Learn the rows of a table by DP-SGD, a person's whole gradient clipped once, and keep what was learnt durably.
-
-    Raises:
-        AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
-    """
-    from dp_synth_pipeline.model import artifact
-    from dp_synth_pipeline.model.base import Released
-    from dp_synth_pipeline.synthesis.generator import end_failed
-
-    learnt = release.restricted / retention.LEARNT
-    if generator_files.found(learnt, release.id):
-        return
-    name = release.name
-    codecs = {t: tables[t].codec for t in {name, *hung_on(relations, name)}}
-    context = context_of(relations, name, codecs)
-    release.given = _given(release, relations, tables, context)
-    cardinalities = (*context.cardinalities, *context.own_cardinalities)
-    population = release.profile.population
-    spec = _sized(release, len(cardinalities), population)
-    training = Training.of(release, release.codec, spec, population)
-    shares = [np.full(c, 1 / c) for c in context.cardinalities]
-    shares += [_with_repeats(s, r) for s, r in zip(release.codec.marginals(), context.repeats, strict=True)]
-    model = artifact.model_of(spec.kind).begin(cardinalities, spec, Released(shares, given=len(context.cardinalities)))
-    model, facts = training.train(model, release.reporter("training"))
-    if training.audit is not None and not training.audit.passed:
-        generator_files.keep_failed(training.audit, release.folder, release.id)
-        raise end_failed(release, training.audit)
-    about = {
-        "release": release.id,
-        "schema": release.state.schema,
-        "guarantee": release.settings.privacy,
-        **facts,
-        "context": context.to_dict(),
-        "ran": dump_ran([*release.state.ran, *training.ran]),
-    }
-    generator_files.keep(learnt, model, about, release.profile.to_json(), training.audit)
-
-
-def _with_repeats(share: np.ndarray, repeats: bool) -> np.ndarray:
-    return np.append(share * (1 - REPEATS), REPEATS) if repeats else share
-
-
-def _sized(release: TableRelease, columns: int, population: int) -> GeneratorSpec:
-    spec = release.settings.training.spec()
-    hidden = spec.hidden or capacity(population, release.allocation.noise(population), columns, spec.embedding)
-    epochs = min(spec.max_epochs, MOST_EPOCHS)
-    return spec.with_(method=Method.AUTOREGRESSIVE, start=Start.MARGINALS, hidden=hidden, max_epochs=epochs)
-
-
-def _given(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context) -> Given:
-    """Return each row's codes after those that it hangs on."""
+def given_rows(
+    release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context
+) -> Given:
+    """Return each row's codes after those that it hangs on; restricted."""
     table, own = relations[release.name], encoded(release).astype(np.int64)
     numbers = pq.read_table(release.rows.path, columns=[release.rows.unit, PARENT, PLACE, LEFT, TIME])
     parent, place, left = (numbers[n].to_numpy() for n in (PARENT, PLACE, LEFT))

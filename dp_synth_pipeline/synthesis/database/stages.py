@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
@@ -20,12 +19,11 @@ from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis import generator_files, publication, retention
-from dp_synth_pipeline.synthesis.database import histories
+from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.sharing import named
-from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
 from dp_synth_pipeline.synthesis.progress import Progress
 from dp_synth_pipeline.synthesis.reading import reading
@@ -226,7 +224,7 @@ class Learning(OfTable):
 
     def done(self, release: DatabaseRelease) -> bool:
         """Say whether what was learnt of the table is kept durably, or released."""
-        return _learnt(release.table(self.table)) is not None
+        return learning.found(release.table(self.table)) is not None
 
     def run(self, release: DatabaseRelease) -> dict[str, Any]:
         """Return public facts of how training went.
@@ -235,21 +233,15 @@ class Learning(OfTable):
             AuditFailed: if training was not seen to keep what it promises; nothing of the database is released then.
         """
         table = release.table(self.table)
-        if _learnt(table) is None:
+        if learning.found(table) is None:
             if release.relations[self.table].parent is None:
                 GeneratorStage().learn(table)
             else:
-                histories.learn(table, release.relations, release.known_tables)
+                learning.learn(table, release)
         release.keep(table)
-        folder = _learnt(table)
+        folder = learning.found(table)
         self.audit = None if folder is None else generator_files.audit(folder)
         return {}
-
-
-def _learnt(table: TableRelease) -> Path | None:
-    """Return where what was learnt of a table lies: not released yet, or released already."""
-    places = (table.restricted / retention.LEARNT, table.folder / generator_files.FOLDER)
-    return next((place for place in places if generator_files.found(place, table.id)), None)
 
 
 class Settlement(DatabaseStage):
@@ -272,7 +264,7 @@ class Settlement(DatabaseStage):
         tables = {table.name: release.table(table.name) for table in release.relations}
         ran, weights = [], 0
         for name, table in tables.items():
-            found = _learnt(table)
+            found = learning.found(table)
             if found is None:
                 raise ReleaseStateError(
                     f"table {name} of this release is not learnt yet, so nothing of it is released; materialize its "

@@ -1,0 +1,115 @@
+"""Learns the rows of one table, each given what it hangs on, and levels what was learnt to what the profile released."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dp_synth_pipeline.model.autoregressive.plan import capacity
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.model.histories.levelling import level
+from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
+from dp_synth_pipeline.synthesis import generator_files, retention
+from dp_synth_pipeline.synthesis.database import histories
+from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
+from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+from dp_synth_pipeline.synthesis.database.table_release import TableRelease
+from dp_synth_pipeline.synthesis.mechanisms.training import Training
+from dp_synth_pipeline.synthesis.run_state import dump_ran
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.model.base import GenerativeModel
+
+MOST_EPOCHS = 16
+"""Passes over the persons, at most: a person's rows teach more in one pass than a single row does."""
+
+REPEATS = 0.5
+"""Share at which a category is taken to stay as it was, before anything is learnt."""
+
+PERSONS = 1 << 13
+"""Persons drawn to level a table's codes: shares of so many miss by about as much as those that were released."""
+
+
+def found(table: TableRelease) -> Path | None:
+    """Return where what was learnt of a table lies: not released yet, or released already; None if it is nowhere."""
+    places = (table.restricted / retention.LEARNT, table.folder / generator_files.FOLDER)
+    return next((place for place in places if generator_files.found(place, table.id)), None)
+
+
+def learn(table: TableRelease, release: DatabaseRelease) -> None:
+    """Learn the rows of a table by DP-SGD, a person's whole gradient clipped once, and keep what was learnt durably.
+
+    Raises:
+        AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
+    """
+    from dp_synth_pipeline.model import artifact
+    from dp_synth_pipeline.model.base import Released
+    from dp_synth_pipeline.synthesis.generator import end_failed
+
+    relations, tables, name = release.relations, release.known_tables, table.name
+    codecs = {t: tables[t].codec for t in {name, *histories.hung_on(relations, name)}}
+    context = histories.context_of(relations, name, codecs)
+    table.given = histories.given_rows(table, relations, tables, context)
+    cardinalities = (*context.cardinalities, *context.own_cardinalities)
+    population = table.profile.population
+    spec = _sized(table, len(cardinalities), population)
+    training = Training.of(table, table.codec, spec, population)
+    shares = [np.full(c, 1 / c) for c in context.cardinalities]
+    shares += [_with_repeats(s, r) for s, r in zip(table.codec.marginals(), context.repeats, strict=True)]
+    model = artifact.model_of(spec.kind).begin(cardinalities, spec, Released(shares, given=len(context.cardinalities)))
+    model, facts = training.train(model, table.reporter("training"))
+    if training.audit is not None and not training.audit.passed:
+        generator_files.keep_failed(training.audit, table.folder, table.id)
+        raise end_failed(table, training.audit)
+    levelled(model, table, release, context)
+    about = {
+        "release": table.id,
+        "schema": table.state.schema,
+        "guarantee": table.settings.privacy,
+        **facts,
+        "context": context.to_dict(),
+        "ran": dump_ran([*table.state.ran, *training.ran]),
+    }
+    learnt = table.restricted / retention.LEARNT
+    generator_files.keep(learnt, model, about, table.profile.to_json(), training.audit)
+
+
+def levelled(model: GenerativeModel, table: TableRelease, release: DatabaseRelease, context: Context) -> None:
+    """Bring the codes of drawn histories to the shares that the profile released; the model changes.
+
+    Persons, and the tables above, are drawn from what was learnt of them, so no real row is looked at: free.
+    """
+    folders = {t.name: place for t in release.known_tables.values() if t.name != table.name and (place := found(t))}
+    drawer, rng = DatabaseDrawer(release.relations, release.state.sources, folders), np.random.default_rng()
+    following = drawer.following(table.name, model, table.codec, context)
+    above = drawer.above(table.name, min(PERSONS, release.table(release.relations.root.name).profile.population), rng)
+
+    def draw() -> tuple[np.ndarray, np.ndarray]:
+        """Return codes of drawn rows, and their weights: the profile is of one row of each person."""
+        parts = following.parts(above, rng)
+        codes = np.concatenate([np.zeros((0, len(table.codec.columns)), np.int64), *(p.codes for p in parts)])
+        person = above.root[np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])]
+        return codes, 1 / np.bincount(person)[person]
+
+    level(model, draw, table.codec.marginals(), _noise(table.profile))
+
+
+def _noise(profile: TableProfile) -> float:
+    """Return the noise of the share of a code, as a part of the persons; 0 if there was none."""
+    first = next((e for e in profile.events if isinstance(e, (Gaussian, DiscreteGaussian))), None)
+    return 0.0 if first is None else first.combined_noise_multiplier * first.size**0.5 / max(profile.population, 1)
+
+
+def _with_repeats(share: np.ndarray, repeats: bool) -> np.ndarray:
+    return np.append(share * (1 - REPEATS), REPEATS) if repeats else share
+
+
+def _sized(release: TableRelease, columns: int, population: int) -> GeneratorSpec:
+    spec = release.settings.training.spec()
+    hidden = spec.hidden or capacity(population, release.allocation.noise(population), columns, spec.embedding)
+    epochs = min(spec.max_epochs, MOST_EPOCHS)
+    return spec.with_(method=Method.AUTOREGRESSIVE, start=Start.MARGINALS, hidden=hidden, max_epochs=epochs)

@@ -1,0 +1,83 @@
+"""Drawn histories come to the released shares of codes, whatever the network made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.histories.levelling import RATE, level, moves
+
+BEFORE = 4
+"""Codes of the row before: none, or one of the first own column's three."""
+
+SHARES = [np.array([0.7, 0.2, 0.1]), np.array([0.05, 0.15, 0.2, 0.6])]
+
+PERSONS = 4000
+
+
+def random_model() -> Generator:
+    made = AutoregressiveNetwork((BEFORE, 3, 4), GeneratorSpec(hidden=5, embedding=3), 1)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.normal_(std=0.7, generator=generator)
+    return Generator(made.eval())
+
+
+def histories(model: Generator, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw persons of one to four rows, and return the codes of all rows and a weight of 1 in all for each person."""
+    rows, before, parts, who = np.arange(PERSONS) % 4 + 1, np.zeros(PERSONS, np.int64), [], []
+    for place in range(4):
+        here = np.flatnonzero(rows > place)
+        parts.append(model.follow(before[here, None], rng=rng))
+        before[here] = parts[-1][:, 0] + 1
+        who.append(here)
+    return np.concatenate(parts), 1 / rows[np.concatenate(who)]
+
+
+def distances(drawn: tuple[np.ndarray, np.ndarray]) -> list[float]:
+    codes, weights = drawn
+    found = [np.bincount(c, weights, minlength=len(s)) / weights.sum() for c, s in zip(codes.T, SHARES, strict=True)]
+    return [float(np.abs(f - s).sum() / 2) for f, s in zip(found, SHARES, strict=True)]
+
+
+def test_histories_come_to_the_released_shares_though_each_row_is_drawn_upon_the_one_before():
+    model, rng = random_model(), np.random.default_rng(1)
+    before = distances(histories(model, rng))
+    level(model, lambda: histories(model, rng), SHARES, noise=0.0)
+    after = distances(histories(model, rng))
+    assert min(before) > 0.15
+    assert all(a < b / 5 for a, b in zip(after, before, strict=True))
+
+
+def test_a_share_that_noise_drowns_moves_its_code_by_next_to_nothing():
+    found, share = np.array([0.9, 0.099, 0.001]), np.array([0.9, 0.09, 0.01])
+    assert moves(found, share, noise=0.0)[2] > 0.8 * RATE
+    assert abs(moves(found, share, noise=0.05)[2]) < 0.05 * RATE
+
+
+def test_a_released_share_below_none_is_taken_for_none_and_no_step_is_longer_than_the_longest():
+    step = moves(np.array([0.5, 0.5]), np.array([1.02, -0.02]), noise=0.0)
+    assert np.isfinite(step).all()
+    assert step[1] == -RATE
+
+
+def test_no_rows_drawn_leave_the_model_as_it_was():
+    model = random_model()
+    before = [p.detach().clone() for p in model.proposal.parameters()]
+    level(model, lambda: (np.zeros((0, 2), np.int64), np.zeros(0)), SHARES, noise=0.0)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.proposal.parameters(), strict=True))
+
+
+def test_leaning_adds_to_the_log_odds_of_own_codes_whatever_is_given():
+    model = random_model()
+    row = torch.tensor([[2, 1, 0]])
+    before = [model.proposal.given_earlier(row, column)[0] for column in (1, 2)]
+    model.lean([np.array([0.5, -0.5]), np.zeros(4)])  # of the first own column, its last code is left as it is
+    after = [model.proposal.given_earlier(row, column)[0] for column in (1, 2)]
+    odds = (after[0] - after[0][2]) - (before[0] - before[0][2])
+    assert torch.allclose(odds, torch.tensor([0.5, -0.5, 0.0]), atol=1e-5)
+    assert torch.allclose(after[1], before[1])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
-from dp_synth_pipeline.model.dpsgd.work import Training
+from dp_synth_pipeline.errors import AuditFailed, InvalidInput, UnexpectedFailure
+from dp_synth_pipeline.model.language.note_model import NoteModel
 from dp_synth_pipeline.model.language.public_model import PublicModel
+from dp_synth_pipeline.privacy.audit import Audit, Finding
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
@@ -103,7 +106,40 @@ def test_what_no_model_can_write_is_refused_before_a_row_is_read(ledger, tmp_pat
     assert not ledger.entries("clinic")
 
 
-def test_an_account_that_cannot_pay_has_no_row_encoded_for_the_model(ledger, tmp_path, model, monkeypatch):
-    monkeypatch.setattr(Training, "__init__", lambda *a, **k: pytest.fail("rows were read for training"))
-    with pytest.raises(BudgetExceeded):
-        dps.Synthesizer("clinic", 99.0, ledger, columns=asked(ledger, tmp_path, model).columns).fit(visits(20))
+@pytest.mark.slow
+def test_a_training_that_breaks_off_was_charged_before_a_text_was_read_and_stays_charged(
+    ledger, tmp_path, model, monkeypatch
+):
+    def read(self: NoteModel, prompts: list[str], texts: list[str | None]) -> None:
+        (entry,) = [e for e in ledger.entries("clinic") if e.mechanism == "notes"]
+        assert entry.state == "started"
+        raise RuntimeError("a text of somebody")
+
+    with monkeypatch.context() as patch, pytest.raises(UnexpectedFailure, match="withheld"):
+        patch.setattr(NoteModel, "encode", read)
+        asked(ledger, tmp_path, model).fit(visits(60))
+    assert not list((tmp_path / "store").rglob("notes.safetensors"))
+    (release,) = ledger.releases("clinic")
+    fitted = asked(ledger, tmp_path, model).fit(visits(60), resume=release.id)
+    first, second = (e.events for e in ledger.entries("clinic") if e.mechanism == "notes")
+    assert second[0].noise_multiplier > first[0].noise_multiplier
+    assert 5 < fitted.epsilon <= 6
+
+
+def test_a_training_whose_audit_fails_releases_nothing(ledger, tmp_path, model, monkeypatch):
+    finding = Finding("audit_noise", False, 1.0, 0.1, 0.0, 0.2, "There is less noise than was charged.")
+    monkeypatch.setattr(NoteModel, "fit", lambda *_: SimpleNamespace(audit=Audit(1, (finding,))))
+    with pytest.raises(AuditFailed):
+        asked(ledger, tmp_path, model).fit(visits(60))
+    (release,) = ledger.releases("clinic")
+    assert not release.released
+    assert not list((tmp_path / "store").rglob("notes.safetensors"))
+
+
+def test_a_model_that_is_none_is_refused_before_its_training_is_charged(ledger, tmp_path, model):
+    broken = tmp_path / "broken"
+    shutil.copytree(model, broken)
+    (broken / "config.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="not read as a causal language model"):
+        asked(ledger, tmp_path, broken).fit(visits(60))
+    assert "notes" not in {e.mechanism for e in ledger.entries("clinic")}

@@ -56,7 +56,7 @@ class NoteModel:
         Raises:
             InvalidInput: if the extra is not installed, or the files are none that can write notes.
         """
-        self.network, self.tokenizer  # noqa: B018
+        _ = self.network, self.tokenizer
 
     @cached_property
     def network(self) -> NoteNetwork:
@@ -67,7 +67,7 @@ class NoteModel:
     def tokenizer(self) -> Any:
         """What takes texts apart, as it came with the public model: it was never fitted to a row."""
         check_installed()
-        from transformers import AutoTokenizer
+        from transformers import AutoTokenizer  # pyright: ignore[reportMissingImports]
 
         options = {"gguf_file": self.public.gguf} if self.public.gguf else {}
         tokenizer = AutoTokenizer.from_pretrained(

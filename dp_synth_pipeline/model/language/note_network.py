@@ -21,8 +21,8 @@ SCALE = 2.0
 def check_installed() -> None:
     """Raise InvalidInput if the extra is not installed."""
     try:
-        import peft  # noqa: F401
-        import transformers  # noqa: F401
+        import peft  # noqa: F401  # pyright: ignore[reportMissingImports]
+        import transformers  # noqa: F401  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise InvalidInput(MISSING) from None
 
@@ -34,7 +34,7 @@ def pretrained(public: PublicModel) -> nn.Module:
         InvalidInput: if the extra is not installed, or the files are no causal language model.
     """
     check_installed()
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM  # pyright: ignore[reportMissingImports]
 
     options: dict[str, Any] = {"gguf_file": public.gguf} if public.gguf else {"use_safetensors": True}
     try:
@@ -65,7 +65,7 @@ class NoteNetwork(Trainable):
     def __init__(
         self, language: nn.Module, rank: int, length: int, again: Callable[[], Trainable] | None = None
     ) -> None:
-        from peft import LoraConfig, get_peft_model
+        from peft import LoraConfig, get_peft_model  # pyright: ignore[reportMissingImports]
 
         super().__init__()
         most = getattr(language.config, "max_position_embeddings", None) or length

@@ -1,7 +1,7 @@
 """Fine-tunes the language model of a text column by DP-SGD: one subsampled Gaussian mechanism of the release's one plan.
 
-A training of notes that was cut short is not gone on with. What was charged for it stays charged, and the next attempt takes
-its part of what is left.
+A training of notes that was cut short is not gone on with: the ledger refuses to start it twice in one release, whose charge
+stays. The table is released anew, which is a new charge.
 """
 
 from __future__ import annotations

@@ -104,29 +104,28 @@ class NoteModel:
         """Return a text for each prompt, drawn token by token as the model has them."""
         texts: list[str] = []
         for start in range(0, len(prompts), AT_ONCE):
-            texts += self._written(
-                [self._prompt(p) for p in prompts[start : start + AT_ONCE]], int(rng.integers(2**63))
-            )
+            texts += self._written([self._prompt(p) for p in prompts[start : start + AT_ONCE]], rng)
         return texts
 
-    def _written(self, prompts: list[list[int]], seed: int) -> list[str]:
+    def _written(self, prompts: list[list[int]], rng: np.random.Generator) -> list[str]:
+        """Return the texts after some prompts: the likeliest token after Gumbel noise is one drawn by its probability."""
         network, end = self.network, self.tokenizer.eos_token_id
         longest, where = max(map(len, prompts)), network.adapters[0].device
         given = torch.tensor([[end] * (longest - len(p)) + p for p in prompts], device=where)
         seen = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=where)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            found = network.language.generate(
-                input_ids=given,
-                attention_mask=seen,
-                max_new_tokens=self.written,
-                do_sample=True,
-                temperature=1.0,
-                top_k=0,
-                top_p=1.0,
-                eos_token_id=end,
-                pad_token_id=end,
-            )
+
+        def perturbed(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            return scores + torch.from_numpy(rng.gumbel(size=tuple(scores.shape))).to(scores)
+
+        found = network.language.generate(
+            input_ids=given,
+            attention_mask=seen,
+            max_new_tokens=self.written,
+            do_sample=False,
+            logits_processor=[perturbed],
+            eos_token_id=end,
+            pad_token_id=end,
+        )
         return self.tokenizer.batch_decode(found[:, longest:], skip_special_tokens=True)
 
     def _prompt(self, prompt: str) -> list[int]:

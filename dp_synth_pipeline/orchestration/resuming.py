@@ -16,7 +16,11 @@ from dp_synth_pipeline.synthesis.store import Store
 
 OPEN = ("reserved", "started")
 
-MADE = {"row count": "profile", "types": "profile", "profile": "profile", "text": "texts", "marginals": "marginals"}
+MADE = {
+    **dict.fromkeys(("row count", "types", "profile"), "profile"),
+    **dict.fromkeys(("text", "notes"), "texts"),
+    "marginals": "marginals",
+}
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""
 
 

@@ -22,7 +22,7 @@ from dp_synth_pipeline.reporting.card import (
     to_json,
 )
 from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
-from dp_synth_pipeline.synthesis import generator_files, no_protection
+from dp_synth_pipeline.synthesis import generator_files, no_protection, note_writer
 from dp_synth_pipeline.synthesis.blocks import limits
 from dp_synth_pipeline.synthesis.protection import Unprotected
 from dp_synth_pipeline.synthesis.reading import regenerated_sentence
@@ -147,6 +147,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         + exact.limits_of(release.schema)
         + _regenerated(release)
         + texts_of(release.schema)
+        + _notes_of(release)
         + left_out(release)
         + _studied(release)
         + _remembering(release)
@@ -196,7 +197,7 @@ def _public_facts(of: Release, release: Unprotected) -> dict[str, Any]:
         "delta": None,
         "public_by": release.by,
         "public_why": release.why,
-        "limits": _regenerated(of) + texts_of(of.schema),
+        "limits": _regenerated(of) + texts_of(of.schema) + _notes_of(of),
         "code_version": release.code_version,
         "run_id": release.run_id,
         "ledger_head": release.ledger_head,
@@ -215,7 +216,17 @@ def texts_of(schema: TableSchema) -> list[str]:
         f"Texts of {c.name} were cut at {c.max_length:,} characters, and are written word by word from noisy counts: they "
         f"have the words of real texts, and not their meaning."
         for c in schema
-        if c.kind.composed
+        if c.kind.composed and c.model is None
+    ]
+
+
+def _notes_of(release: Release) -> list[str]:
+    """Say which public model writes a text column, by its hash, and that the guarantee is not about what taught that."""
+    return [
+        f"Texts of {w.name} were cut at {w.most:,} characters, and are written by a pretrained language model with SHA-256 "
+        f"{w.sha256}, fine-tuned under this guarantee. What that model was taught before is outside of it: it may "
+        f"repeat its own training data, and whoever is in that is not protected by this release."
+        for w in note_writer.written_by(release.state.path("generator"))
     ]
 
 

@@ -4,7 +4,7 @@
 2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up.
    By default it is a part between 5 and 25 %, by a rule that knows the noisy count only. Where the types of a CSV's columns
    are measured, that takes a small part of the profile's.
-3. Text columns, if any are declared, take a fixed part of what is left then.
+3. Text columns, if any are declared, take a fixed part of what is left then: counts first, a language model after.
 4. Noisy marginals take a part of what is left, by a rule that knows the noisy count only.
 5. Training takes the rest: its noise is the least at which all together cost at most the epsilon asked by PLD and,
    under a Rényi filter, at most the Rényi divergence reserved.
@@ -34,10 +34,11 @@ from dp_synth_pipeline.model.dpsgd.plan import (
     plan_study,
     plan_training,
 )
+from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_again, plan_marginals
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
-from dp_synth_pipeline.privacy.events import Event, Gaussian, Threshold
+from dp_synth_pipeline.privacy.events import Event, Gaussian, SubsampledGaussian, Threshold
 from dp_synth_pipeline.privacy.odometer import ROUNDING
 from dp_synth_pipeline.synthesis.release_plan import PROFILE, ReleasePlan
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
@@ -207,9 +208,26 @@ def texts(budget: RemainingBudget, settings: ReleaseSettings, own_delta: float, 
     Args:
         own_delta: of their thresholds, under the account's relation.
     """
-    part = columns / (columns + BESIDE_TEXT)
+    part = columns / (columns + len(settings.note_columns) + BESIDE_TEXT)
     whole = budget.least_noise(lambda noise: [Gaussian(noise), Threshold(own_delta)])
     return TextPlan(whole / math.sqrt(part) * (1 + ROUNDING), own_delta, columns, settings.privacy_unit.max_rows)
+
+
+def notes(budget: RemainingBudget, spec: TrainingSpec, population: int) -> TrainingPlan:
+    """Return the training of a language model that takes three fifths of what is left, as one text column does.
+
+    It has the least noise at which it fits beside one Gaussian mechanism of the other two fifths.
+    """
+    later = Gaussian(budget.whole() * math.sqrt((1 + BESIDE_TEXT) / BESIDE_TEXT))
+    plan = plan_training(population, spec)
+    noise = budget.least_noise(lambda sigma: [later, replace(plan, noise_multiplier=sigma).event])
+    return replace(plan, noise_multiplier=noise)
+
+
+def _declared(event: SubsampledGaussian, population: int) -> TrainingPlan:
+    """Return the training that a declared plan pays for."""
+    batch = max(1.0, event.sample_rate * population)
+    return TrainingPlan(event.sample_rate, event.steps, batch, event.noise_multiplier)
 
 
 def final_delta(settings: ReleaseSettings, request: BudgetRequest, population: int) -> float:
@@ -384,6 +402,14 @@ class Allocation(ABC):
         """
 
     @abstractmethod
+    def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
+        """Return the training of the language model that writes a text column.
+
+        Raises:
+            InvalidInput: if a declared plan does not pay for it.
+        """
+
+    @abstractmethod
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
     ) -> MarginalsPlan | None:
@@ -433,6 +459,9 @@ class Calibrated(Allocation):
         own_delta = _own_delta(self.settings, self._request) / moves
         budget = self._budget([*spent, *(later.events if later else ())], population)
         return texts(budget, self.settings, own_delta, columns)
+
+    def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
+        return notes(self._before_figures(len(self.settings.columns), population, spent), spec, population)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
@@ -523,6 +552,15 @@ class Declared(Allocation):
             )
         return TextPlan(*found, columns, self.settings.privacy_unit.max_rows)
 
+    def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
+        event = self._plan.notes
+        if event is None:
+            raise InvalidInput(
+                "the declared plan has no notes: it needs a subsampled_gaussian event with mechanism=notes for a text "
+                "column with a model; declare another plan, or leave the column out (kind: excluded)."
+            )
+        return _declared(event, population)
+
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
     ) -> MarginalsPlan | None:
@@ -537,5 +575,4 @@ class Declared(Allocation):
         event = self._plan.training
         if event is None:
             raise InvalidInput("the declared plan has no training: it needs a subsampled_gaussian event.")
-        batch = max(1.0, event.sample_rate * population)
-        return TrainingPlan(event.sample_rate, event.steps, batch, event.noise_multiplier), None
+        return _declared(event, population), None

@@ -129,8 +129,9 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "rules": release.settings.validation.enforced_rules,
         **memory.facts(release.state, release.restricted),
     }
-    texts, remembered = _raked_texts(release, codec, generator), memory.waiting(release.restricted)
-    generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, remembered, texts)
+    texts = _raked_texts(release, codec, generator)
+    beside = [memory.waiting(release.restricted), *filter(None, [release.state.files.notes])]
+    generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, beside, texts)
     return training.audit
 
 

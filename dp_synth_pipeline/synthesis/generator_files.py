@@ -28,6 +28,9 @@ FOLDER = "generator"
 MEMORY = "memory.safetensors"
 """Beside the weights: what this release and those before it tell of the marginals, for a refresh that remembers them."""
 
+NOTES = "notes.safetensors"
+"""Beside the weights: what writes a text column with a language model (see `note_writer`)."""
+
 AUDIT, FAILED_AUDIT = "audit.json", "audit_failed.json"
 """The audit beside the weights that passed it; the last one that failed, in the table's releasable folder."""
 
@@ -50,7 +53,7 @@ def keep(
     facts: dict[str, Any],
     profile: str,
     audit: Audit | None,
-    memory: Path | None = None,
+    beside: Sequence[Path] = (),
     texts: Sequence[Writer] = (),
 ) -> None:
     """Write what was learnt into `folder`, durably, whole or not at all.
@@ -58,7 +61,7 @@ def keep(
     Args:
         facts: public facts of how it came to be, its release among them.
         profile: the release's own profile, as JSON text: a later refresh that fails half-way leaves another one behind.
-        memory: what a later refresh may remember, if there is such a file.
+        beside: further files to copy, of those that exist: what a later refresh may remember, and what writes notes.
         texts: what writes its text columns.
     """
     from dp_synth_pipeline.model import artifact
@@ -72,8 +75,9 @@ def keep(
             storage.save(partial / storage.FILE, texts)
         if audit is not None:
             (partial / AUDIT).write_text(audit.to_json(release=facts["release"]), encoding="utf-8")
-        if memory is not None and memory.exists():
-            shutil.copyfile(memory, partial / MEMORY)
+        for path in beside:
+            if path.exists():
+                shutil.copyfile(path, partial / path.name)
     for path in (*partial.iterdir(), partial):
         _sync(path)
     os.replace(partial, folder)
@@ -139,7 +143,7 @@ def release_to(learnt_folder: Path, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     _keep_earlier(folder)
-    for name in (DESCRIBED, AUDIT, MEMORY, storage.FILE):
+    for name in (DESCRIBED, AUDIT, MEMORY, NOTES, storage.FILE):
         (folder / name).unlink(missing_ok=True)
     for path in sorted(learnt_folder.iterdir(), key=lambda p: p.name == DESCRIBED):
         with sink.replacing(folder / path.name) as partial:

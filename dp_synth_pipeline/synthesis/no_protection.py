@@ -19,6 +19,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger, journal
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_training
+from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.model.marginals.measuring import Marginals
 from dp_synth_pipeline.model.marginals.pairs import paired
 from dp_synth_pipeline.model.marginals.plan import MOST_MEASURED, MarginalsPlan
@@ -171,6 +172,9 @@ class Exact(Allocation):
 
     def texts(self, columns: int, population: int, spent: Sequence[Event]) -> TextPlan:
         return TextPlan(NO_NOISE, 1e-9, columns, self.settings.privacy_unit.max_rows)
+
+    def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
+        return plan_training(population, spec)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]

@@ -18,11 +18,12 @@ from dp_synth_pipeline.privacy.events import (
     from_dict,
 )
 
-ROW_COUNT, TYPES, PROFILE, TEXT, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
+ROW_COUNT, TYPES, PROFILE, TEXT, NOTES, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
     "row count",
     "types",
     "profile",
     "text",
+    "notes",
     "marginals",
     "training",
     "looks",
@@ -112,7 +113,15 @@ class ReleasePlan:
     @property
     def training(self) -> SubsampledGaussian | None:
         """The training; None without."""
-        return next((e for e in self.events(TRAINING) if isinstance(e, SubsampledGaussian)), None)
+        return self._steps(TRAINING)
+
+    @property
+    def notes(self) -> SubsampledGaussian | None:
+        """The training of the language model that writes a text column; None without."""
+        return self._steps(NOTES)
+
+    def _steps(self, mechanism: str) -> SubsampledGaussian | None:
+        return next((e for e in self.events(mechanism) if isinstance(e, SubsampledGaussian)), None)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the plan JSON-ready, as `dp-synth ledger plan` takes it: one object for each event."""

@@ -15,7 +15,7 @@ from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 
-LATER = ("format", "pattern", "locale", "after", "same_as", "max_length")
+LATER = ("format", "pattern", "locale", "after", "same_as", "max_length", "model")
 """Facts of columns that earlier versions did not have."""
 
 _SCHEMA: TypeAdapter[TableSchema] = TypeAdapter(TableSchema)
@@ -27,7 +27,7 @@ class Files:
 
     Attributes:
         snapshot, completed: real rows, restricted.
-        profile, texts, marginals, generator, synthetic: what is released; `generator` is a folder.
+        profile, texts, notes, marginals, generator, synthetic: what is released; `generator` is a folder.
         report: the restricted quality report.
         card: the release card's page.
     """
@@ -36,6 +36,7 @@ class Files:
     profile: Path | None = None
     completed: Path | None = None
     texts: Path | None = None
+    notes: Path | None = None
     marginals: Path | None = None
     generator: Path | None = None
     synthetic: Path | None = None

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
-from dp_synth_pipeline.synthesis import rebalancing
+from dp_synth_pipeline.synthesis import note_writer, rebalancing
 from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.rebalancing import Share
@@ -166,7 +166,8 @@ class Drawer:
         self.codec = TableCodec(load_schema(self.facts["schema"]), self.profile)
         self.rules = [constraints.parse(text) for text in self.facts.get("rules", [])] if rules is None else rules
         constraints.check(self.rules, self.codec.schema)
-        self.writers = storage.load(generator / storage.FILE) if (generator / storage.FILE).exists() else []
+        counted = storage.load(generator / storage.FILE) if (generator / storage.FILE).exists() else []
+        self.writers = [*counted, *note_writer.written_by(generator)]
 
     @property
     def schema(self) -> pa.Schema:

@@ -110,7 +110,8 @@ def to_yaml(inference: Inferred, settings: ReleaseSettings) -> str:
         if column.base is not None:
             facts, remarks = {"kind": str(column.kind), **_hanging(column)}, ()
         elif column.kind.composed:
-            facts, remarks = {"kind": "text", "max_length": column.max_length}, ()
+            model = {} if column.model is None else {"model": column.model}
+            facts, remarks = {"kind": "text", "max_length": column.max_length, **model}, ()
         elif column.kind.learned:
             advice = suggest(column, inference.profile[column.name], inference.profile.population)
             facts, remarks = advice.facts, advice.remarks

@@ -712,6 +712,11 @@ class ReleaseSettings(Section):
         return [name for name, facts in self.columns.items() if (facts or {}).get("kind") == "text"]
 
     @property
+    def note_columns(self) -> list[str]:
+        """Those of them that a language model writes."""
+        return [name for name in self.text_columns if self.columns[name].get("model") is not None]
+
+    @property
     def descriptions(self) -> dict[str, str]:
         """What a person wrote about columns, for readers: public, and no part of what is learnt."""
         return {name: facts["description"] for name, facts in self.columns.items() if "description" in (facts or {})}

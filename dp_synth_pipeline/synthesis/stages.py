@@ -16,9 +16,10 @@ from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateEr
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
-from dp_synth_pipeline.synthesis import holdout, memory, profile_cache, retention
-from dp_synth_pipeline.synthesis.generator import GeneratorStage
+from dp_synth_pipeline.synthesis import generator_files, holdout, memory, profile_cache, retention
+from dp_synth_pipeline.synthesis.generator import GeneratorStage, end_failed
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
+from dp_synth_pipeline.synthesis.mechanisms.notes import Notes
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
@@ -144,6 +145,23 @@ def _check_texts(settings: ReleaseSettings) -> None:
         named = [*(condition.names_in(asked.where) if asked.where is not None else ()), *(asked.share or ())]
         if texts := [name for name in named if name in settings.text_columns]:
             raise InvalidInput(condition.no_texts(texts[0]))
+    _check_notes(settings)
+
+
+def _check_notes(settings: ReleaseSettings) -> None:
+    """Refuse what no language model can write, before anything is read."""
+    if not (noted := settings.note_columns):
+        return
+    if len(noted) > 1:
+        raise InvalidInput(
+            f"columns {', '.join(noted)}: model: one column of a table is written by a language model; leave out the model "
+            f"of the others, which are then written from counts of words."
+        )
+    from dp_synth_pipeline.model.language.note_network import check_installed
+    from dp_synth_pipeline.model.language.public_model import PublicModel
+
+    check_installed()
+    PublicModel.at(settings.columns[noted[0]]["model"])
 
 
 def reading_failed(release: Any, error: Exception) -> Exception:
@@ -409,16 +427,32 @@ class Completion(Stage):
 
 
 class TextMeasuring(Stage):
-    """Measures the text columns, charged; what is left is for the columns that are none."""
+    """Measures text columns, and fine-tunes what writes notes, charged; what is left is for the columns that are none."""
 
     name, makes = "texts", "texts"
 
+    def done(self, release: Release) -> bool:
+        files, noted = release.state.files, release.settings.note_columns
+        return (files.notes is not None or not noted) and (
+            files.texts is not None or noted == release.settings.text_columns
+        )
+
     def run(self, release: Release) -> dict[str, Any]:
-        """Return at which noise they were measured, and how many words were released of each."""
+        """Return at which noise they were learnt, and how many words were released of each.
+
+        Raises:
+            AuditFailed: if the training of notes was not seen to keep what it promises; nothing is released then.
+        """
         report = release.reporter("texts")
         report(0, 1)
+        facts = {**self._counted(release), **self._noted(release)}
+        report(1, 1)
+        return facts
+
+    def _counted(self, release: Release) -> dict[str, Any]:
+        """Count shapes and words of the columns that are written from counts."""
         mechanism = Texts(release.codec, release.profile)
-        plan = mechanism.plan(release)
+        plan = None if release.state.files.texts is not None else mechanism.plan(release)
         if plan is None:
             return {}
         odometer = release.charge(mechanism.name, mechanism.events(release, plan))
@@ -427,9 +461,23 @@ class TextMeasuring(Stage):
             writers = mechanism.run(release, plan, odometer)
             storage.save(path, writers)
         release.state = release.state.with_(texts=path)
-        report(1, 1)
         noise = {"noise_multiplier": plan.noise_multiplier} if release.protection.guaranteed else {}
         return {**noise, **{f"words_of_{writer.name}": len(writer.vocabulary.words) for writer in writers}}
+
+    def _noted(self, release: Release) -> dict[str, Any]:
+        """Fine-tune the language model of the column that has one."""
+        with retention.private():
+            learnt = Notes(release.codec, release.profile).perform(release)
+            if learnt is None:
+                return {}
+            writer, audit = learnt
+            if audit is not None and not audit.passed:
+                generator_files.keep_failed(audit, release.folder, release.id)
+                raise end_failed(release, audit)
+            path = release.restricted / generator_files.NOTES
+            writer.save(path)
+        release.state = release.state.with_(notes=path)
+        return {"language_model": writer.sha256, "released_numbers": sum(a.size for a in writer.arrays.values())}
 
 
 class Measuring(Stage):

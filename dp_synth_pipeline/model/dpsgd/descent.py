@@ -28,6 +28,7 @@ from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.model.dpsgd.distributed import Team
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
+from dp_synth_pipeline.model.dpsgd.one_by_one import clipping_of
 from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, LatticeOptimizer, decay, inner_optimizer
 from dp_synth_pipeline.model.dpsgd.plan import Look, learning_rate
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
@@ -61,7 +62,7 @@ class Descent:
         self.sampler = PoissonSampler(reserved + team.count(len(self.rows)), self.plan.sample_rate)
         self.accountant = RDPAccountant()
         self.lattice = Lattice.under(self.spec.max_grad_norm, self.plan.noise_multiplier * self.sensitivity)
-        self.clipping = OnePassClipping(network, self.spec.max_grad_norm, self.lattice) if private else None
+        self.clipping = clipping_of(network, self.spec.max_grad_norm, self.lattice) if private else None
         self.sizes = self._part_sizes()
         population = round(self.plan.expected_batch / self.plan.sample_rate)
         asked = training.queries
@@ -81,12 +82,16 @@ class Descent:
         """Return the sizes of parts in which samples are computed: under privacy, those in which units do not meet."""
         cards, expected = self.network.cardinalities, self.plan.expected_batch / self.team.size
         classes = self.rows.classes if self.spec.microbatch == 1 else row_classes(group_rows(self.spec.microbatch))
+        if self.network.one_by_one:
+            return dict.fromkeys(classes or (None,), (1,))
         sizes: Sizes = {
             rows: unit_sizes(expected / self.spec.microbatch, rows, sum(cards), len(cards)) for rows in classes
         }
         if not classes:
             sizes = {None: part_sizes(expected, 1, sum(cards), len(cards))}
-        return sizes if self.clipping is None else repeatable_sizes(self.network, self.clipping, sizes)
+        if not isinstance(self.clipping, OnePassClipping):
+            return sizes
+        return repeatable_sizes(self.network, self.clipping, sizes)
 
     def _parts(self, batch: torch.Tensor, weight: torch.Tensor | None) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         return parts(batch, weight, sum(self.network.cardinalities), self.sizes[rows_of(batch)])

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import nn
 
 
 class Trainable(nn.Module):
-    """A network of layers that `clipping` knows, each used once per row.
+    """A network of layers that `clipping` knows, each used once per row; or of any layers, if units are computed one by one.
 
     Attributes:
         cardinalities: codes of each column that it learns from; public.
+        one_by_one: whether each unit is computed by itself (see `one_by_one`); every parameter then has a gradient.
     """
 
     cardinalities: tuple[int, ...]
+    one_by_one: ClassVar[bool] = False
 
     @abstractmethod
     def losses(self, codes: torch.Tensor) -> torch.Tensor:

@@ -36,8 +36,8 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
 
     @property
     def columns(self) -> list[Column]:
-        """The text columns."""
-        return [c for c in self._codec.schema if c.kind.composed]
+        """The text columns that no language model writes."""
+        return [c for c in self._codec.schema if c.kind.composed and c.model is None]
 
     def plan(self, release: Release) -> TextPlan | None:
         columns = len(self.columns)
@@ -75,7 +75,7 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
 
     def _merged(self) -> tuple[list[tuple[int, tuple[int, ...]]], list[np.ndarray]]:
         """Return, of each column that is no text, its number, the merged code of each code, and the released shares."""
-        own = {lengths.name_of(c) for c in self.columns}
+        own = {lengths.name_of(c) for c in self._codec.schema if c.kind.composed}
         merged, shares = [], []
         for number, (column, coded) in enumerate(zip(self._codec.modelled, self._codec.columns, strict=True)):
             if column.name in own or coded.cardinality < 2:

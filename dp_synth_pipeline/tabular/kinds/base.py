@@ -331,6 +331,7 @@ class Column:
         after: the column that its values are never before, so that their offset from it is modelled.
         same_as: the column that its values are the same as, in its own type, so that nothing of it is modelled.
         max_length: characters of a text, at most; longer ones are cut.
+        model: where the pretrained language model lies that writes a text; None to have its words counted.
     """
 
     name: str
@@ -351,6 +352,7 @@ class Column:
     after: str | None = None
     same_as: str | None = None
     max_length: int | None = None
+    model: str | None = None
 
     def __post_init__(self) -> None:
         if self.nulls is NullPolicy.CONSTANT and self.constant is None and self.kind.learned:

@@ -21,7 +21,7 @@ class Text(Kind):
     name = "text"
     read_from = (is_text,)
     composed = True
-    takes = ("max_length",)
+    takes = ("max_length", "model")
     sql = "VARCHAR"
 
     def check_declared(self, name: str, arrow_type: pa.DataType, facts: Mapping[str, Any]) -> None:
@@ -30,4 +30,10 @@ class Text(Kind):
             raise InvalidInput(
                 f"column {name!r}: kind: text needs max_length, a whole number of characters from 1 to {LONGEST:,}, as in "
                 f"{{kind: text, max_length: 80}}, got {most!r}; longer texts are cut there."
+            )
+        model = facts.get("model")
+        if model is not None and not (isinstance(model, str) and model):
+            raise InvalidInput(
+                f"column {name!r}: model: expected the path of a pretrained language model, got {model!r}; leave it out to "
+                f"have texts written from counts of words."
             )

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_synth_pipeline.model.language.note_spec import NoteSpec
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import Budget
@@ -93,3 +94,18 @@ def test_texts_take_their_part_of_what_is_left_and_marginals_and_training_the_re
         gaussian, threshold = found.events
         assert math.isclose((whole / gaussian.noise) ** 2, part, rel_tol=1e-2)
         assert threshold.own_delta == own_delta
+
+
+def test_a_language_model_takes_its_part_of_what_is_left_and_what_is_left_after_pays_for_the_rest():
+    budget = allocation.RemainingBudget((), Budget(3.0, DELTA))
+    plan = allocation.notes(budget, NoteSpec(), 28_000)
+    left = allocation.RemainingBudget((plan.event,), Budget(3.0, DELTA)).whole()
+    assert math.isclose((budget.whole() / left) ** 2, 0.4, rel_tol=2e-2)
+
+
+def test_a_language_model_beside_a_column_of_counts_leaves_these_their_part():
+    columns = {c: {"kind": "text", "max_length": 9, **model} for c, model in (("a", {}), ("b", {"model": "m"}))}
+    settings = TableSettings(table="t", source="t.csv", account="t", epsilon=3.0, delta=DELTA, columns=columns)
+    budget = allocation.RemainingBudget((), Budget(3.0, DELTA))
+    gaussian, _ = allocation.texts(budget, settings, 1e-9, 1).events
+    assert math.isclose((budget.whole() / gaussian.noise) ** 2, 1 / (2 + 2 / 3), rel_tol=1e-2)

@@ -1,0 +1,5 @@
+"""Texts by a pretrained language model that the user brings, fine-tuned by DP-SGD with low-rank adapters (LoRA).
+
+The pretrained weights are public and stay as they are; only the adapters are trained, and only they are released.
+`transformers` and `peft`, the extra `text`, are imported when a model is loaded.
+"""

@@ -1,0 +1,158 @@
+"""Learns notes from prompts and texts, and writes new ones: what is released of it is adapters and a hash."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.dpsgd.training import Trained, train, train_public
+from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
+from dp_synth_pipeline.model.language.note_network import NoteNetwork, check_installed, pretrained
+from dp_synth_pipeline.model.language.public_model import PublicModel
+
+CHARACTERS_A_TOKEN = 3
+"""Of a text, at least on average; what is longer than that many tokens is not learnt to its end, nor written."""
+
+AT_ONCE = 32
+"""Texts that are written together."""
+
+
+def network_of(public: PublicModel, rank: int, length: int) -> NoteNetwork:
+    """Return fresh adapters on a public model, which is loaded now."""
+    return NoteNetwork(pretrained(public), rank, length, partial(network_of, public, rank, length))
+
+
+@dataclass
+class NoteModel:
+    """A language model that writes the texts of one column after prompts.
+
+    Attributes:
+        public: the model that the user brought.
+        rank: of the adapters.
+        prompt: tokens of a prompt, at most; public. Longer ones are cut at their beginning.
+        most: characters of a text, at most.
+    """
+
+    public: PublicModel
+    rank: int
+    prompt: int
+    most: int
+
+    @property
+    def written(self) -> int:
+        """Tokens of a text, at most, its end included."""
+        return -(-self.most // CHARACTERS_A_TOKEN) + 1
+
+    def load(self) -> None:
+        """Load the public model and its tokenizer now.
+
+        Raises:
+            InvalidInput: if the extra is not installed, or the files are none that can write notes.
+        """
+        _ = self.network, self.tokenizer
+
+    @cached_property
+    def network(self) -> NoteNetwork:
+        """The network, loaded when it is asked for first."""
+        return network_of(self.public, self.rank, self.prompt + self.written)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """What takes texts apart, as it came with the public model: it was never fitted to a row."""
+        check_installed()
+        from transformers import AutoTokenizer  # pyright: ignore[reportMissingImports]
+
+        options = {"gguf_file": self.public.gguf} if self.public.gguf else {}
+        tokenizer = AutoTokenizer.from_pretrained(
+            self.public.folder, local_files_only=True, trust_remote_code=False, **options
+        )
+        tokenizer.model_max_length = sys.maxsize  # else it logs by how much a text is longer
+        if tokenizer.eos_token_id is None:
+            raise InvalidInput(f"model: the tokenizer at {self.public.folder} has no end of text; bring another model.")
+        return tokenizer
+
+    def encode(self, prompts: Sequence[str], texts: Sequence[str | None]) -> np.ndarray:
+        """Return the codes of rows for `NoteNetwork`, int32 (rows, 1 + tokens); a row without a text teaches nothing."""
+        network = self.network
+        codes = np.full((len(texts), len(network.cardinalities)), network.vocabulary, dtype=np.int32)
+        codes[:, 0] = len(network.cardinalities) - 1
+        for row, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+            if text is not None:
+                before = self._prompt(prompt)
+                after = [*self._tokens(text), self.tokenizer.eos_token_id][: self.written]
+                codes[row, 0] = len(before)
+                codes[row, 1 : 1 + len(before) + len(after)] = [*before, *after]
+        return codes
+
+    def fit(self, training: Training, hooks: Hooks) -> Trained[NoteNetwork]:
+        """Learn by DP-SGD, exactly as the plan says."""
+        return train(self.network, training, hooks)
+
+    def fit_public(self, training: Training, hooks: Hooks) -> None:
+        """Learn without noise, from rows that a person declared public."""
+        train_public(self.network, training, hooks)
+
+    @torch.no_grad()
+    def write(self, prompts: Sequence[str], rng: np.random.Generator) -> list[str]:
+        """Return a text for each prompt, drawn token by token as the model has them."""
+        texts: list[str] = []
+        for start in range(0, len(prompts), AT_ONCE):
+            texts += self._written([self._prompt(p) for p in prompts[start : start + AT_ONCE]], rng)
+        return texts
+
+    def _written(self, prompts: list[list[int]], rng: np.random.Generator) -> list[str]:
+        """Return the texts after some prompts: the likeliest token after Gumbel noise is one drawn by its probability."""
+        network, end = self.network, self.tokenizer.eos_token_id
+        longest, where = max(map(len, prompts)), network.adapters[0].device
+        given = torch.tensor([[end] * (longest - len(p)) + p for p in prompts], device=where)
+        seen = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=where)
+
+        def perturbed(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            return scores + torch.from_numpy(rng.gumbel(size=tuple(scores.shape))).to(scores)
+
+        found = network.language.generate(
+            input_ids=given,
+            attention_mask=seen,
+            max_new_tokens=self.written,
+            do_sample=False,
+            logits_processor=[perturbed],
+            eos_token_id=end,
+            pad_token_id=end,
+        )
+        return self.tokenizer.batch_decode(found[:, longest:], skip_special_tokens=True)
+
+    def _prompt(self, prompt: str) -> list[int]:
+        return (self._tokens(prompt) or [self.tokenizer.eos_token_id])[-self.prompt :]
+
+    def _tokens(self, text: str) -> list[int]:
+        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def longest(self, texts: Sequence[str]) -> int:
+        """Return the most tokens that any of some public texts has."""
+        return max((len(self._tokens(text)) for text in texts), default=0)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the adapters by name."""
+        network = self.network
+        return {n: p.detach().cpu().numpy() for n, p in zip(network.names, network.adapters, strict=True)}
+
+    @torch.no_grad()
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Put released adapters in place.
+
+        Raises:
+            InvalidInput: if they are those of another model.
+        """
+        network = self.network
+        shapes = {n: tuple(p.shape) for n, p in zip(network.names, network.adapters, strict=True)}
+        if shapes != {n: tuple(a.shape) for n, a in arrays.items()}:
+            raise InvalidInput("model: the adapters are of another model, or another version of peft wrote them.")
+        for name, p in zip(network.names, network.adapters, strict=True):
+            p.copy_(torch.from_numpy(np.array(arrays[name])))

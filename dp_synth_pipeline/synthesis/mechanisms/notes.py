@@ -1,0 +1,110 @@
+"""Fine-tunes the language model of a text column by DP-SGD: one subsampled Gaussian mechanism of the release's one plan.
+
+A training of notes that was cut short is not gone on with: the ledger refuses to start it twice in one release, whose charge
+stays. The table is released anew, which is a new charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.work import Hooks
+from dp_synth_pipeline.model.dpsgd.work import Training as Work
+from dp_synth_pipeline.model.language.note_spec import NoteSpec
+from dp_synth_pipeline.model.language.public_model import PublicModel
+from dp_synth_pipeline.privacy.audit import Audit
+from dp_synth_pipeline.privacy.events import Event
+from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.synthesis.mechanism import Mechanism
+from dp_synth_pipeline.synthesis.note_writer import NoteWriter
+from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release_plan import NOTES
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.schema import Column
+from dp_synth_pipeline.tabular.texts import lengths, tokens
+from dp_synth_pipeline.tabular.texts.prompts import Prompts
+
+MOST_PROMPT = 256
+"""Tokens of a prompt, at most."""
+
+
+class Learnt(NamedTuple):
+    """What a training of notes let out.
+
+    Attributes:
+        writer: what writes the column.
+        audit: what training was seen to do; None for rows that a person declared public.
+    """
+
+    writer: NoteWriter
+    audit: Audit | None
+
+
+class Notes(Mechanism[TrainingPlan, Learnt]):
+    """Fine-tunes one language model upon the rest of each row."""
+
+    name = NOTES
+
+    def __init__(self, codec: TableCodec, profile: TableProfile) -> None:
+        self._codec, self._profile, self._spec = codec, profile, NoteSpec()
+        self._writer: NoteWriter | None = None
+
+    @property
+    def column(self) -> Column | None:
+        """The text column that a language model writes; None if there is none."""
+        return next((c for c in self._codec.schema if c.model is not None), None)
+
+    def plan(self, release: Release) -> TrainingPlan | None:
+        if self.column is None:
+            return None
+        self._writer = self._begun(self.column)  # a model that cannot be loaded is refused before anything is charged
+        return release.allocation.notes(self._spec, self._profile.population, release.spent)
+
+    def events(self, release: Release, plan: TrainingPlan) -> Sequence[Event]:
+        return (plan.event,) if release.protection.guaranteed else ()
+
+    def run(self, release: Release, plan: TrainingPlan, odometer: Odometer) -> Learnt:
+        writer = self._writer
+        assert writer is not None
+        codes, units = release.codes(self._codec)
+        cells = pq.read_table(release.state.path("completed"), columns=[writer.name]).column(0).to_pylist()
+        texts = [None if cell is None else tokens.cleaned(str(cell), writer.most) for cell in cells]
+        model = writer.model
+        work = Work(model.encode(writer.prompts.say(codes), texts), plan, self._spec, units=units)
+        report, audit = release.reporter(NOTES), None
+        if release.protection.guaranteed:
+            odometer.spend(plan.event)
+            entry = [e for e in release.protection.entries(release.id) if e.mechanism == NOTES][-1]
+            mark = partial(release.protection.ledger.mark, entry.id)
+            audit = model.fit(work, Hooks(mark=mark, progress=report)).audit
+        else:
+            model.fit_public(work, Hooks(progress=report))
+        writer.arrays = model.arrays()
+        return Learnt(writer, audit)
+
+    def _begun(self, column: Column) -> NoteWriter:
+        """Return what will write the column, from public and released facts alone; its adapters add nothing yet."""
+        from dp_synth_pipeline.model.language.note_model import NoteModel
+
+        public, most = PublicModel.at(str(column.model)), column.max_length or 0
+        prompts = Prompts.of(self._codec, lengths.name_of(column))
+        draft = NoteModel(public, self._spec.rank, MOST_PROMPT, most)
+        prompt = min(MOST_PROMPT, draft.longest([prompts.longest()]) + len(prompts.names))
+        found = NoteWriter(
+            name=column.name,
+            path=str(column.model),
+            sha256=public.sha256(),
+            rank=self._spec.rank,
+            prompt=prompt,
+            most=most,
+            prompts=prompts,
+        )
+        found.begin(NoteModel(public, self._spec.rank, prompt, most))
+        found.model.load()
+        return found

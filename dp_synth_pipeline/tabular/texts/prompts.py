@@ -1,0 +1,79 @@
+"""Says a row's codes in words, from released facts alone: what a language model is given before the text of that row.
+
+Real rows and drawn ones are said alike. What is said of a row is a function of its own codes and of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+
+MOST = 16
+"""Columns that a prompt tells of, at most: the length of the text, and the first others of the table."""
+
+MIDDLE = 0.5
+"""Where in its cell the number lies that stands for it."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What is said of each code of some columns.
+
+    Attributes:
+        columns: numbers of the columns in the codec.
+        names: of these columns.
+        words: of each of them, what each code is called.
+    """
+
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+    words: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, codec: TableCodec, first: str) -> Self:
+        """Return how rows are said.
+
+        Args:
+            first: name of the modelled column that is told first, such as the text's length.
+        """
+        modelled, rng = list(codec.modelled), np.random.default_rng()
+        order = sorted(range(len(modelled)), key=lambda i: modelled[i].name != first)[:MOST]
+        words = []
+        for i in order:
+            codes = np.arange(codec.cardinalities[i])
+            values = codec.columns[i].decode(codes, rng, np.full(len(codes), MIDDLE)).to_pylist()
+            words.append(tuple(_said(value) for value in values))
+        return cls(tuple(order), tuple(modelled[i].name for i in order), tuple(words))
+
+    def say(self, codes: np.ndarray) -> list[str]:
+        """Return the prompt of each row of codes (rows, columns), a line that the text follows."""
+        own = codes[:, list(self.columns)]
+        return [self._line(words[code] for words, code in zip(self.words, row, strict=True)) for row in own]
+
+    def longest(self) -> str:
+        """Return a line that has the longest words of every column."""
+        return self._line(max(words, key=len) for words in self.words)
+
+    def _line(self, words: Any) -> str:
+        return "; ".join(f"{name}: {word}" for name, word in zip(self.names, words, strict=True)) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-ready facts, all of them released."""
+        return {"columns": self.columns, "names": self.names, "words": self.words}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Sequence[Any]]) -> Self:
+        """Read back what `to_dict` wrote."""
+        words = tuple(tuple(w) for w in facts["words"])
+        return cls(tuple(facts["columns"]), tuple(facts["names"]), words)
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "none"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

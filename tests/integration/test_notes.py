@@ -1,0 +1,143 @@
+"""A text column that a language model writes, through a whole release: charged as one training more, and checked by hash."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+import dp_synth_pipeline as dps
+from dp_synth_pipeline.errors import AuditFailed, InvalidInput, ReleaseStateError, UnexpectedFailure
+from dp_synth_pipeline.model.language.note_model import NoteModel
+from dp_synth_pipeline.model.language.public_model import PublicModel
+from dp_synth_pipeline.privacy.audit import Audit, Finding
+from dp_synth_pipeline.privacy.events import SubsampledGaussian
+from dp_synth_pipeline.reporting.card import to_json
+from dp_synth_pipeline.reporting.card_verification import verify
+from dp_synth_pipeline.synthesis.store import Store
+from tests.integration.test_texts import visits
+from tests.light import light  # noqa: F401
+
+transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+pytest.importorskip("peft", reason="needs the extra `text`")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model of bytes that was taught nothing, as its user would bring one."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({c: i for i, c in enumerate([*letters, "<end>"])}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    folder = tmp_path_factory.mktemp("model")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(folder)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(
+        vocab_size=len(letters) + 1, num_key_value_heads=2, eos_token_id=len(letters), bos_token_id=None, **sizes
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> dps.Ledger:
+    book = dps.Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    book.open_account("clinic", epsilon=18, delta=1e-5)
+    return book
+
+
+def asked(ledger: dps.Ledger, tmp_path: Path, model: Path | str, **changes):
+    columns = {"note": {"kind": "text", "max_length": 30, "model": str(model)}}
+    quick = {"training": {"method": "marginals"}, "show": False, "columns": columns, "store": Store(tmp_path / "store")}
+    return dps.Synthesizer("clinic", 6.0, ledger, **{**quick, **changes})
+
+
+@pytest.mark.slow
+def test_notes_are_charged_with_their_release_and_written_by_the_model_that_the_card_names(ledger, tmp_path, model):
+    fitted = asked(ledger, tmp_path, model).fit(visits(400))
+    (release,) = ledger.releases("clinic")
+    entries = {e.mechanism: e for e in ledger.entries(release_id=release.id)}
+    assert set(entries) == {"row count", "profile", "notes", "marginals"}
+    (event,) = entries["notes"].events
+    assert isinstance(event, SubsampledGaussian)
+    assert entries["notes"].steps_started == event.steps
+    assert fitted.epsilon <= 6
+    card, sha256 = to_json(fitted.card()), PublicModel.at(str(model)).sha256()
+    assert all(finding.holds for finding in verify(card, ledger))
+    assert sha256 in card
+    assert "outside of it" in card
+    path = fitted.save(tmp_path / "visits.dps")
+    rows = dps.load(path).sample(40, seed=3)
+    pd.testing.assert_frame_equal(rows, dps.load(path).sample(40, seed=3))
+    texts = rows["note"].dropna()
+    assert len(texts)
+    assert texts.str.len().max() <= 30
+    assert texts.map(lambda t: t.isprintable()).all()
+    assert set(fitted.sample(5, where={"place": "home"})["place"]) == {"home"}
+    kept = [f for f in (tmp_path / "store").rglob("*") if f.is_file()]
+    assert not [f for f in kept if "restricted" in f.parts or f.name == "model.safetensors"]
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "rope_theta": 2.0}))
+    try:
+        with pytest.raises(InvalidInput, match=f"expected SHA-256 {sha256}"):
+            dps.load(path).sample(5)
+    finally:
+        (model / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"columns": {"note": {"kind": "text", "max_length": 9, "model": "nowhere"}}}, "expected a folder"),
+        ({"columns": {c: {"kind": "text", "max_length": 9, "model": "m"} for c in ("note", "place")}}, "one column"),
+        ({"columns": {"note": {"kind": "text", "max_length": 9, "model": 3}}}, "the path of a pretrained"),
+        ({"columns": {"age": {"kind": "integer", "model": "m"}}}, "has none"),
+    ],
+)
+def test_what_no_model_can_write_is_refused_before_a_row_is_read(ledger, tmp_path, model, changes, what):
+    with pytest.raises(InvalidInput, match=what):
+        asked(ledger, tmp_path, model, **changes).fit(visits(20))
+    assert not ledger.entries("clinic")
+
+
+@pytest.mark.slow
+def test_a_training_that_breaks_off_was_charged_before_a_text_was_read_and_stays_charged(
+    ledger, tmp_path, model, monkeypatch
+):
+    def read(self: NoteModel, prompts: list[str], texts: list[str | None]) -> None:
+        (entry,) = [e for e in ledger.entries("clinic") if e.mechanism == "notes"]
+        assert entry.state == "started"
+        raise RuntimeError("a text of somebody")
+
+    monkeypatch.setattr(NoteModel, "encode", read)
+    with pytest.raises(UnexpectedFailure, match="withheld"):
+        asked(ledger, tmp_path, model).fit(visits(60))
+    assert not list((tmp_path / "store").rglob("notes.safetensors"))
+    (release,) = ledger.releases("clinic")
+    with pytest.raises(ReleaseStateError, match="two looks"):
+        asked(ledger, tmp_path, model).fit(visits(60), resume=release.id)
+
+
+def test_a_training_whose_audit_fails_releases_nothing(ledger, tmp_path, model, monkeypatch):
+    finding = Finding("audit_noise", False, 1.0, 0.1, 0.0, 0.2, "There is less noise than was charged.")
+    monkeypatch.setattr(NoteModel, "fit", lambda *_: SimpleNamespace(audit=Audit(1, (finding,))))
+    with pytest.raises(AuditFailed):
+        asked(ledger, tmp_path, model).fit(visits(60))
+    (release,) = ledger.releases("clinic")
+    assert not release.released
+    assert not list((tmp_path / "store").rglob("notes.safetensors"))
+
+
+def test_a_model_that_is_none_is_refused_before_its_training_is_charged(ledger, tmp_path, model):
+    broken = tmp_path / "broken"
+    shutil.copytree(model, broken)
+    (broken / "config.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="not read as a causal language model"):
+        asked(ledger, tmp_path, broken).fit(visits(60))
+    assert "notes" not in {e.mechanism for e in ledger.entries("clinic")}

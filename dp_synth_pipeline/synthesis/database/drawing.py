@@ -22,6 +22,9 @@ from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
+TRIES = 20
+"""How often a row is drawn, at most, whose next one would lie beyond the declared end of the order."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -136,10 +139,9 @@ class DatabaseDrawer:
         """Draw the rows of a table place by place, each upon what it hangs on."""
         drawer, above = self._drawer(table.name), drawn[str(table.parent)]
         counts, times = _shape(table, above.values, self._drawer(str(table.parent)).codec.schema)
-        facts = drawer.facts
-        context, own = kept_context(self.folders[table.name], facts), drawer.codec
+        context = kept_context(self.folders[table.name], drawer.facts)
         hung = {t: drawn[t].codes for t in hung_on(self.relations, table.name)}
-        previous = np.full((len(counts), len(own.columns)), -1, np.int64)
+        previous = np.full((len(counts), len(drawer.codec.columns)), -1, np.int64)
         parts: list[Part] = []
         for place in range(int(counts.max(initial=0))):
             who = np.flatnonzero(counts > place)
@@ -147,14 +149,51 @@ class DatabaseDrawer:
             codes = np.concatenate([hung[t][at[t]] for t in hung], 1)
             now = None if times is None else times[who].copy()
             time = None if now is None else self._time_codes(table, now)
-            given = context.given(codes, np.full(len(who), place), counts[who] - place - 1, previous[who], time)
-            follows = drawer.model.follow(given, forbidden=own.forbidden, rng=rng)
-            stays = context.stays(follows, previous[who])
-            previous[who] = context.absolute(follows, previous[who])
+            left = counts[who] - place - 1
+            given = context.given(codes, np.full(len(who), place), left, previous[who], time)
+            room = None if now is None else self._room(table, now, left)
+            previous[who], stays, gaps = self._following(table, given, previous[who], room, rng)
             parts.append(Part(who, previous[who], stays, now))
             if times is not None:
-                times[who] += self._gaps(table, previous[who], rng)
+                times[who] += gaps
         return _joined(parts, times, drawer, above, rng)
+
+    def _following(
+        self, table: Related, given: np.ndarray, previous: np.ndarray, room: np.ndarray | None, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the codes of rows, which of them are as in the row before, and the distances to the next rows.
+
+        A row whose next lies beyond the order's declared end is drawn again, in all `TRIES` times; then the next lies at it.
+
+        Args:
+            room: the most that each distance may be, float64 (rows,); None without an order, where distances are 0.
+        """
+        drawer = self._drawer(table.name)
+        context = kept_context(self.folders[table.name], drawer.facts)
+        codes, stays = previous.copy(), np.zeros(previous.shape, dtype=bool)
+        gaps, again = np.zeros(len(given), np.int64), np.arange(len(given))
+        for _ in range(TRIES):
+            follows = drawer.model.follow(given[again], forbidden=drawer.codec.forbidden, rng=rng)
+            stays[again] = context.stays(follows, previous[again])
+            codes[again] = context.absolute(follows, previous[again])
+            if room is None:
+                break
+            drawn = self._gaps(table, codes[again], rng)
+            gaps = gaps.astype(drawn.dtype, copy=False)
+            gaps[again] = drawn
+            again = again[drawn > room[again]]
+            if not len(again):
+                break
+        if room is not None:
+            gaps[again] = room[again]
+        return codes, stays, gaps
+
+    def _room(self, table: Related, times: np.ndarray, left: np.ndarray) -> np.ndarray:
+        """Return how far the next row may be, float64 (rows,); infinite where none follows or no end was declared."""
+        upper = self.sources[table.name][str(table.order)].upper
+        if upper is None:
+            return np.full(len(times), np.inf)
+        return np.where(left > 0, np.maximum(float(grid.axis_value(upper)) - times, 0), np.inf)
 
     def _time_codes(self, table: Related, times: np.ndarray) -> np.ndarray:
         parent = self._drawer(str(table.parent)).codec

@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## Synthesize two tables end to end; spends, until the ledger refuses; FRESH=1 starts over
+demo: $(STAMP)  ## Synthesize a table and a clinic end to end; spends, until the ledger refuses; FRESH=1 starts over
 	@$(BIN)/dp-synth demo $(if $(FRESH),--fresh) || test $$? -eq 3
 
 # Files are handed out in the order of their folders, so that the long ones of tests/adversarial come first.

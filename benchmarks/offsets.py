@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.demo.clinic_visits import clinic_visits
+from dp_synth_pipeline.demo.clinic import clinic_visits
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.validation import figures
 

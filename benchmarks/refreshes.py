@@ -26,7 +26,7 @@ import pandas as pd
 from scoring import Log
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.demo.clinic_visits import clinic_visits
+from dp_synth_pipeline.demo.clinic import clinic_visits
 from dp_synth_pipeline.synthesis.horizon import divided
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.validation import fidelity, learners

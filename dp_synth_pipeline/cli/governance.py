@@ -114,7 +114,7 @@ def table(
 ) -> None:
     """Say which person-level sources feed a table, at what cost, and what is made from it.
 
-    Example: dp-synth governance table clinic_visits
+    Example: dp-synth governance table clinic
     """
     facts = _facts(ledger, module)
     tables_by_name = {t["table"]: t for t in facts["tables"]}

@@ -1,12 +1,22 @@
-"""Two tables to try the pipeline on: one real, one simulated with a known truth."""
+"""Tables to try the pipeline on: a real one, and a simulated clinic with a known truth."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
+from dp_synth_pipeline.demo import clinic
+from dp_synth_pipeline.demo.rand_hie import rand_hie
 from dp_synth_pipeline.errors import InvalidInput
 
-NAMES = ("rand_hie", "clinic_visits")
+TABLES: dict[str, Callable[[], pa.Table]] = {
+    "rand_hie": rand_hie,
+    "patients": lambda: clinic.clinic()[0],
+    "visits": lambda: clinic.clinic()[1],
+    "clinic_visits": clinic.clinic_visits,
+}
+"""What `demo://NAME` reads, by name."""
 
 
 def load(name: str) -> pa.Table:
@@ -15,12 +25,6 @@ def load(name: str) -> pa.Table:
     Raises:
         InvalidInput: for an unknown name, or if the package that ships the real table is not installed.
     """
-    if name == "rand_hie":
-        from dp_synth_pipeline.demo.rand_hie import rand_hie
-
-        return rand_hie()
-    if name == "clinic_visits":
-        from dp_synth_pipeline.demo.clinic_visits import clinic_visits
-
-        return clinic_visits()
-    raise InvalidInput(f"no demo table {name!r}; there are: {', '.join(NAMES)}.")
+    if name not in TABLES:
+        raise InvalidInput(f"no demo table {name!r}; there are: {', '.join(TABLES)}.")
+    return TABLES[name]()

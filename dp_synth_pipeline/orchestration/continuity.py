@@ -17,33 +17,31 @@ from dp_synth_pipeline.orchestration.assets.stage import key
 from dp_synth_pipeline.orchestration.settings import AnySettings
 
 HEAD = "ledger_head"
-CHARGING = ("ingested", "generator")
+CHARGING = ("ingested", "generator", "settled")
 """The stages whose materializations carry the chain head."""
 
 
-def check_continuity(
-    instance: dg.DagsterInstance, ledger: Ledger, settings: AnySettings, charging: Sequence[str] = CHARGING
-) -> None:
-    """Stop if the ledger is not the one, grown, that this table was charged to before.
+def check_continuity(instance: dg.DagsterInstance, ledger: Ledger, settings: AnySettings) -> None:
+    """Stop if the ledger is not the one, grown, that this table, or these related ones, were charged to before.
 
     Raises:
         LedgerCorrupted: if a head that Dagster remembers is unknown to the ledger, or the ledger does not verify.
     """
-    heads = [
-        time_and_head
-        for stage in charging
+    heads = {
+        f"{settings.name}/{stage}": time_and_head
+        for stage in CHARGING
         if (time_and_head := _recorded_head(instance, key(settings, stage))) is not None
-    ]
+    }
     if not heads:
         return
-    _, head = max(heads)
+    _, head = max(heads.values())
     try:
         ledger.verify(since=head)
     except LedgerCorrupted as error:
         raise LedgerCorrupted(
             f"{error} This table was charged to a ledger whose chain head was {head[:12]}…; restore that ledger from "
             f"its backup. If a person replaced it on purpose, wipe the materializations of "
-            f"{' and '.join(f'{settings.name}/{stage}' for stage in charging)} in Dagster. Nothing was read."
+            f"{' and '.join(heads)} in Dagster. Nothing was read."
         ) from None
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.relations.relating import PARENT, TIME
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -51,7 +52,7 @@ class RealFiles:
     """Where the real rows of one table lie; restricted.
 
     Attributes:
-        rows: its own columns, nulls handled, in the order of `numbers`.
+        rows: its own columns as they are modelled, nulls handled, in the order of `numbers`.
         numbers: each row's person, its parent's number and its place in the order, as `relating` wrote them.
     """
 
@@ -73,11 +74,13 @@ def real_frames(
         parent = numbers[PARENT].to_numpy() if table.parent else None
         links[table.name] = (parent, numbers[UNIT].to_numpy())
 
-    def column(table: Related, name: str, kept: np.ndarray) -> pa.ChunkedArray:
-        own = files[table.name]
-        return _kept(own.numbers, TIME, kept) if name == table.order else _kept(own.rows, name, kept)
+    def cells(table: Related, kept: np.ndarray) -> dict[str, pa.Array]:
+        own, source = files[table.name], sources[table.name]
+        modelled = [c.name for c in offsets.modelled(source).learned]
+        values = {n: _kept(own.numbers, TIME, kept) if n == table.order else _kept(own.rows, n, kept) for n in modelled}
+        return offsets.restored(values, source)
 
-    return _frames(relations, sources, links, column)
+    return _frames(relations, sources, links, cells)
 
 
 def synthetic_frames(
@@ -94,20 +97,24 @@ def synthetic_frames(
         reference = pq.read_table(files[table.name], columns=[table.reference])[str(table.reference)].to_pandas()
         parent = pd.Index(keys).get_indexer(pd.Index(reference))
         links[table.name] = parent, np.where(parent < 0, -1, links[table.parent][1][parent])
-    return _frames(relations, sources, links, lambda table, name, kept: _kept(files[table.name], name, kept))
+
+    def cells(table: Related, kept: np.ndarray) -> dict[str, pa.Array]:
+        return {c.name: _kept(files[table.name], c.name, kept) for c in sources[table.name].learned}
+
+    return _frames(relations, sources, links, cells)
 
 
 def _frames(
     relations: Relations,
     sources: Mapping[str, TableSchema],
     links: Mapping[str, tuple[np.ndarray | None, np.ndarray]],
-    column: Callable[[Related, str, np.ndarray], pa.ChunkedArray],
+    cells: Callable[[Related, np.ndarray], Mapping[str, pa.Array]],
 ) -> dict[str, RelatedFrame]:
     """Return the rows of some persons, numbered anew.
 
     Args:
         links: of each table, the number of each row's parent, and of its person.
-        column: reads those cells of a table's column that a mask keeps.
+        cells: reads the learned columns of a table, of those rows that a mask keeps.
     """
     persons = _chosen(len(links[relations.root.name][1]), max(len(person) for _, person in links.values()))
     kept, found = {name: np.isin(person, persons) for name, (_, person) in links.items()}, {}
@@ -118,8 +125,11 @@ def _frames(
             parent = (np.cumsum(kept[str(table.parent)]) - 1)[parents[mask]]
             order = np.argsort(parent, kind="stable")
             parent = parent[order]
-        cells = pa.table({c.name: column(table, c.name, mask) for c in sources[table.name].learned})
-        rows = plain(cells).reindex(np.arange(mask.sum())[order]).reset_index(drop=True)  # keys alone are rows as well
+        read = cells(table, mask)
+        learned = pa.table({c.name: read[c.name] for c in sources[table.name].learned})
+        rows = (
+            plain(learned).reindex(np.arange(mask.sum())[order]).reset_index(drop=True)
+        )  # keys alone are rows as well
         found[table.name] = RelatedFrame(rows, parent, np.searchsorted(persons, person[mask])[order])
     return found
 
@@ -132,10 +142,10 @@ def _chosen(persons: int, rows: int) -> np.ndarray:
     return np.sort(rng.choice(persons, max(1, persons * LARGEST // rows), replace=False))
 
 
-def _kept(path: Path, name: str, kept: np.ndarray) -> pa.ChunkedArray:
+def _kept(path: Path, name: str, kept: np.ndarray) -> pa.Array:
     """Return the cells of a column that a mask keeps, batch by batch."""
     file, parts, at = pq.ParquetFile(path), [], 0
     for batch in file.iter_batches(BATCH, columns=[name]):
         parts.append(batch.column(0).filter(pa.array(kept[at : at + len(batch)])))
         at += len(batch)
-    return pa.chunked_array(parts, file.schema_arrow.field(name).type)
+    return pa.chunked_array(parts, file.schema_arrow.field(name).type).combine_chunks()

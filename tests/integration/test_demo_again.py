@@ -11,18 +11,20 @@ import dagster as dg
 import pytest
 
 from dp_synth_pipeline.cli import demo
-from dp_synth_pipeline.demo import NAMES
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import in_process
+from dp_synth_pipeline.orchestration.build import project_definitions
 from dp_synth_pipeline.orchestration.continuity import CHARGING, HEAD, check_continuity
 from dp_synth_pipeline.orchestration.in_process import Outcome
 from dp_synth_pipeline.orchestration.settings import TableSettings
 
+NAMES = (*demo.TABLES, *demo.FORMER)
+
 
 @pytest.fixture
 def home(shell, monkeypatch):
-    """A home that is Dagster's too, where the demo was run: a ledger, releases, and a chain head in the event log."""
+    """A home that is Dagster's too, where this demo and the one before were run: a ledger, releases, and chain heads."""
     monkeypatch.delenv("DP_SYNTH_HOME")
     folder = shell.folder / "dagster_home"
     folder.mkdir()
@@ -30,6 +32,7 @@ def home(shell, monkeypatch):
     book = Ledger.open(str(folder / "ledger.db"))
     for name, facts in demo.ACCOUNTS.items():
         book.open_account(name, **facts)
+    book.open_account("clinic_visits", epsilon=8.0, delta=1e-5, unit="patient_id", max_rows=3)
     for part in ("restricted", "releasable"):
         for name in (*NAMES, "mine"):
             (folder / "store" / part / name).mkdir(parents=True)
@@ -135,5 +138,20 @@ def test_the_demo_never_shows_a_password_of_a_ledger_on_a_server(shell, monkeypa
     assert "CANARY" not in demo._from_any_shell("demo")
 
 
-def test_the_demo_s_tables_are_those_that_it_has(shell) -> None:
-    assert tuple(demo.TABLES) == NAMES == tuple(demo.ACCOUNTS)
+def test_the_account_of_the_demo_before_stays_as_it_is_when_the_demo_runs(shell, monkeypatch) -> None:
+    book = shell.ledger()
+    book.open_account("clinic_visits", epsilon=8.0, delta=1e-5, unit="patient_id", max_rows=3)
+    (before,) = book.accounts()
+    monkeypatch.setattr(in_process, "refresh", lambda *_, **__: Outcome("run", 3, "Account 'x' refuses this release."))
+    assert shell("demo").code == 3
+    accounts = {a.name: a for a in book.accounts()}
+    assert set(accounts) == {*demo.ACCOUNTS, "clinic_visits"}
+    assert accounts["clinic_visits"] == before
+
+
+def test_each_of_the_demo_has_an_account_and_a_job(shell) -> None:
+    definitions = project_definitions()
+    assert tuple(demo.TABLES) == tuple(demo.ACCOUNTS)
+    for name in demo.TABLES:
+        assert definitions.resolve_job_def(f"{name}_refresh")
+    assert set(demo.DATABASES) <= set(demo.TABLES)

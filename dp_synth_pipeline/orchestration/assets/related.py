@@ -44,9 +44,6 @@ from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.stages import Learning, OfTable
 from dp_synth_pipeline.synthesis.store import Store
 
-CHARGING = ("ingested", "settled")
-"""The stages whose materializations carry the ledger's head."""
-
 ABOUT = {
     "profile": (
         "Types, bounds, categories and histograms of one row of each person, measured with noise and charged.",
@@ -97,7 +94,7 @@ def _reserve(
     context: dg.AssetExecutionContext, settings: RelatedTablesSettings, ledger: Ledger, store: Store, **how: Any
 ) -> DatabaseRelease:
     """Reserve the release of one run, if no other refreshes the tables and a person asked for it."""
-    check_continuity(context.instance, ledger, settings, CHARGING)
+    check_continuity(context.instance, ledger, settings)
     stages.check_target(settings, DagsterProgress(context))
     with only_refresh(context.instance, ledger, store, settings.name, "", context.run_id):
         refuse_automatic(context.run.tags, settings.name)

@@ -24,6 +24,9 @@ from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
+TRIES = 20
+"""How often a row is drawn, at most, whose next one would lie beyond the declared end of the order."""
+
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
 
@@ -111,13 +114,47 @@ class Following:
             time = None if now is None else self._time_codes(now)
             left = counts[who] - place - 1
             given = self.context.given(above.codes[who], np.full(len(who), place), left, previous[who], time)
-            follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)
-            stays = self.context.stays(follows, previous[who])
-            previous[who] = self.context.absolute(follows, previous[who])
+            room = None if now is None else self._room(now, left)
+            previous[who], stays, gaps = self._next(given, previous[who], room, rng)
             parts.append(Part(who, previous[who], stays, now))
             if times is not None:
-                times[who] += self._gaps(previous[who], rng)
+                times[who] += gaps
         return parts
+
+    def _next(
+        self, given: np.ndarray, previous: np.ndarray, room: np.ndarray | None, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the codes of rows, which of them are as in the row before, and the distances to the next rows.
+
+        A row whose next lies beyond the order's declared end is drawn again, in all `TRIES` times; then the next lies at it.
+
+        Args:
+            room: the most that each distance may be, float64 (rows,); None without an order, where distances are 0.
+        """
+        codes, stays = previous.copy(), np.zeros(previous.shape, dtype=bool)
+        gaps, again = np.zeros(len(given), np.int64), np.arange(len(given))
+        for _ in range(TRIES):
+            follows = self.model.follow(given[again], forbidden=self.codec.forbidden, rng=rng)
+            stays[again] = self.context.stays(follows, previous[again])
+            codes[again] = self.context.absolute(follows, previous[again])
+            if room is None:
+                break
+            drawn = self._gaps(codes[again], rng)
+            gaps = gaps.astype(drawn.dtype, copy=False)
+            gaps[again] = drawn
+            again = again[drawn > room[again]]
+            if not len(again):
+                break
+        if room is not None:
+            gaps[again] = room[again]
+        return codes, stays, gaps
+
+    def _room(self, times: np.ndarray, left: np.ndarray) -> np.ndarray:
+        """Return how far the next row may be, float64 (rows,); infinite where none follows or no end was declared."""
+        upper = None if self.order is None else self.order.upper
+        if upper is None:
+            return np.full(len(times), np.inf)
+        return np.where(left > 0, np.maximum(float(grid.axis_value(upper)) - times, 0), np.inf)
 
     def _time_codes(self, times: np.ndarray) -> np.ndarray:
         return time_codes(self.table, self.parent, _at(times, self.parent.schema[str(self.table.first)]))

@@ -44,7 +44,7 @@ def parse(uri: str, *, where: str | None = None) -> Source:
     """Understand a source URI without reading a row or connecting.
 
     Accepted: `file.csv`, `file.parquet` (globs and folders too), `duckdb:///file.duckdb?table=schema.table`,
-    `demo://rand_hie`, `demo://clinic_visits`, and what `warehouse.engines` knows, such as
+    `demo://rand_hie` or another table of `demo`, and what `warehouse.engines` knows, such as
     `postgresql://user@host/database?table=schema.table`.
 
     Args:

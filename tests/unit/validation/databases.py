@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
@@ -23,16 +26,20 @@ RELATIONS = Relations(
 Frames = dict[str, RelatedFrame]
 
 
+Facts = Mapping[str, Any]
+"""Declared facts of columns, by name."""
+
+
 def schemas(tables: dict[str, pd.DataFrame], folder: Path) -> dict[str, TableSchema]:
     """Return the columns of each table, whose keys are made anew."""
     return {name: _taken(folder, name, table)[1] for name, table in tables.items()}
 
 
-def as_real(tables: dict[str, pd.DataFrame], folder: Path) -> Frames:
+def as_real(tables: dict[str, pd.DataFrame], folder: Path, of_visits: Facts = MappingProxyType({})) -> Frames:
     """Return tables as a release reads them: copied, related, bounded."""
     files, sources = {}, {}
     for name, table in tables.items():
-        files[name], sources[name] = _taken(folder, name, table)
+        files[name], sources[name] = _taken(folder, name, table, of_visits if name == "visits" else {})
     (folder / "related").mkdir()
     rows = relating.relate(RELATIONS, files, sources, folder / "related")
     places = {name: RealFiles(found.path, found.path) for name, found in rows.items()}
@@ -48,12 +55,14 @@ def as_synthetic(tables: dict[str, pd.DataFrame], folder: Path) -> Frames:
     return synthetic_frames(RELATIONS, schemas(tables, folder), files)
 
 
-def _taken(folder: Path, name: str, table: pd.DataFrame) -> tuple[Path, TableSchema]:
+def _taken(
+    folder: Path, name: str, table: pd.DataFrame, facts: Facts = MappingProxyType({})
+) -> tuple[Path, TableSchema]:
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.parquet"
     table.to_parquet(path, index=False)
     keys = RELATIONS[name].keys
-    declared = {key: {"kind": "identifier"} for key in keys}
+    declared = {**facts, **{key: {"kind": "identifier"} for key in keys}}
     (folder / f"{name}.taken").unlink(missing_ok=True)
     taken = ingestion.snapshot(source.parse(str(path)), folder / f"{name}.taken", declared=declared, keys=keys)
     return taken.path, taken.schema

@@ -36,6 +36,16 @@ def test_the_real_and_the_synthetic_reader_see_the_same_in_the_same_tables(tmp_p
     assert (visits.person[drugs.parent] == drugs.person).all()
 
 
+def test_columns_that_hang_on_the_order_or_on_another_one_are_seen_as_they_are(tmp_path) -> None:
+    tables = clinic(60)
+    days = pd.to_datetime(tables["visits"]["visited"])
+    tables["visits"]["left"] = (days + pd.to_timedelta(np.arange(len(days)) % 9, unit="D")).dt.date
+    tables["visits"]["billed"] = tables["visits"]["left"]
+    hang = {"left": {"after": "visited"}, "billed": {"same_as": "left"}}
+    real, synthetic = as_real(tables, tmp_path / "real", hang), as_synthetic(tables, tmp_path / "drawn")
+    assert sorted(rows_of(real, "visits")) == sorted(rows_of(synthetic, "visits"))
+
+
 def test_rows_of_one_parent_are_together_and_in_their_order(tmp_path) -> None:
     for frames in (as_real(clinic(60), tmp_path / "real"), as_synthetic(clinic(60), tmp_path / "drawn")):
         visits = frames["visits"]

@@ -1,10 +1,11 @@
-"""A simulated register of clinic visits whose truth is known: what depends on what, and where nulls come from.
+"""A simulated clinic whose truth is known: its patients, their visits, and where nulls come from.
 
 Deterministic, so that tests may compare with the truth; it is a public simulator, not noise that protects anybody.
 
 The truth, for tests:
 
-* 6,000 patients with 1 to 12 visits each, about 20,000 in all; a patient's sex, birth date and region never change.
+* 6,000 patients, born before 2022, with 1 to 12 visits each in 2022 and 2023, about 20,000 in all. A visit's day hangs on
+  no other visit's.
 * `cost`: 35.00 for a third of the visits (the flat fee), otherwise log-normal with a long tail, rounded to cents, higher
   with urgency and age.
 * `lab_value`: missing for 70 % of routine visits and 5 % of the others, so missingness depends on `urgent`.
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 PATIENTS = 6_000
+FIRST_PATIENT = 100_000
 FLAT_FEE = 35.00
 DIAGNOSES = ("I10", "E11", "J06", "M54", "F41", "K21", "N39", "H52", "L30", "R07", "Q21", "G35", "C81", "T63")
 REGIONS = ("north", "south", "east", "west", "islands")
@@ -26,10 +28,20 @@ _STREAM = 20_190
 
 
 def clinic_visits() -> pa.Table:
-    """Return the simulated table, the same in every call: about 20,000 rows of 6,000 patients, 13 columns."""
+    """Return each visit with its patient's columns: about 20,000 rows, 13 columns, the same in every call."""
+    persons, rows = clinic()
+    whose = persons.take(pa.array(rows["patient_id"].to_numpy() - FIRST_PATIENT))
+    columns = rows.drop_columns(["visit_id", "patient_id"])
+    for name, column in zip(columns.column_names, columns.columns, strict=True):
+        whose = whose.append_column(name, column)
+    return whose
+
+
+def clinic() -> tuple[pa.Table, pa.Table]:
+    """Return patients, 4 columns, and their visits, 11 columns, the same in every call."""
     rng = np.random.Generator(np.random.PCG64(_STREAM))
-    visits = np.minimum(1 + rng.negative_binomial(2, 0.46, PATIENTS), 12)
-    patient = np.repeat(np.arange(PATIENTS), visits)
+    count = np.minimum(1 + rng.negative_binomial(2, 0.46, PATIENTS), 12)
+    patient = np.repeat(np.arange(PATIENTS), count)
     n = len(patient)
     age = np.clip(rng.gamma(6, 8, PATIENTS), 0, 99)
     born = np.datetime64("2024-01-01") - (age * 365.25).astype("timedelta64[D]")
@@ -48,12 +60,11 @@ def clinic_visits() -> pa.Table:
     admitted = rng.random(n) < np.where(urgent, 0.4, 0.03)
     stay = 1 + np.minimum(rng.geometric(0.25, n), 29)
     arrived = visited.astype("datetime64[m]") + rng.normal(11.5 * 60, 150, n).clip(0, 1439).astype("timedelta64[m]")
-    return pa.table(
+    patients = pa.table({"patient_id": FIRST_PATIENT + np.arange(PATIENTS), "born": born, "sex": sex, "region": region})
+    visits = pa.table(
         {
-            "patient_id": pa.array(100_000 + patient),
-            "born": pa.array(born[patient]),
-            "sex": pa.array(sex[patient]),
-            "region": pa.array(region[patient]),
+            "visit_id": pa.array(500_000 + rng.permutation(n)),
+            "patient_id": pa.array(FIRST_PATIENT + patient),
             "visited": pa.array(visited),
             "arrived": pa.array(arrived.astype("datetime64[us]")),
             "urgent": pa.array(urgent),
@@ -65,6 +76,7 @@ def clinic_visits() -> pa.Table:
             "discharged": pa.array(visited + stay.astype("timedelta64[D]"), mask=~admitted),
         }
     )
+    return patients, visits
 
 
 def _days(rng: np.random.Generator, n: int) -> np.ndarray:

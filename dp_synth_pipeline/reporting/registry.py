@@ -18,6 +18,7 @@ from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.privacy.events import SelectedTraining
 from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard
 
@@ -90,7 +91,7 @@ def record(card: ReleaseCard, curation: Curation) -> dict[str, Any]:
             },
             "privacy_loss": _loss(card),
             "deployment_model": _model(f, curation),
-            "accounting": _accounting(),
+            "accounting": _accounting(f),
             "implementation": _implementation(f),
             "administrative": {
                 "sources": FILL_IN,
@@ -177,23 +178,31 @@ def _model(f: CardFacts, curation: Curation) -> dict[str, Any]:
     }
 
 
-def _accounting() -> dict[str, str]:
+def _accounting(f: CardFacts) -> dict[str, str]:
+    by = "their Rényi curves" if _chosen_privately(f) else "a privacy loss distribution"
     return {
         "post_processing": "Rows are drawn from a generator that was released with noise, and may be weighted by noisy "
         "marginals that were released with it.",
-        "composition": "The mechanisms of a release are composed by a privacy loss distribution; releases of one account "
+        "composition": f"The mechanisms of a release are composed by {by}; releases of one account "
         "by a filter at a fixed Rényi order, or as declared shares.",
     }
+
+
+def _chosen_privately(f: CardFacts) -> bool:
+    """Say whether the release is the best of several trainings."""
+    return any(m["event"].get("kind") == SelectedTraining.kind for m in (*f.mechanisms, *f.reused))
 
 
 def _implementation(f: CardFacts) -> dict[str, str]:
     mechanisms = [f"- {m['stage']}: {wording.mechanism(m['event'])} `{m['event']}`" for m in f.mechanisms]
     mechanisms += [f"- {m['stage']} (charged to an earlier release): {wording.mechanism(m['event'])}" for m in f.reused]
     software = [f"- Software: {f.software}, settings {f.code_version}."] if f.software else []
+    private = "Some hyperparameters were chosen on the rows, by a charged selection. The others"
+    subject = private if _chosen_privately(f) else "Hyperparameters"
     return {
         "preprocessing_and_hyperparameter_tuning": "Bounds, categories, null rates and the number of units are measured "
-        "by charged mechanisms, or were declared public. Hyperparameters are defaults, or settings that a person wrote. "
-        f"How that person chose them: {FILL_IN}.",
+        f"by charged mechanisms, or were declared public. {subject} are defaults, or settings that a "
+        f"person wrote. How that person chose them: {FILL_IN}.",
         "mechanisms": "\n".join([*mechanisms, *software, "- Running times are not protected."]) + "\n",
         "justification": FILL_IN,
     }

@@ -35,7 +35,9 @@ def pretrained(public: PublicModel) -> nn.Module:
     """
     check_installed()
     from transformers import AutoModelForCausalLM  # pyright: ignore[reportMissingImports]
+    from transformers.utils import logging  # pyright: ignore[reportMissingImports]
 
+    logging.disable_progress_bar()  # the release shows its own
     options: dict[str, Any] = {"gguf_file": public.gguf} if public.gguf else {"use_safetensors": True}
     try:
         return AutoModelForCausalLM.from_pretrained(

@@ -13,6 +13,7 @@ import yaml
 
 from dp_synth_pipeline import cli
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy.events import SelectedTraining
 from dp_synth_pipeline.reporting import registry
 from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard, to_json
 from dp_synth_pipeline.reporting.registry import Curation, record, schema, to_yaml
@@ -122,6 +123,17 @@ def test_every_mechanism_parameter_and_declared_fact_is_in_the_record() -> None:
     assert "'steps': 640" in told["implementation"]["mechanisms"]
     assert "north" in told["dp_variant"]["unprotected_quantities"]
     assert "epsilon 4 of it was spent" in told["privacy_loss"]["privacy_parameters_details"]
+
+
+def test_the_record_of_a_study_says_who_chose_and_how_it_is_composed() -> None:
+    study = {"stage": "study", "entry": "entry-1", "event": SelectedTraining(2.0, 0.01, 100, 20.0, 0.1, 4.0).to_dict()}
+    plain = record(CARD, CURATION)["deployment"]
+    chosen = record(ReleaseCard(dataclasses.replace(FACTS, mechanisms=[study])), CURATION)["deployment"]
+    how = "preprocessing_and_hyperparameter_tuning"
+    assert "charged selection" in chosen["implementation"][how]
+    assert "charged selection" not in plain["implementation"][how]
+    assert "Rényi curves" in chosen["accounting"]["composition"]
+    assert "privacy loss distribution" in plain["accounting"]["composition"]
 
 
 def test_the_yaml_reads_back_and_folds_no_line() -> None:

@@ -28,7 +28,7 @@ from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.model.dpsgd.distributed import Team
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.loss_queries import LossQueries
-from dp_synth_pipeline.model.dpsgd.one_by_one import clipping_of
+from dp_synth_pipeline.model.dpsgd.one_by_one import OneByOneClipping
 from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, LatticeOptimizer, decay, inner_optimizer
 from dp_synth_pipeline.model.dpsgd.plan import Look, learning_rate
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
@@ -62,7 +62,7 @@ class Descent:
         self.sampler = PoissonSampler(reserved + team.count(len(self.rows)), self.plan.sample_rate)
         self.accountant = RDPAccountant()
         self.lattice = Lattice.under(self.spec.max_grad_norm, self.plan.noise_multiplier * self.sensitivity)
-        self.clipping = clipping_of(network, self.spec.max_grad_norm, self.lattice) if private else None
+        self.clipping = self._clipping() if private else None
         self.sizes = self._part_sizes()
         population = round(self.plan.expected_batch / self.plan.sample_rate)
         asked = training.queries
@@ -77,6 +77,12 @@ class Descent:
     def divisor(self) -> float:
         """What the noisy sum is divided by: public, and the same whatever was drawn."""
         return self.plan.expected_batch if self.spec.microbatch == 1 else float(self.groups * self.team.size)
+
+    def _clipping(self) -> OnePassClipping | OneByOneClipping:
+        """Return what clips: units one by one where the network asks for that, else all units of a part at once."""
+        if self.network.one_by_one:
+            return OneByOneClipping(self.network, self.lattice)
+        return OnePassClipping(self.network, self.spec.max_grad_norm, self.lattice)
 
     def _part_sizes(self) -> Sizes:
         """Return the sizes of parts in which samples are computed: under privacy, those in which units do not meet."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 import torch
 
 from dp_synth_pipeline.errors import TrainingError
-from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable
 
@@ -69,8 +68,3 @@ class OneByOneClipping:
 
     def close(self) -> None:
         """Leave the network as it was: nothing of it was changed."""
-
-
-def clipping_of(network: Trainable, bound: float, lattice: Lattice) -> OnePassClipping | OneByOneClipping:
-    """Return what clips a network's gradients: unit by unit where it asks for that, else all units of a part at once."""
-    return OneByOneClipping(network, lattice) if network.one_by_one else OnePassClipping(network, bound, lattice)

@@ -33,7 +33,10 @@ COMMANDS = {
         "tune",
         "Compare settings of training on rows drawn from a released generator, and print those to write.",
     ),
-    "demo": ("demo", "Synthesize a demo table and a clinic; each further run spends more, until the ledger refuses."),
+    "demo": (
+        "demo",
+        "Synthesize a table and a clinic of two tables; each further run spends more, until the ledger refuses.",
+    ),
     "purge": (
         "purge",
         "Delete restricted files (snapshots, codes, quality reports) of releases that ended. Nothing released is touched.",

@@ -1,15 +1,13 @@
 """What stays as it was in a history is the same value, and not another one of the same code."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.model.histories.context import Context
-from dp_synth_pipeline.synthesis.database import drawing
-from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, staying
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.synthesis.database.drawing import Following, staying
+from dp_synth_pipeline.tabular.relations.structure import Related
 from dp_synth_pipeline.tabular.schema import build
 
 
@@ -30,20 +28,17 @@ def test_in_a_person_s_first_row_nothing_stays_whatever_was_drawn():
 
 def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_lie_where_they_were_drawn(monkeypatch):
     """Distances of 0 to 99 are drawn. With room for half of them a row is drawn again; with none, the next is at the end."""
-    visits = Related("visits", "visit", "people", "person", "day", max_rows=9)
-    relations, rows, rng = Relations([Related("people", key="person"), visits]), 500, np.random.default_rng(1)
+    visits, rows, rng = Related("visits", order="day", max_rows=9), 500, np.random.default_rng(1)
     follow = lambda given, forbidden, rng: rng.integers(0, 100, (len(given), 1))  # noqa: E731
-    drawer = SimpleNamespace(model=SimpleNamespace(follow=follow), codec=SimpleNamespace(forbidden={}), facts={})
+    model, codec = SimpleNamespace(follow=follow), SimpleNamespace(forbidden={})
     context = SimpleNamespace(stays=np.equal, absolute=lambda drawn, before: drawn)
-    monkeypatch.setattr(drawing, "kept_context", lambda *_: context)
-    monkeypatch.setattr(DatabaseDrawer, "_drawer", lambda *_: drawer)
-    monkeypatch.setattr(DatabaseDrawer, "_gaps", lambda self, table, codes, rng: codes[:, 0].copy())
+    monkeypatch.setattr(Following, "_gaps", lambda self, codes, rng: codes[:, 0].copy())
     given, before = np.zeros((rows, 1), np.int64), np.full((rows, 1), -1)
     times, left = np.tile([50, 100, 0, 100], rows // 4), np.tile([1, 1, 1, 0], rows // 4)
     for upper, ends in (({"upper": 100}, [50, 0, 99, 99]), ({}, [99, 99, 99, 99])):
         schema = build({"day": pa.int64()}, {"day": {"kind": "integer", **upper}})
-        tables = DatabaseDrawer(relations, {"visits": schema}, {"visits": Path("unread")})
-        codes, _, gaps = tables._following(visits, given, before, tables._room(visits, times, left), rng)
+        following = Following(visits, model, codec, context, codec, schema["day"])  # type: ignore[arg-type]
+        codes, _, gaps = following._next(given, before, following._room(times, left), rng)
         assert all((gaps[i::4] <= end).all() for i, end in enumerate(ends))
         assert (gaps[0::4] == codes[0::4, 0]).all()
         assert (gaps[3::4] == codes[3::4, 0]).all()

@@ -58,6 +58,8 @@ def show(book: Ledger, account: str | None, console: Console) -> None:
         charge = f"A charge of more than {100 * terms.approve_above:g} % of it needs a second person"
         found = f"{len(book.requests(account))} asked for: dp-synth ledger requests {account}"
         console.print(f"{charge}; {found}.", soft_wrap=True)
+    for use in book.quotas(account):
+        console.print(wording.quota(use.facts), soft_wrap=True, markup=False, highlight=False)
     if terms.umbrella:
         _members(book, account, console)
     _releases(book, account, console)
@@ -115,6 +117,7 @@ def facts(book: Ledger, account: str | None) -> str:
     rows = [
         {
             **{name: getattr(a, name) for name in TERMS},
+            "quotas": [use.facts for use in book.quotas(a.name)],
             "members": book.taken(a.name),
             **share_facts(book.share(a.name)),
             "balance": asdict(book.balance(a.name)),

@@ -89,6 +89,7 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
         "open": _open_reservations(releases, now),
         "under": a.get("under") or "",
         "alone": _alone(a.get("approve_above")),
+        "quotas": [wording.quota(q) for q in a.get("quotas") or []],
         "members": [(name, _up(part)) for name, part in sorted((a.get("members") or {}).items())],
         "is_umbrella": bool(a.get("umbrella")),
         "counts": {state: sum(r["state"] == state for r in releases) for state in STATES},

@@ -131,11 +131,7 @@ def _counted(taken: Taken, by: str, name: str) -> tuple[Tally, dict[str, Tally]]
 
 def bounding(conn: sa.Connection, payers: Payers, claim: Claim) -> list[list[Bound]]:
     """Return the quotas that bound a claim in each of what it would be charged to: its account, and then its umbrella."""
-    claims = [claim, replace(claim, blocks=())]  # an umbrella is charged as a whole
-    return [
-        bounds(account, rows.taken(conn, account.name), own) if account.quotas else []
-        for (account, _), own in zip(payers, claims, strict=False)
-    ]
+    return [bounds(a, rows.taken(conn, a.name), claim) if a.quotas else [] for a, _ in payers]
 
 
 def exceeded(every: Sequence[Sequence[Bound]], asks: Sequence[tuple[int, int]]) -> Bound | None:

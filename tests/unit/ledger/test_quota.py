@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import ApprovalNeeded, BudgetExceeded, InvalidInput, LedgerCorrupted
-from dp_synth_pipeline.ledger import Ledger, costs, export, journal, replay, tables
+from dp_synth_pipeline.ledger import Ledger, costs, export, quota, tables
 from dp_synth_pipeline.ledger.entry import Quota
 from dp_synth_pipeline.ledger.preflight import Ask
 from dp_synth_pipeline.privacy.events import Gaussian
@@ -281,15 +281,17 @@ def test_an_edited_quota_stops_the_ledger(shared: Ledger) -> None:
         shared.verify()
 
 
-def test_a_charge_above_a_quota_in_the_journal_does_not_verify(shared: Ledger) -> None:
-    until_refused(shared)
-    shared.amend_account("f", quotas=["requester=ana:1"], **WORD)
-    ask(shared, "f", "more")
-    chain = [row for row in shared.history() if row.action != journal.AMENDED]
-    found: list[tuple[str, object]] = []
-    replay.check_quotas(chain, lambda where, expected, _: found.append((where, expected)))
-    assert found == [(f"journal row {chain[-1].seq}", "a charge within quota requester=ana:0.25 of account f")]
-    assert shared.verify().releases == len(shared.releases())
+def test_a_charge_that_a_program_admitted_above_a_quota_does_not_verify(
+    shared: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, _ = until_refused(shared)
+    with monkeypatch.context() as without:
+        without.setattr(quota, "exceeded", lambda *_: None)
+        ask(shared, "f", "more")
+        assert shared.verify().releases == count + 1
+    said = rf"journal row {count + 2}: expected a charge within quota requester=ana:0\.25 of account f"
+    with pytest.raises(LedgerCorrupted, match=said):
+        shared.verify()
 
 
 def test_the_export_says_the_quotas_and_the_purpose_of_each_release(shared: Ledger) -> None:

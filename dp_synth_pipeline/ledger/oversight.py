@@ -173,11 +173,7 @@ class Oversight(OpenLedger):
                 payers = rows.payers(conn, account)
                 if (payers[0], _unused(rows.plans(conn, account))) != (before[0][0], _unused(plans)):
                     continue  # another process moved first: decide again on what is there now
-                costs = [(p.cost, p.cost_delta) for p in every]
-                at = decide.refusing(payers, costs)
-                if at is not None:
-                    raise refusal.over_budget_plan(*payers[at], every[at], made.name)
-                _check_quotas(conn, payers, costs, Claim.of(made))
+                costs = _admitted_plan(conn, payers, every)
                 draft = approval.request(opened, journal.PLANNED, approval.terms(made, opened), **note)
                 second = approval.taken(conn, approval.guarded(payers, costs, draft))
                 for one in every if second is None or not second.waits else ():
@@ -278,6 +274,16 @@ def _put_plan(conn: sa.Connection, plan: Plan, note: dict[str, str], approved: R
     rows.put_plan(conn, plan, new=True)
     rows.put_tally(conn, plan.account, own.plus(Tally(plan.cost, 0, plan.cost_delta, 0)))
     journal.append(conn, journal.PLANNED, plan.account, plan=plan, note=note, request=approved)
+
+
+def _admitted_plan(conn: sa.Connection, payers: rows.Payers, every: Sequence[Plan]) -> list[tuple[int, int]]:
+    """Return what a plan, and its mirror, would be charged; raise the refusal of one that does not fit."""
+    costs = [(p.cost, p.cost_delta) for p in every]
+    at = decide.refusing(payers, costs)
+    if at is not None:
+        raise refusal.over_budget_plan(*payers[at], every[at], every[0].name)
+    _check_quotas(conn, payers, costs, Claim.of(every[0]))
+    return costs
 
 
 def _put_by_hand(

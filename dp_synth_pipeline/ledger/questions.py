@@ -24,6 +24,8 @@ from dp_synth_pipeline.ledger import (
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Balance, Share, Verification, share
 from dp_synth_pipeline.ledger.entry import (
+    PURPOSE,
+    REQUESTER,
     RESERVED,
     USED,
     VOIDED,
@@ -34,6 +36,7 @@ from dp_synth_pipeline.ledger.entry import (
     Plan,
     Release,
     Request,
+    folded,
 )
 from dp_synth_pipeline.ledger.lineage import Lineage
 from dp_synth_pipeline.ledger.open_ledger import OpenLedger
@@ -247,11 +250,12 @@ class Questions(OpenLedger):
             named = {account, *(a.account for a in asks if a.account)}
             every = {a.name: a for name in named for a, _ in rows.payers(conn, name)}
             payers = {n: preflight.Payer(*rows.account(conn, n), rows.blocks(conn, n)) for n in every}
-            taken = {n: rows.taken(conn, n) if a.quotas else {} for n, a in every.items()}
+            taken, me = {n: rows.taken(conn, n) if a.quotas else {} for n, a in every.items()}, journal.who()
 
         @cache
-        def bounds(name: str, purpose: str) -> list[preflight.Payer]:
-            return [b.payer for b in quota.bounds(every[name], taken[name], Claim(journal.who(), purpose))]
+        def bound(name: str, by: str, whose: str) -> list[preflight.Payer]:
+            found = quota.bound(every[name], taken[name], by, whose)
+            return [found.payer] if found else []
 
         @cache
         def priced(name: str, epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
@@ -260,12 +264,13 @@ class Questions(OpenLedger):
 
         def charges(ask: Ask) -> list[tuple[preflight.Payer, int, int, tuple[str, ...]]]:
             own, blocks = ask.account or account, request.check_blocks(ask.blocks)
+            whose = ((REQUESTER, me), (PURPOSE, folded(ask.purpose)))
             above = every[own].under
             charged = [(own, blocks)] if above is None else [(own, blocks), (above, ())]
             return [
                 (payer, *priced(n, ask.epsilon, ask.delta, ask.own_delta), names)
                 for n, names in charged
-                for payer in (payers[n], *bounds(n, ask.purpose))
+                for payer in (payers[n], *(b for one in whose for b in bound(n, *one)))
             ]
 
         return preflight.admitted([charges(ask) for ask in asks])

@@ -110,14 +110,18 @@ def loosened(before: Sequence[Quota], after: Sequence[Quota]) -> bool:
 
 def bounds(account: Account, taken: Taken, claim: Claim) -> list[Bound]:
     """Return the quotas of an account that bound a claim, with what counts against each of them."""
-    found = []
-    for by in (REQUESTER, PURPOSE):
-        quota = own(account.quotas, by, claim.named(by))
-        if quota is not None:
-            limits = (math.floor(limit * quota.part) for limit in (account.cost_limit, account.delta_limit))
-            part = replace(account, **dict(zip(("cost_limit", "delta_limit"), limits, strict=True)))
-            found.append(Bound(account, quota, Payer(part, *_counted(taken, by, claim.named(by))), claim.blocks))
-    return found
+    every = (bound(account, taken, by, claim.named(by)) for by in (REQUESTER, PURPOSE))
+    return [replace(found, blocks=claim.blocks) for found in every if found is not None]
+
+
+def bound(account: Account, taken: Taken, by: str, name: str) -> Bound | None:
+    """Return the quota of an account that bounds one requester or purpose, with what counts against it, if one does."""
+    quota = own(account.quotas, by, name)
+    if quota is None:
+        return None
+    cost, delta = (math.floor(limit * quota.part) for limit in (account.cost_limit, account.delta_limit))
+    part = replace(account, cost_limit=cost, delta_limit=delta)
+    return Bound(account, quota, Payer(part, *_counted(taken, by, name)))
 
 
 def _counted(taken: Taken, by: str, name: str) -> tuple[Tally, dict[str, Tally]]:

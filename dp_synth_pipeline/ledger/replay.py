@@ -229,13 +229,13 @@ def check_quotas(chain: Sequence[JournalRow], bad: Bad) -> None:
         if record is None:
             continue
         now, before = _units(record), counted.get(record.id, (0, 0))
-        claim, own = quota.Claim.of(record), taken[row.account]
+        claim, own = quota.Claim.of(record), taken[record.account]
         if record.id not in counted:
-            over = quota.exceeded([quota.bounds(accounts[row.account], own, claim)], [now])
+            over = quota.exceeded([quota.bounds(accounts[record.account], own, claim)], [now])
             if over is not None:
                 bad(
                     f"journal row {row.seq}",
-                    f"a charge within quota {over.quota} of account {row.account}",
+                    f"a charge within quota {over.quota} of account {record.account}",
                     "a larger one",
                 )
         for block in claim.blocks or ("",):

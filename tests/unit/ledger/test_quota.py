@@ -235,6 +235,20 @@ def test_questions_answer_within_the_quota_of_whoever_asks(shared: Ledger) -> No
         shared.preview("f", **asked, purpose="testing")
 
 
+def test_what_is_foretold_of_several_purposes_counts_for_one_requester(shared: Ledger) -> None:
+    asks = [Ask(0.5, 1e-6, purpose=purpose) for purpose in ("testing", "other", " Testing ", "") * 5]
+    foretold = shared.foretold("f", asks)
+    happened = []
+    for number, one in enumerate(asks):
+        try:
+            ask(shared, "f", f"k{number}", purpose=one.purpose)
+            happened.append(True)
+        except BudgetExceeded:
+            happened.append(False)
+    assert foretold == happened
+    assert not all(happened)
+
+
 def test_a_larger_limit_makes_the_quota_larger_and_says_how_much_then_fits(shared: Ledger) -> None:
     until_refused(shared)
     assert shared.if_raised("f", 6.0, None)[1].more == until_raised(shared) > 0

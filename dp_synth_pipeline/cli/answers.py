@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dp_synth_pipeline.cli.terminal import bar, refused, standing, table
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, LedgerCorrupted
-from dp_synth_pipeline.ledger import Entry, Ledger, Share
+from dp_synth_pipeline.ledger import Account, Entry, Ledger, Share
 from dp_synth_pipeline.ledger import export as exports
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from dp_synth_pipeline.reporting import wording
@@ -54,10 +54,7 @@ def show(book: Ledger, account: str | None, console: Console) -> None:
     (terms,) = accounts
     if terms.under is not None:
         under(book, terms.under, console)
-    if terms.approve_above is not None and terms.approve_above < 1:
-        charge = f"A charge of more than {100 * terms.approve_above:g} % of it needs a second person"
-        found = f"{len(book.requests(account))} asked for: dp-synth ledger requests {account}"
-        console.print(f"{charge}; {found}.", soft_wrap=True)
+    _bounds(book, terms, console)
     if terms.umbrella:
         _members(book, account, console)
     _releases(book, account, console)
@@ -68,6 +65,16 @@ def show(book: Ledger, account: str | None, console: Console) -> None:
     for block in book.blocks(account):
         console.print(f"Block {block}: {book.share(account, block)}.")
     _as_epsilon(book, account, console)
+
+
+def _bounds(book: Ledger, terms: Account, console: Console) -> None:
+    """Print what needs a second person, and what one requester or purpose may take."""
+    if terms.approve_above is not None and terms.approve_above < 1:
+        charge = f"A charge of more than {100 * terms.approve_above:g} % of it needs a second person"
+        found = f"{len(book.requests(terms.name))} asked for: dp-synth ledger requests {terms.name}"
+        console.print(f"{charge}; {found}.", soft_wrap=True)
+    for use in book.quotas(terms.name):
+        console.print(wording.quota(use.facts), soft_wrap=True, markup=False, highlight=False)
 
 
 def say_large(what: str, epsilon: float, delta: float, console: Console) -> None:
@@ -115,6 +122,7 @@ def facts(book: Ledger, account: str | None) -> str:
     rows = [
         {
             **{name: getattr(a, name) for name in TERMS},
+            "quotas": [use.facts for use in book.quotas(a.name)],
             "members": book.taken(a.name),
             **share_facts(book.share(a.name)),
             "balance": asdict(book.balance(a.name)),

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from dp_synth_pipeline.cli.terminal import standing
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Account, Ledger, advice
+from dp_synth_pipeline.ledger import Account, Ledger, advice, journal
 from dp_synth_pipeline.orchestration import forecasts
 from dp_synth_pipeline.orchestration.build import current_project
 from dp_synth_pipeline.orchestration.forecasts import Due, Foretold, Scheduled
@@ -65,8 +65,10 @@ def forecast(
         console.print(f"{name}: {_under(forecasts.under(book, name, known, until), days)}", soft_wrap=True)
     in_parts = any(schedule.settings for schedules in schedules_by_account.values() for schedule in schedules)
     parted = PARTED if in_parts else ""
+    bounded = any(book.has_quotas(name) for name in (*schedules_by_account, *umbrellas))
+    asked = f" {journal.who()} asks, who counts in quotas;" if bounded else ""
     console.print(
-        f"Assumed: every schedule is on;{parted} a refresh costs all that it may; nothing else is charged.",
+        f"Assumed: every schedule is on;{parted}{asked} a refresh costs all that it may; nothing else is charged.",
         style="dim",
         soft_wrap=True,
     )
@@ -138,17 +140,19 @@ def _whole(
     first_refusal = outcome.first_refused
     if first_refusal is None:
         return f"{sentence}all fit.{parts}"
-    if only_whole := outcome.dues == all_outcomes.dues and not spanning and not others:
+    quotas = book.has_quotas(name)
+    if only_whole := outcome.dues == all_outcomes.dues and not spanning and not others and not quotas:
         fit = book.affordable(name, times=count, own_delta=account.delta * THRESHOLD_SHARE)
     else:
         fit = forecasts.affordable(book, name, all_outcomes.dues, lambda d: not d.ask.blocks, others)
     noise = _noise(book, name, count) if only_whole else ""
-    sentence += f"{sum(outcome.fits)} fit, and {_exhausted(account)} exhausted on {first_refusal.at:%d %B %Y}."
+    sentence += f"{sum(outcome.fits)} fit, and {_exhausted(account, quotas)} exhausted on {first_refusal.at:%d %B %Y}."
     return f"{sentence} {_all(count, fit)}{noise}.{parts}"
 
 
-def _exhausted(account: Account) -> str:
-    return "the account is" if account.under is None else f"the account or umbrella {account.under} is"
+def _exhausted(account: Account, quotas: bool) -> str:
+    whole = "the account" if account.under is None else f"the account or umbrella {account.under}"
+    return f"{whole}, or a quota of it, is" if quotas else f"{whole} is"
 
 
 def _in_blocks(

@@ -56,6 +56,11 @@ class AccountTerms(Options):
         default=None,
         description="A share of the account, such as 0.25: a charge of more of it needs a second person's approval.",
     )
+    quota: list[str] | None = Field(
+        default=None,
+        description="requester=NAME:SHARE or purpose=TEXT:SHARE, such as requester=ana:0.25: the most of the account that "
+        "one may take; NAME * is each that has none of its own. May be repeated.",
+    )
 
 
 @app.command("open")
@@ -78,8 +83,9 @@ def open_account(
     book = opened(ledger)
     unit = terms.unit or (book.account(terms.under).unit if terms.under else "row")
     max_rows = terms.max_rows or (1 if unit == "row" or terms.umbrella else 4)
-    facts: dict[str, Any] = {**terms.model_dump(), "max_rows": max_rows, "blocks": terms.blocks or ()}
+    facts: dict[str, Any] = {**terms.model_dump(exclude={"quota"}), "max_rows": max_rows, "blocks": terms.blocks or ()}
     facts |= {"unit": unit, "relation": terms.relation or None, "under": terms.under or None}
+    facts |= {"quotas": terms.quota or ()}
     record = book.open_account(account, **facts, why=why)
     order = f", Rényi order {record.order:g}" if record.order else ""
     kind = "umbrella " if record.umbrella else ""
@@ -127,17 +133,38 @@ def raise_account(
 @app.command("amend")
 def amend(
     account: Annotated[str, typer.Argument(help="The account.")],
-    approve_above: Annotated[
-        float, typer.Option(help="The share above which a charge needs a second person; 0: each does, 1: none does.")
-    ],
     why: Why,
+    approve_above: Annotated[
+        float | None,
+        typer.Option(help="The share above which a charge needs a second person; 0: each does, 1: none does."),
+    ] = None,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="requester=NAME:SHARE or purpose=TEXT:SHARE: the most of the account that one may take, in place of what "
+            "was said of that name; NAME * is each that has none of its own, and a SHARE of 1 bounds nothing."
+        ),
+    ] = None,
     who: Who = "",
     ledger: Url = "",
 ) -> None:
-    """Let an account need a second person for large charges, on record. To need one for fewer takes one, too."""
-    book = opened(ledger)
-    book.amend_account(account, approve_above=approve_above, why=why, who=who or getpass.getuser())
-    console().print(f"Amended {account}: one person alone decides at most {100 * approve_above:g} % of it at a time.")
+    """Let an account need a second person for large charges, or bound one requester or purpose, on record.
+
+    Where an account needs a second person, to need one for fewer charges or to let anybody take more takes one, too.
+
+    dp-synth ledger amend patients --quota requester=ana:0.25 --quota 'purpose=*:0.5' --why "decided by the board"
+    """
+    if approve_above is None and not quota:
+        raise InvalidInput("say what to amend: --approve-above SHARE, or --quota requester=NAME:SHARE.")
+    book, decides = opened(ledger), who or getpass.getuser()
+    after = book.amend_account(account, approve_above=approve_above, quotas=quota or (), why=why, who=decides)
+    if approve_above is not None:
+        console().print(
+            f"Amended {account}: one person alone decides at most {100 * approve_above:g} % of it at a time."
+        )
+    if quota:
+        told = ", ".join(map(str, after.quotas))
+        console().print(f"Amended {account}: quotas {told}.", soft_wrap=True, markup=False, highlight=False)
 
 
 @app.command("requests")

@@ -6,7 +6,8 @@
 
 `ledger` is the front door: `questions` read, `oversight` is what a person decides, `ledger` what a pipeline does.
 `terms` says what is asked for, `entry` what is kept, `costs` what it costs, `lineage` what it builds upon, `decide` and
-`declared` what is admitted, `approval` what a second person must approve, `refusal` and `advice` why not and what would be,
+`declared` what is admitted, `approval` what a second person must approve, `quota` what one requester or purpose may take,
+`refusal` and `advice` why not and what would be,
 `store` how one decision is one durable write, `migrations` how an old store becomes a new one, `journal` how the chain is
 forged, `verify` and `replay` how it is tested, `anchors` how it is signed and kept elsewhere, `roles` what a pipeline may do
 on a server, `export` what an auditor gets.

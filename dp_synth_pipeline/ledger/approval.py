@@ -16,8 +16,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput
-from dp_synth_pipeline.ledger import journal, refusal, rows
-from dp_synth_pipeline.ledger.entry import APPROVED, USED, WAITING, Account, Entry, Plan, Release, Request
+from dp_synth_pipeline.ledger import journal, quota, refusal, rows
+from dp_synth_pipeline.ledger.entry import APPROVED, USED, WAITING, Account, Entry, Plan, Release, Request, folded
 from dp_synth_pipeline.ledger.rows import Payers
 
 TERMS: dict[type, tuple[str, ...]] = {
@@ -33,6 +33,8 @@ def terms(record: Release | Plan | Account, account: Account, entries: Sequence[
     told = {**record.defaults(), **record.to_record()}
     facts: dict[str, Any] = {name: told[name] for name in TERMS[type(record)]}
     facts |= {"unit": account.unit, "max_rows": account.max_rows}
+    if isinstance(record, Account) and record.quotas:  # left out where there is none, as before there were any
+        facts["quotas"] = [str(q) for q in record.quotas]
     if entries:
         facts["events"] = [e.to_record()["events"] for e in entries]
     return json.dumps(facts, sort_keys=True, allow_nan=False)
@@ -79,7 +81,7 @@ def loosens(before: Account, after: Account) -> bool:
     """Whether a change of an account's terms lets one person decide more than before: such a one needs a second, too."""
     alone = (1.0 if a.approve_above is None else a.approve_above for a in (before, after))
     raised = after.epsilon > before.epsilon or after.delta > before.delta
-    return is_guarded(before) and (raised or next(alone) < next(alone))
+    return is_guarded(before) and (raised or next(alone) < next(alone) or quota.loosened(before.quotas, after.quotas))
 
 
 @dataclass(frozen=True)
@@ -153,4 +155,4 @@ def approved(asked: Request, *, why: str, who: str) -> Request:
 
 def same_person(one: str, other: str) -> bool:
     """Whether two names are one, however they are written."""
-    return one.strip().casefold() == other.strip().casefold()
+    return folded(one) == folded(other)

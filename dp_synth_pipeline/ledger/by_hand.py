@@ -99,6 +99,7 @@ def _draft(account: Account, events: tuple[Event, ...], delta: float, note: Mapp
         why=note["why"],
         relation=account.relation,
         by_hand=True,
+        purpose=note["why"],
     )
 
 

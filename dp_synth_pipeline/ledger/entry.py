@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
 from typing import Any, Literal, Self
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -19,6 +20,7 @@ PLAN: Rule = "plan"
 
 RESERVED, STARTED, SETTLED, VOIDED = "reserved", "started", "settled", "voided"
 WAITING, APPROVED, USED = "waiting", "approved", "used"
+REQUESTER, PURPOSE, EVERY = "requester", "purpose", "*"
 
 ROUNDING_SLACK = 16
 """Nano units that a caller leaves free, since every mechanism of a release is rounded up by at most one of them."""
@@ -45,6 +47,63 @@ class _Record:
 
 
 @dataclass(frozen=True)
+class Quota:
+    """The most of an account that one requester, or one purpose, may take.
+
+    Attributes:
+        by: 'requester' or 'purpose'.
+        name: whose quota it is; '*' for each that has none of its own.
+        share: the part of what the account counts, and of its delta, from 0 to 1.
+
+    Example:
+        >>> Quota.parsed("requester=ana:0.25"), str(Quota("purpose", "*", 0.5))
+        (Quota(by='requester', name='ana', share=0.25), 'purpose=*:0.5')
+    """
+
+    by: str
+    name: str
+    share: float
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """Read what a person wrote.
+
+        Raises:
+            InvalidInput: if it is no quota.
+        """
+        kind, _, rest = str(text).partition("=")
+        name, _, written = rest.rpartition(":")
+        try:
+            share = float(written)
+        except ValueError:
+            share = math.nan
+        if kind.strip() not in (REQUESTER, PURPOSE) or not name.strip() or not 0 <= share <= 1:
+            raise InvalidInput(
+                f"a quota is {REQUESTER}=NAME:SHARE or {PURPOSE}=TEXT:SHARE, with a share of the account from 0 to 1 and "
+                f"{EVERY} for each that has none of its own, such as requester=ana:0.25; got {text!r}."
+            )
+        return cls(kind.strip(), name.strip(), share)
+
+    @property
+    def part(self) -> Fraction:
+        """The share, as the decimal that was written."""
+        return Fraction(repr(self.share))
+
+    def is_of(self, name: str) -> bool:
+        """Whether it is this one's own, however the name is written."""
+        return folded(self.name) == folded(name)
+
+    def __str__(self) -> str:
+        """As it is typed."""
+        return f"{self.by}={self.name}:{self.share!r}"
+
+
+def folded(name: str) -> str:
+    """Return a name as it is compared with others, however it is written."""
+    return name.strip().casefold()
+
+
+@dataclass(frozen=True)
 class Account(_Record):
     """One protected data set, one privacy unit, one limit, fixed when it was opened; only a named person raises it.
 
@@ -60,6 +119,7 @@ class Account(_Record):
         umbrella: it bounds what all its member accounts release together of one person, and has no releases of its own.
         under: the umbrella that each release of this account also charges; None if it is no member.
         approve_above: the share of the account above which a charge needs a second person; None or 1 if none does.
+        quotas: the most that one requester, or one purpose, may take of it.
     """
 
     name: str
@@ -79,6 +139,21 @@ class Account(_Record):
     umbrella: bool = False
     under: str | None = None
     approve_above: float | None = None
+    quotas: tuple[Quota, ...] = ()
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready values, the quotas as text."""
+        return {**super().to_record(), "quotas": json.dumps([str(q) for q in self.quotas])}
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Self:
+        """Read back what `to_record` wrote."""
+        quotas = tuple(Quota.parsed(text) for text in json.loads(record["quotas"]))
+        return super().from_record({**record, "quotas": quotas})
+
+    def part(self, cost: int, delta: int) -> float:
+        """Return which part of the account units of cost and delta are: of its cost or its delta, whichever is more."""
+        return max(cost / self.cost_limit, delta / self.delta_limit if self.delta_limit else 0.0)
 
     @property
     def own_delta(self) -> float:
@@ -106,6 +181,7 @@ class Release(_Record):
         mirrors: id of the member's release that this one charges an umbrella for; None for a release of its own.
         umbrella_order, umbrella_cost: the order and the units in which its mirror is reserved; None without a mirror.
         by_hand: a person entered it for what another tool released.
+        purpose: what it is for, as whoever asked said; empty if nobody did, or an earlier version wrote it.
     """
 
     id: str
@@ -138,6 +214,7 @@ class Release(_Record):
     by_hand: bool = False
     umbrella_order: float | None = None
     umbrella_cost: int | None = None
+    purpose: str = ""
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values, the blocks as text."""
@@ -272,6 +349,32 @@ class Plan(_Record):
         whole = {**cls.defaults(), **record}
         mechanisms = tuple(json.loads(whole["mechanisms"]))
         return super().from_record({**whole, "events": load_events(whole["events"]), "mechanisms": mechanisms})
+
+
+@dataclass(frozen=True)
+class Claim:
+    """For whom a charge counts.
+
+    Attributes:
+        who: the requester, as the ledger records them.
+        purpose: what it is for; of a plan and of a charge by hand, the reason that a person gave. Empty if nobody said.
+        blocks: the blocks that it names.
+    """
+
+    who: str
+    purpose: str = ""
+    blocks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, record: Release | Plan) -> Claim:
+        """Return whom a record counts for."""
+        if isinstance(record, Plan):
+            return cls(record.who, record.why)
+        return cls(record.who, record.purpose, record.blocks)
+
+    def named(self, by: str) -> str:
+        """Return its requester or its purpose."""
+        return self.who if by == REQUESTER else self.purpose
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dp_synth_pipeline.ledger import journal, questions, rows, tables
+from dp_synth_pipeline.ledger import journal, questions, quota, rows, tables
 from dp_synth_pipeline.ledger.entry import SETTLED, Account, Entry, JournalRow, Plan, Release
 from dp_synth_pipeline.ledger.ledger import Ledger
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
@@ -71,6 +71,7 @@ def _account(conn: sa.Connection, name: str) -> dict[str, Any]:
     opened = rows.account(conn, name)[0]
     return {
         **opened.to_record(),
+        "quotas": [use.facts for use in quota.uses(opened, rows.taken(conn, name))],
         "members": questions.taken(conn, name),
         "balance": _balance(conn, opened),
         "blocks": {block: _balance(conn, opened, block) for block in rows.blocks(conn, name)},

@@ -13,11 +13,12 @@ from typing import Unpack
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import approval, decide, journal, refusal, request, rows
+from dp_synth_pipeline.ledger import approval, decide, journal, quota, refusal, request, rows
 from dp_synth_pipeline.ledger import key as keys
-from dp_synth_pipeline.ledger.entry import RESERVED, WAITING, Account, Entry, Plan, Release
+from dp_synth_pipeline.ledger.entry import RESERVED, WAITING, Account, Claim, Entry, Plan, Release
 from dp_synth_pipeline.ledger.oversight import Oversight
 from dp_synth_pipeline.ledger.questions import Questions
+from dp_synth_pipeline.ledger.quota import Bound
 from dp_synth_pipeline.ledger.refusal import Asked
 from dp_synth_pipeline.ledger.rows import Payers
 from dp_synth_pipeline.ledger.store import Store
@@ -62,7 +63,7 @@ class Ledger(Questions, Oversight):
                 `BudgetRequest`.
 
         Raises:
-            BudgetExceeded: if it does not fit what is left of the account.
+            BudgetExceeded: if it does not fit what is left of the account, or of a quota of whoever asks or of its purpose.
             ApprovalNeeded: if it fits, and waits for a second person; its request is on record, once.
             AccountMismatch: if the account protects another unit, or promises a smaller delta.
             UnknownAccount, InvalidInput: if there is no such account, or a number cannot be used.
@@ -72,7 +73,7 @@ class Ledger(Questions, Oversight):
             return request.same(earlier, asks[0])
         if decide.refusing(payers, _costs(asks)) is not None:
             # Refused on one consistent state, so without the write lock: a refusal never holds up an admission.
-            raise self._refusal(payers, asks, wanted.nominal)
+            raise self._refusal(payers, asks, wanted.nominal, [])
         return self._admit(payers[0][0], asks, wanted)
 
     def ask(self, account: str, **asked: Unpack[BudgetKeywords]) -> None:
@@ -83,8 +84,10 @@ class Ledger(Questions, Oversight):
             BudgetExceeded, AccountMismatch, UnknownAccount, InvalidInput: as `reserve`.
         """
         wanted, payers, asks, _ = self._wanted(account, asked)
-        if decide.refusing(payers, _costs(asks)) is not None:
-            raise self._refusal(payers, asks, wanted.nominal)
+        with self._store.read() as conn:
+            bounds = quota.bounding(conn, payers, Claim.of(asks[0]))
+        if decide.refusing(payers, _costs(asks)) is not None or quota.exceeded(bounds, _costs(asks)):
+            raise self._refusal(payers, asks, wanted.nominal, bounds)
         second = _second(payers, asks, wanted)
         if second is None:
             return
@@ -243,7 +246,8 @@ class Ledger(Questions, Oversight):
             payers = rows.payers(conn, priced.name, ask.blocks)
             if payers[0][0].opened_at != priced.opened_at:
                 raise refusal.opened_anew(payers[0][0])
-            admitted = decide.refusing(payers, _costs(asks)) is None
+            bounds = quota.bounding(conn, payers, Claim.of(ask))
+            admitted = decide.refusing(payers, _costs(asks)) is None and quota.exceeded(bounds, _costs(asks)) is None
             second = approval.taken(conn, _second(payers, asks, wanted)) if admitted else None
             for one in asks if admitted and not (second and second.waits) else ():
                 used = _take(conn, one, 1)
@@ -252,15 +256,21 @@ class Ledger(Questions, Oversight):
                 approved = second.request if second and one is ask else None
                 journal.append(conn, one.state, one.account, release=one, plan=used, request=approved)
         if not admitted:  # explained outside the lock, since what would fit takes a while to find
-            raise self._refusal(payers, asks, wanted.nominal)
+            raise self._refusal(payers, asks, wanted.nominal, bounds)
         if second and second.waits:
             raise second.refusal()
         return ask
 
-    def _refusal(self, payers: Payers, asks: Sequence[Release], nominal: Sequence[Event] | None) -> Exception:
+    def _refusal(
+        self,
+        payers: Payers,
+        asks: Sequence[Release],
+        nominal: Sequence[Event] | None,
+        bounds: Sequence[Sequence[Bound]],
+    ) -> Exception:
         ask = asks[0]
         asked = Asked(ask.epsilon, ask.delta, ask.own_delta, ask.blocks, nominal or ())
-        return self._refused(payers, _costs(asks), asked)
+        return self._refused(payers, _costs(asks), asked, bounds, Claim.of(ask))
 
     @staticmethod
     def _plan(conn: sa.Connection, account: Account, name: str) -> Plan:

@@ -5,15 +5,15 @@ A pipeline calls none of these, but `add_blocks` for the next partition of a tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Unpack
 
 import sqlalchemy as sa
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import approval, by_hand, decide, declared, journal, refusal, request, rows
-from dp_synth_pipeline.ledger.entry import APPROVED, Account, Entry, Plan, Release, Request
+from dp_synth_pipeline.ledger import approval, by_hand, decide, declared, journal, quota, refusal, request, rows
+from dp_synth_pipeline.ledger.entry import APPROVED, Account, Claim, Entry, Plan, Release, Request
 from dp_synth_pipeline.ledger.journal import AMENDED, RAISED
 from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.rows import Tally
@@ -74,14 +74,23 @@ class Oversight(OpenLedger):
         """
         return self._change(name, RAISED, _note(why, who), lambda a, above: request.raised(a, epsilon, delta, above))
 
-    def amend_account(self, name: str, *, approve_above: float, why: str, who: str) -> Account:
-        """Set the share of an account above which a charge needs a second person; 1 for none. A larger one needs one itself.
+    def amend_account(
+        self, name: str, *, why: str, who: str, approve_above: float | None = None, quotas: Iterable[str] = ()
+    ) -> Account:
+        """Set the share of an account that one person decides alone, or what one requester or purpose may take of it.
+
+        Where a share needs a second person, to loosen either needs one too.
+
+        Args:
+            approve_above: the share above which a charge needs a second person; 1 for none.
+            quotas: 'requester=NAME:SHARE' or 'purpose=TEXT:SHARE', each in place of one by that name; a share of 1 bounds
+                nothing. What was taken before counts, and stays admitted if it is more.
 
         Raises:
-            ApprovalNeeded: if it lets one person decide more, and no second one approved that yet.
+            ApprovalNeeded: if it lets one person decide or take more, and no second one approved that yet.
             InvalidInput: if it is no share, nothing would change, or the reason or the name is missing.
         """
-        return self._change(name, AMENDED, _note(why, who), lambda a, _: request.amended(a, approve_above))
+        return self._change(name, AMENDED, _note(why, who), lambda a, _: request.amended(a, approve_above, quotas))
 
     def approve(self, request_id: str, *, why: str, who: str) -> Request:
         """Approve what somebody else asks for, with exactly the terms of the request, to be done once.
@@ -164,10 +173,7 @@ class Oversight(OpenLedger):
                 payers = rows.payers(conn, account)
                 if (payers[0], _unused(rows.plans(conn, account))) != (before[0][0], _unused(plans)):
                     continue  # another process moved first: decide again on what is there now
-                costs = [(p.cost, p.cost_delta) for p in every]
-                at = decide.refusing(payers, costs)
-                if at is not None:
-                    raise refusal.over_budget_plan(*payers[at], every[at], made.name)
+                costs = _admitted_plan(conn, payers, every)
                 draft = approval.request(opened, journal.PLANNED, approval.terms(made, opened), **note)
                 second = approval.taken(conn, approval.guarded(payers, costs, draft))
                 for one in every if second is None or not second.waits else ():
@@ -270,6 +276,16 @@ def _put_plan(conn: sa.Connection, plan: Plan, note: dict[str, str], approved: R
     journal.append(conn, journal.PLANNED, plan.account, plan=plan, note=note, request=approved)
 
 
+def _admitted_plan(conn: sa.Connection, payers: rows.Payers, every: Sequence[Plan]) -> list[tuple[int, int]]:
+    """Return what a plan, and its mirror, would be charged; raise the refusal of one that does not fit."""
+    costs = [(p.cost, p.cost_delta) for p in every]
+    at = decide.refusing(payers, costs)
+    if at is not None:
+        raise refusal.over_budget_plan(*payers[at], every[at], every[0].name)
+    _check_quotas(conn, payers, costs, Claim.of(every[0]))
+    return costs
+
+
 def _put_by_hand(
     conn: sa.Connection, payers: rows.Payers, charges: list[tuple[Release, Entry]], note: dict[str, str]
 ) -> approval.Second | None:
@@ -278,12 +294,20 @@ def _put_by_hand(
     at = decide.refusing(payers, costs)
     if at is not None:
         raise refusal.over_budget_by_hand(*payers[at], charges[at][0])
+    _check_quotas(conn, payers, costs, Claim.of(charges[0][0]))
     (own, entry), opened = charges[0], payers[0][0]
     draft = approval.request(opened, journal.BY_HAND, approval.terms(own, opened, [entry]), **note)
     second = approval.taken(conn, approval.guarded(payers, costs, draft))
     for release, entry in charges if second is None or not second.waits else ():
         by_hand.put(conn, release, entry, note, second.request if second and release is own else None)
     return second
+
+
+def _check_quotas(conn: sa.Connection, payers: rows.Payers, asks: Sequence[tuple[int, int]], claim: Claim) -> None:
+    """Raise the refusal of what a person decides that would exceed a quota."""
+    over = quota.exceeded(quota.bounding(conn, payers, claim), asks)
+    if over is not None:
+        raise over.refusal(asks[[a for a, _ in payers].index(over.account)], claim)
 
 
 def _unused(plans: Iterable[Plan]) -> list[Plan]:

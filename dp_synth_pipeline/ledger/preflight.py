@@ -18,6 +18,7 @@ class Ask:
         own_delta: the part of delta for mechanisms with a delta of their own.
         blocks: those that it reads, and is charged to; none: the account's own row is.
         account: the member that it is charged to, where an umbrella is asked; empty: the account that is asked.
+        purpose: what it is for, which a quota may bound.
     """
 
     epsilon: float
@@ -25,6 +26,7 @@ class Ask:
     own_delta: float = 0.0
     blocks: tuple[str, ...] = ()
     account: str = ""
+    purpose: str = ""
 
 
 class Payer:
@@ -40,8 +42,12 @@ class Payer:
 
     def admits(self, cost: int, delta: int, names: Sequence[str]) -> bool:
         """Say whether a release over blocks, or without them over all rows, would be admitted now."""
+        return decide.admits(*self.standing(names), cost, delta)
+
+    def standing(self, names: Sequence[str]) -> tuple[Account, Tally]:
+        """Return the account with what bounds a release over blocks, or without them over all rows."""
         touched = [self._blocks.get(n, Tally()) for n in names] or [self._fullest]
-        return all(decide.admits(self.account, self._own.plus(tally), cost, delta) for tally in touched)
+        return self.account, self._own.plus(_fullest(touched))
 
     def take(self, cost: int, delta: int, names: Sequence[str]) -> None:
         """Take what a release reserves off what is left."""

@@ -15,6 +15,7 @@ from dp_synth_pipeline.ledger import (
     journal,
     lineage,
     preflight,
+    quota,
     refusal,
     request,
     rows,
@@ -22,12 +23,26 @@ from dp_synth_pipeline.ledger import (
 )
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.balance import Balance, Share, Verification, share
-from dp_synth_pipeline.ledger.entry import RESERVED, USED, VOIDED, Account, Entry, JournalRow, Plan, Release, Request
+from dp_synth_pipeline.ledger.entry import (
+    PURPOSE,
+    REQUESTER,
+    RESERVED,
+    USED,
+    VOIDED,
+    Account,
+    Claim,
+    Entry,
+    JournalRow,
+    Plan,
+    Release,
+    Request,
+    folded,
+)
 from dp_synth_pipeline.ledger.lineage import Lineage
 from dp_synth_pipeline.ledger.open_ledger import OpenLedger
 from dp_synth_pipeline.ledger.preflight import Ask
+from dp_synth_pipeline.ledger.quota import Bound, Use
 from dp_synth_pipeline.ledger.refusal import Asked
-from dp_synth_pipeline.privacy.events import Event
 
 
 class Questions(OpenLedger):
@@ -72,10 +87,11 @@ class Questions(OpenLedger):
         with self._store.read() as conn:
             (account, tally), *above = rows.payers(conn, name)
             plans = rows.plans(conn, name)
-        raised = request.raised(account, epsilon, delta, *(umbrella for umbrella, _ in above))
-        payers = [(raised, tally), *above]
+            raised = request.raised(account, epsilon, delta, *(umbrella for umbrella, _ in above))
+            payers = [(raised, tally), *above]
+            bounded = payers if before.last is None else quota.bounded(conn, payers, Claim.of(before.last))
         balance = _balance(payers)
-        more = None if before.last is None else _more(payers, plans, before.last)
+        more = None if before.last is None else _more(bounded, plans, before.last)
         return balance, share(balance, plans, before.last, more)
 
     def waiting(self, account: str) -> list[Release]:
@@ -90,6 +106,16 @@ class Questions(OpenLedger):
         """Say whether an account, or the umbrella above it, wants a second person for large charges."""
         with self._store.read() as conn:
             return any(approval.is_guarded(account) for account, _ in rows.payers(conn, name))
+
+    def quotas(self, name: str) -> list[Use]:
+        """Return what one requester or one purpose may take of an account, and took of it."""
+        with self._store.read() as conn:
+            return quota.uses(rows.account(conn, name)[0], rows.taken(conn, name))
+
+    def has_quotas(self, name: str) -> bool:
+        """Say whether an account, or the umbrella above it, bounds what one requester or one purpose may take."""
+        with self._store.read() as conn:
+            return any(account.quotas for account, _ in rows.payers(conn, name))
 
     def requests(self, account: str | None = None, *, used: bool = False) -> list[Request]:
         """Return what a second person is asked for, of one account or of all, oldest first: what waits or is approved.
@@ -140,20 +166,35 @@ class Questions(OpenLedger):
         delta: float,
         own_delta: float = 0.0,
         blocks: Iterable[str] = (),
-        nominal: Sequence[Event] | None = None,
+        purpose: str = "",
     ) -> None:
-        """Raise what `reserve` would raise now, and change nothing."""
-        named = request.check_blocks(blocks)
+        """Raise what `reserve` would raise now if whoever runs this asked, and change nothing."""
+        claim = Claim(journal.who(), purpose, request.check_blocks(blocks))
         with self._store.read() as conn:
-            payers = rows.payers(conn, account, named)
+            payers = rows.payers(conn, account, claim.blocks)
+            bounds = quota.bounding(conn, payers, claim)
         asks = [request.priced(a, epsilon, delta, own_delta, a.unit, a.max_rows) for a, _ in payers]
-        if decide.refusing(payers, asks) is not None:
-            raise self._refused(payers, asks, Asked(epsilon, delta, own_delta, named, nominal or ()))
+        if decide.refusing(payers, asks) is not None or quota.exceeded(bounds, asks):
+            asked = Asked(epsilon, delta, own_delta, claim.blocks)
+            raise self._refused(payers, asks, asked, bounds, claim)
 
-    def _refused(self, payers: rows.Payers, asks: Sequence[tuple[int, int]], asked: Asked) -> BudgetExceeded:
+    def _refused(
+        self,
+        payers: rows.Payers,
+        asks: Sequence[tuple[int, int]],
+        asked: Asked,
+        bounds: Sequence[Sequence[Bound]],
+        claim: Claim,
+    ) -> BudgetExceeded:
         """Return the refusal of a release that does not fit, with whatever else of the account a person may act on."""
         at = decide.refusing(payers, asks)
-        assert at is not None
+        if at is None:
+            over = quota.exceeded(bounds, asks)
+            assert over is not None
+            every = [*payers, *(bound.standing for found in bounds for bound in found)]
+            most = min(costs.epsilon_left(a, *t.left(a), asked.delta, asked.own_delta) for a, t in every)
+            fits = f"What fits now: epsilon <= {most:g} at delta={asked.delta:g}. " if most else ""
+            return over.refusal(asks[[a for a, _ in payers].index(over.account)], claim, fits)
         account, tally = payers[at]
         used = share(decide.balance(account, tally), self.plans(account.name))
         return refusal.over_budget(payers, at, asked, used, self.waiting(account.name))
@@ -166,14 +207,16 @@ class Questions(OpenLedger):
         delta: float | None = None,
         own_delta: float = 0.0,
         blocks: Iterable[str] = (),
+        purpose: str = "",
     ) -> int:
         """Return how many more such releases would be admitted now, one after the other; change nothing.
 
         Args:
             delta: the delta of each; the account's if it is not given.
+            purpose: what they are for; whoever runs this would ask for them.
         """
         with self._store.read() as conn:
-            payers = rows.payers(conn, account, request.check_blocks(blocks))
+            payers = self._bounded(conn, account, request.check_blocks(blocks), purpose)
         return _fitting(payers, epsilon, payers[0][0].delta if delta is None else delta, own_delta)
 
     def admitted(
@@ -184,25 +227,35 @@ class Questions(OpenLedger):
         delta: float,
         own_delta: float = 0.0,
         each: Sequence[Sequence[str]],
+        purpose: str = "",
     ) -> list[bool]:
         """Return, for each of several such releases, whether it would be admitted after those before it; change nothing.
 
         Args:
             each: the blocks that each of them reads. A block that is still to be added has spent nothing; a release
                 that names no block is charged to the account's own row.
+            purpose: what they are for; whoever runs this would ask for them.
         """
-        return self.foretold(account, [Ask(epsilon, delta, own_delta, tuple(blocks)) for blocks in each])
+        asks = [Ask(epsilon, delta, own_delta, tuple(blocks), purpose=purpose) for blocks in each]
+        return self.foretold(account, asks)
 
     def foretold(self, account: str, asks: Sequence[Ask]) -> list[bool]:
         """Return, for each of several releases, whether it would be admitted after those before it; change nothing.
 
         Args:
             account: the account, or an umbrella, that is asked; each ask may name a member of it, or of the same umbrella.
+                Whoever runs this would ask.
         """
         with self._store.read() as conn:
             named = {account, *(a.account for a in asks if a.account)}
             every = {a.name: a for name in named for a, _ in rows.payers(conn, name)}
             payers = {n: preflight.Payer(*rows.account(conn, n), rows.blocks(conn, n)) for n in every}
+            taken, me = {n: rows.taken(conn, n) if a.quotas else {} for n, a in every.items()}, journal.who()
+
+        @cache
+        def bound(name: str, by: str, whose: str) -> list[preflight.Payer]:
+            found = quota.bound(every[name], taken[name], by, whose)
+            return [found.payer] if found else []
 
         @cache
         def priced(name: str, epsilon: float, delta: float, own_delta: float) -> tuple[int, int]:
@@ -211,9 +264,14 @@ class Questions(OpenLedger):
 
         def charges(ask: Ask) -> list[tuple[preflight.Payer, int, int, tuple[str, ...]]]:
             own, blocks = ask.account or account, request.check_blocks(ask.blocks)
+            whose = ((REQUESTER, me), (PURPOSE, folded(ask.purpose)))
             above = every[own].under
-            taken = [(own, blocks)] if above is None else [(own, blocks), (above, ())]
-            return [(payers[n], *priced(n, ask.epsilon, ask.delta, ask.own_delta), names) for n, names in taken]
+            charged = [(own, blocks)] if above is None else [(own, blocks), (above, ())]
+            return [
+                (payer, *priced(n, ask.epsilon, ask.delta, ask.own_delta), names)
+                for n, names in charged
+                for payer in (payers[n], *(b for one in whose for b in bound(n, *one)))
+            ]
 
         return preflight.admitted([charges(ask) for ask in asks])
 
@@ -235,12 +293,17 @@ class Questions(OpenLedger):
         if not isinstance(times, int) or times < 1:
             raise InvalidInput(f"times must be a whole number of at least 1, got {times}.")
         with self._store.read() as conn:
-            payers = rows.payers(conn, account, request.check_blocks(blocks))
+            payers = self._bounded(conn, account, request.check_blocks(blocks), "")
         opened, tally = payers[0]
         each = costs.equal_delta(opened, tally.left(opened)[1], times) if delta is None else delta
         if each <= 0 and delta is None:
             return 0.0
         return min(costs.affordable(a, *t.left(a), times, each, own_delta) for a, t in payers)
+
+    @staticmethod
+    def _bounded(conn: sa.Connection, account: str, blocks: tuple[str, ...], purpose: str) -> rows.Payers:
+        """Return what bounds a release that whoever runs this would ask for."""
+        return quota.bounded(conn, rows.payers(conn, account, blocks), Claim(journal.who(), purpose, blocks))
 
     def left_after(self, release_id: str, at_mark: str | None = None) -> float:
         """Return the largest epsilon of one more release with the delta of this open one, once it is ended; 0.0 for none.
@@ -354,7 +417,7 @@ def standing(conn: sa.Connection, name: str, block: str | None = None) -> tuple[
     last, more, balance = (admitted[-1] if admitted else None), None, _balance(payers)
     if last is not None:
         same = payers if block is not None or not last.blocks else rows.payers(conn, name, last.blocks)
-        more = _more(same, plans, last)
+        more = _more(quota.bounded(conn, same, Claim.of(last)), plans, last)
     return balance, share(balance, plans, last, more)
 
 

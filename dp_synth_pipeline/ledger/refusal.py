@@ -10,7 +10,20 @@ from decimal import ROUND_FLOOR, Context
 from dp_synth_pipeline.errors import AccountMismatch, ApprovalNeeded, BudgetExceeded, InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import advice, costs
 from dp_synth_pipeline.ledger.balance import Share
-from dp_synth_pipeline.ledger.entry import PLAN, RESERVED, SETTLED, STARTED, VOIDED, Account, Plan, Release, Request
+from dp_synth_pipeline.ledger.entry import (
+    PLAN,
+    REQUESTER,
+    RESERVED,
+    SETTLED,
+    STARTED,
+    VOIDED,
+    Account,
+    Claim,
+    Plan,
+    Quota,
+    Release,
+    Request,
+)
 from dp_synth_pipeline.ledger.rows import Payers, Tally
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
@@ -86,6 +99,37 @@ def over_budget(payers: Payers, at: int, asked: Asked, used: Share, waiting: Seq
 
 def _fullest(blocks: Sequence[str]) -> str:
     return f" over the fullest of the blocks {', '.join(blocks)}" if blocks else ""
+
+
+def over_quota(
+    account: Account, told: Quota, tally: Tally, asks: tuple[int, int], claim: Claim, fits: str = ""
+) -> BudgetExceeded:
+    """Return the refusal of what would take one requester, or one purpose, above their quota of an account or umbrella.
+
+    Args:
+        tally: what counts against the quota.
+        asks: what is asked for, in the account's units of cost and delta.
+        fits: a sentence that says what would fit.
+    """
+    whole, name = f"{_kind(account)} {account.name!r}", claim.named(told.by)
+    taken = account.part(*tally.taken)
+    takes, purpose = account.part(*asks), f"what is for {name!r}" if name.strip() else "what names no purpose"
+    whose = name if told.by == REQUESTER else purpose
+    more = f"asks for {100 * takes:.3g} % more"
+    return BudgetExceeded(
+        f"Quota {told} of {whole} refuses this: {whose} may take at most {100 * told.share:g} % of it and has "
+        f"{100 * taken:.3g} %, and {claim.who} {more}.\n"
+        f"{fits}Ask for less; or a person decides on record that {whose} may take more: dp-synth ledger amend "
+        f"{account.name} --quota '{told.by}={name or told.name}:SHARE' --why REASON. {UNTOUCHED}",
+        facts={
+            "account": account.name,
+            "quota": str(told),
+            "who": claim.who,
+            "purpose": claim.purpose,
+            "takes": takes,
+            "taken": taken,
+        },
+    )
 
 
 def over_budget_plan(account: Account, tally: Tally, plan: Plan, name: str) -> BudgetExceeded:

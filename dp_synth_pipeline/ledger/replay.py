@@ -5,11 +5,12 @@ The last state of a record is compared with its table in `verify`; here it is th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dp_synth_pipeline.ledger import approval, journal, request
+from dp_synth_pipeline.ledger import approval, journal, quota, request
 from dp_synth_pipeline.ledger.entry import (
     APPROVED,
     RESERVED,
@@ -26,6 +27,7 @@ from dp_synth_pipeline.ledger.entry import (
     Request,
     load_events,
 )
+from dp_synth_pipeline.ledger.rows import Tally
 
 Bad = Callable[[str, object, object], Any]
 
@@ -132,7 +134,7 @@ def _account(row: JournalRow, old: dict[str, Any] | None, new: dict[str, Any], n
         if row.action != OPENED:
             bad(where, "an account that was opened before", f"one that was {row.action}")
         return
-    may = {journal.RAISED: RAISED, journal.AMENDED: {"approve_above"}}.get(row.action)
+    may = {journal.RAISED: RAISED, journal.AMENDED: {"approve_above", "quotas"}}.get(row.action)
     if may is None or not _same(old, new, may) or any(new[k] < old[k] for k in RAISED):
         bad(where, "an account whose limits rise or that is amended, and nothing else", "another change")
     _signed(row, note, bad)
@@ -213,6 +215,48 @@ def _needs_second(record: Release | Plan | Account, before: Account) -> bool:
     if isinstance(record, Plan):
         return approval.is_above(before, record.cost, record.cost_delta)
     return approval.is_above(before, record.reserved_cost, record.reserved_delta)
+
+
+def check_quotas(chain: Sequence[JournalRow], bad: Bad) -> None:
+    """Call `bad` on the first charge that was admitted above a quota of its account or umbrella."""
+    accounts: dict[str, Account] = {}
+    taken: dict[str, dict[tuple[str, str, str], Tally]] = defaultdict(dict)
+    counted: dict[str, tuple[int, int]] = {}
+    for row in chain:
+        if row.facts["account"]:
+            accounts[row.account] = account(row.facts["account"])
+        record = _charged(row)
+        if record is None:
+            continue
+        now, before = _units(record), counted.get(record.id, (0, 0))
+        claim, own = quota.Claim.of(record), taken[record.account]
+        if record.id not in counted:
+            over = quota.exceeded([quota.bounds(accounts[record.account], own, claim)], [now])
+            if over is not None:
+                bad(
+                    f"journal row {row.seq}",
+                    f"a charge within quota {over.quota} of account {record.account}",
+                    "a larger one",
+                )
+        for block in claim.blocks or ("",):
+            place = claim.who, claim.purpose, block
+            own[place] = own.get(place, Tally()).hold(now[0] - before[0], now[1] - before[1])
+        counted[record.id] = now
+
+
+def _charged(row: JournalRow) -> Release | Plan | None:
+    """Return the release or the plan whose charge a row tells, if it tells one."""
+    if row.facts["release"]:
+        return Release.from_record({**Release.defaults(), **row.facts["release"]})
+    return Plan.from_record(row.facts["plan"]) if row.action == journal.PLANNED else None
+
+
+def _units(record: Release | Plan) -> tuple[int, int]:
+    if isinstance(record, Plan):
+        return record.cost, record.cost_delta
+    if record.charged_cost is None or record.charged_delta is None:
+        return record.reserved_cost, record.reserved_delta
+    return record.charged_cost, record.charged_delta
 
 
 def _request(row: JournalRow, old: Request | None, new: Request, bad: Bad) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import costs, declared, journal, refusal
+from dp_synth_pipeline.ledger import costs, declared, journal, quota, refusal
 from dp_synth_pipeline.ledger.entry import FILTER, RESERVED, Account, Plan, Release, dump_events
 from dp_synth_pipeline.ledger.terms import AccountTerms, BudgetRequest, PlanTerms
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, check_delta, check_epsilon, check_relation
@@ -111,6 +111,7 @@ def opened(name: str, terms: AccountTerms, umbrella: Account | None = None) -> A
         umbrella=terms.umbrella,
         under=terms.under,
         approve_above=None if terms.approve_above is None else checked_share(terms.approve_above),
+        quotas=quota.checked(terms.quotas),
     )
     if umbrella is not None and (wrong := not_under(account, umbrella)):
         raise InvalidInput(wrong)
@@ -210,12 +211,20 @@ def raised(account: Account, epsilon: float | None, delta: float | None, umbrell
     return after_raise
 
 
-def amended(account: Account, approve_above: float) -> Account:
-    """Return the account with another share above which a charge needs a second person; refuse one that is no other."""
-    share = checked_share(approve_above)
-    if share == (1.0 if account.approve_above is None else account.approve_above):
-        raise InvalidInput(f"account {account.name!r} has approve_above={share:g} already; nothing would change.")
-    return replace(account, approve_above=share)
+def amended(account: Account, approve_above: float | None, quotas: Iterable[str] = ()) -> Account:
+    """Return the account with another share that one person decides, or with other quotas; refuse what changes nothing.
+
+    Args:
+        approve_above: the share above which a charge needs a second person; None to leave it as it is.
+        quotas: those that are new or have another share; the others stay.
+    """
+    alone = 1.0 if account.approve_above is None else account.approve_above
+    share = alone if approve_above is None else checked_share(approve_above)
+    after = quota.checked(quotas, account.quotas)
+    if (share, after) == (alone, account.quotas):
+        told = ", ".join([f"approve_above={alone:g}", *(f"quota {q}" for q in account.quotas)])
+        raise InvalidInput(f"account {account.name!r} has {told} already; nothing would change.")
+    return replace(account, approve_above=account.approve_above if share == alone else share, quotas=after)
 
 
 def check_events(mechanism: str, events: Iterable[Event]) -> tuple[Event, ...]:
@@ -279,6 +288,7 @@ def release(account: Account, asked: BudgetRequest, plan: Plan | None = None) ->
         plan=None if plan is None else plan.id,
         blocks=blocks,
         relation=account.relation,
+        purpose=asked.purpose,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
 import sqlalchemy as sa
@@ -38,6 +39,11 @@ class Tally:
         """Return both balances together."""
         return Tally(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
+    @property
+    def taken(self) -> tuple[int, int]:
+        """The (cost, delta) units that are spent or held."""
+        return self.cost_spent + self.cost_held, self.delta_spent + self.delta_held
+
     def left(self, account: Account) -> tuple[int, int]:
         """Return the (cost, delta) units that nothing has taken."""
         return (
@@ -48,6 +54,9 @@ class Tally:
 
 Charge = tuple[Release, list[Entry]]
 """A release with its entries, as one account is charged for it."""
+
+Taken = Mapping[tuple[str, str, str], Tally]
+"""What was taken of an account, held or charged, by requester, purpose and block; the block of its own row is ''."""
 
 Payers = Sequence[tuple[Account, Tally]]
 """What a release is charged to, with what bounds a decision on each: its account, and then its umbrella if it has one."""
@@ -158,6 +167,23 @@ def payers(conn: sa.Connection, name: str, named: Sequence[str] = ()) -> Payers:
     """
     own = standing(conn, name, named)
     return [own] if own[0].under is None else [own, account(conn, own[0].under)]
+
+
+def taken(conn: sa.Connection, name: str) -> Taken:
+    """Return what releases, plans and charges by hand took of an account, by requester, purpose and block."""
+    r = tables.release.c
+    units = (sa.func.coalesce(r.charged_cost, r.reserved_cost), sa.func.coalesce(r.charged_delta, r.reserved_delta))
+    sums = sa.select(r.who, r.purpose, r.blocks, *map(sa.func.sum, units)).where(r.account == name)
+    amounts: dict[tuple[str, str, str], Tally] = {}
+    for row in conn.execute(sums.group_by(r.who, r.purpose, r.blocks)):
+        who, purpose, blocks, cost, delta = tuple(row)
+        for block in json.loads(blocks) or [""]:
+            place = who, purpose, block
+            amounts[place] = amounts.get(place, Tally()).hold(int(cost), int(delta))
+    for p in plans(conn, name):
+        place = p.who, p.why, ""
+        amounts[place] = amounts.get(place, Tally()).hold(p.cost, p.cost_delta)
+    return amounts
 
 
 def hold(conn: sa.Connection, release: Release) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """What a ledger must be at; an older one is upgraded by the scripts in `migrations` when it is opened."""
 
 metadata = sa.MetaData()
@@ -68,6 +68,7 @@ account = sa.Table(
     sa.Column("umbrella", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("under", sa.String(200)),
     sa.Column("approve_above", sa.Double),
+    sa.Column("quotas", sa.Text, nullable=False, server_default="[]"),
 )
 """Besides what was opened, the balance: maintained in the decision's own transaction, verified against releases."""
 
@@ -139,6 +140,7 @@ release = sa.Table(
     sa.Column("by_hand", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("umbrella_order", sa.Double),
     sa.Column("umbrella_cost", sa.BigInteger),
+    sa.Column("purpose", sa.Text, nullable=False, server_default=""),
     sa.Index("dp_release_source", "fingerprint"),
     sa.Index("dp_release_mirrors", "mirrors", unique=True),
 )

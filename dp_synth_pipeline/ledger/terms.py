@@ -30,6 +30,7 @@ class AccountKeywords(TypedDict, total=False):
     umbrella: bool
     under: str | None
     approve_above: float | None
+    quotas: Iterable[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ class AccountTerms:
         umbrella: it bounds what its member accounts release together, and has no releases of its own.
         under: the umbrella that each release of this account also charges.
         approve_above: the share of the account, from 0 to 1, above which a charge needs a second person; none if it is None.
+        quotas: the share that one requester or purpose may take, each as 'requester=NAME:SHARE' or 'purpose=TEXT:SHARE'.
     """
 
     epsilon: float
@@ -65,6 +67,7 @@ class AccountTerms:
     umbrella: bool = False
     under: str | None = None
     approve_above: float | None = None
+    quotas: Iterable[str] = ()
 
 
 class PlanKeywords(TypedDict, total=False):
@@ -127,7 +130,7 @@ class BudgetRequest:
         plan: a declared plan of which this is one use.
         blocks: the blocks whose rows are read, each of which is charged; without them, the account's own row is.
         nominal: the mechanisms that are meant to run, so that a refusal can say which steps and noise would fit.
-        purpose: what it is for, which a second person is told and approves.
+        purpose: what it is for, which a second person is told and approves, and a quota may bound.
     """
 
     key: str

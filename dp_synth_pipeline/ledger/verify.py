@@ -46,6 +46,7 @@ def verify(conn: sa.Connection, since: str | None = None) -> Verification:
     written = journal.latest(chain)
     terms = replay.check(chain, _bad)
     replay.check_approvals(chain, _bad)
+    replay.check_quotas(chain, _bad)
     everything = {"account": [a for a, _ in accounts], "release": list(releases.values()), "entry": entries}
     _check_records(written, {**everything, "plan": plans, "request": rows.requests(conn)})
     if written.blocks != {(account, block) for account, names in blocks.items() for block in names}:
@@ -196,7 +197,7 @@ def _reservation(release: Release, account: Account, entries: Sequence[Entry], p
 MIRRORED = {
     Release: (
         "table", "run_id", "code_version", "epsilon", "delta", "own_delta", "state", "who", "reserved_at",
-        "final_epsilon", "final_delta", "why", "relation", "by_hand",
+        "final_epsilon", "final_delta", "why", "relation", "by_hand", "purpose",
     ),
     Entry: ("position", "mechanism", "events", "planned", "state", "steps_started", "upon"),
     Plan: ("events", "mechanisms", "times", "used", "epsilon", "delta", "relation", "declared_at", "who", "why"),

@@ -179,7 +179,7 @@ def _fits(ledger: Ledger, account: str, last: LedgerRelease | None) -> str:
     plan = next((p for p in ledger.plans(account) if p.id == last.plan), None)
     if plan is not None:
         return f"{plan.times - plan.used} uses of plan {plan.name} are left"
-    asked = {"epsilon": last.epsilon, "delta": last.delta, "own_delta": last.own_delta}
+    asked: dict[str, Any] = {n: getattr(last, n) for n in ("epsilon", "delta", "own_delta", "purpose")}
     count = ledger.capacity(account, **asked, blocks=last.blocks)
     return f"fits {count} more like the last" if count else f"fits none like the last, {most}"
 

@@ -6,9 +6,13 @@ value, only names, shares of a budget and our own texts.
 
 import json
 import logging
+import smtplib
+import ssl
+import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from email.message import EmailMessage
 from functools import cache
 from typing import Any
 
@@ -30,6 +34,9 @@ FILE = "alerts.jsonl"
 
 EVERY_SECONDS = 300
 """How often a sensor looks; the ledger is verified at most once an hour."""
+
+TIMEOUT = 20
+"""How many seconds a mail server or a webhook may take."""
 
 AT_ONCE = 2000
 """How many check results one tick looks through; the next tick goes on after them."""
@@ -58,10 +65,16 @@ Notify = Callable[[Alert], None]
 
 
 class AlertResource(dg.ConfigurableResource):
-    """What a project does with an alert beyond recording it. Put one of your own among its resources, under any key.
+    """What a project does with an alert beyond recording it. Put one among its resources, under any key.
+
+    It sends mail if `mail_to` names anybody, and posts to a webhook if there is one; or it does what your `notify` does.
+    What is secret comes from the environment, by `dg.EnvVar`.
 
     Example:
         ```python
+        alerts = AlertResource(mail_to="data-office@clinic.example", smtp_host="mail.clinic.example", smtp_user="etl",
+                               smtp_password=dg.EnvVar("SMTP_PASSWORD"), webhook=dg.EnvVar("ALERT_WEBHOOK"))
+
         class Chat(AlertResource):
             def notify(self, alert: Alert) -> None:
                 post_to_chat(alert.message)
@@ -73,6 +86,21 @@ class AlertResource(dg.ConfigurableResource):
     below: float = 0.2
     """The share of an account's limit, above 0 and at most 1, under which it is called low."""
 
+    mail_to: str = ""
+    """Who gets each alert by mail: addresses, with commas between them."""
+
+    mail_from: str = ""
+    """The sender of a mail; by default those who get it."""
+
+    smtp_host: str = "localhost"
+    smtp_port: int = 587
+    smtp_user: str = ""
+    smtp_password: str = ""
+    """The server that sends the mail. It is given a password only after TLS began."""
+
+    webhook: str = ""
+    """An address that each alert is posted to, as JSON: its fields, and `text`, which chats show."""
+
     @field_validator("below")
     @classmethod
     def _share(cls, value: float) -> float:
@@ -81,10 +109,40 @@ class AlertResource(dg.ConfigurableResource):
         return value
 
     def notify(self, alert: Alert) -> None:
-        """Send one alert, which was recorded already: a mail, a message. Nothing by default.
+        """Send one alert, which was recorded already, by mail and to the webhook, if they are given.
 
         If it raises, the tick fails and is tried again, so an alert may come twice and is never lost.
         """
+        for what, send in (("webhook", self._post), ("mail server", self._mail)):
+            try:
+                send(alert)
+            except (OSError, ValueError, smtplib.SMTPException) as error:
+                # Without its own words, which may hold the address or what the server was told.
+                raise InvalidInput(
+                    f"the {what} did not take an alert ({type(error).__name__}); it is in {FILE}, and comes again at the "
+                    f"next tick. Look at the address, the user and the password that AlertResource has."
+                ) from None
+
+    def _post(self, alert: Alert) -> None:
+        if self.webhook:
+            body = json.dumps({"text": alert.message, **asdict(alert)}).encode()
+            asked = urllib.request.Request(self.webhook, body, {"Content-Type": "application/json"})
+            urllib.request.urlopen(asked, timeout=TIMEOUT).close()
+
+    def _mail(self, alert: Alert) -> None:
+        if not self.mail_to:
+            return
+        mail = EmailMessage()
+        mail["Subject"] = f"dp_synth: {alert.kind.replace('_', ' ')}, {alert.subject}"
+        mail["From"], mail["To"] = self.mail_from or self.mail_to, self.mail_to
+        mail.set_content(alert.message)
+        with smtplib.SMTP(self.smtp_host, self.smtp_port, timeout=TIMEOUT) as server:
+            server.ehlo()
+            if self.smtp_user or server.has_extn("starttls"):
+                server.starttls(context=ssl.create_default_context())
+            if self.smtp_user:
+                server.login(self.smtp_user, self.smtp_password)
+            server.send_message(mail)
 
     def tell(self, alerts: Iterable[Alert]) -> str:
         """Record and send some alerts; return their messages."""

@@ -18,7 +18,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Account, Ask, Ledger
 from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.preflight import ASKS, asked_of
-from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, LATER, due, ticks
+from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, LATER, PURPOSE, due, ticks
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE, BudgetRequest
@@ -35,6 +35,7 @@ class Scheduled:
         epsilon: the most that one refresh costs; the next one, if later ones cost less.
         settings: what is known of a partitioned table; None for one that is refreshed as a whole.
         later: the most that a refresh after the next one costs, if it goes on from that; None if all cost the same.
+        purpose: what its refreshes are for, as the table says.
     """
 
     table: str
@@ -42,6 +43,7 @@ class Scheduled:
     epsilon: float
     settings: TableSettings | None = None
     later: float | None = None
+    purpose: str = ""
 
     @property
     def asks(self) -> str:
@@ -123,7 +125,8 @@ def scheduled(
             if later is not None and ledger is not None and _released(ledger, tags[ACCOUNT], table):
                 first = later
             asked = (epsilon, None) if epsilon else (first, later)
-            by_account[tags[ACCOUNT]].append(Scheduled(table, cron, asked[0], later=asked[1]))
+            purpose = tags.get(PURPOSE, "")
+            by_account[tags[ACCOUNT]].append(Scheduled(table, cron, asked[0], later=asked[1], purpose=purpose))
         elif ASKS in job_metadata:
             settings = asked_of(job_metadata, table)
             paying, asks = settings.charge
@@ -142,7 +145,8 @@ def dues(account: Account, schedules: Iterable[Scheduled], until: datetime) -> l
     for schedule in schedules:
         cut = None if schedule.settings is None else schedule.settings.partitions
         if schedule.settings is None or cut is None:
-            ask = Ask(schedule.epsilon, account.delta, account.delta * THRESHOLD_SHARE)
+            own_delta = account.delta * THRESHOLD_SHARE
+            ask = Ask(schedule.epsilon, account.delta, own_delta, purpose=schedule.purpose)
             then = replace(ask, epsilon=schedule.later or schedule.epsilon)
             dates = ticks([schedule.cron], until)
             refreshes += [Due(at, schedule.table, "", then if number else ask) for number, at in enumerate(dates)]

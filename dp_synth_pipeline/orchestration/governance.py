@@ -5,6 +5,7 @@ It holds declared facts, charges, names of people and runs, and what was release
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -168,7 +169,8 @@ def _told(action: str, body: dict[str, Any], before: dict[str, Any] | None) -> s
     alone = record.get("approve_above")
     terms = f"ε {record['epsilon']:g}, δ {record['delta']:g}" if record else ""
     share = "" if alone is None else f", one person decides {100 * alone:g} %"
-    return f"{terms}{share}: {why or record.get('why') or 'no reason given'}"
+    quotas = "".join(f", quota {text}" for text in json.loads(record.get("quotas", "[]")))
+    return f"{terms}{share}{quotas}: {why or record.get('why') or 'no reason given'}"
 
 
 def by_hand(ledger: Ledger) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ ASKS = "dp_synth/asks"
 FITTING = "dp_synth/fitting"
 """Tag of a backfill: "true" runs the partitions that fit, though others do not."""
 
-_ASKING = {"account", "epsilon", "delta", "plan", "population", "unit", "partitions"}
+_ASKING = {"account", "epsilon", "delta", "plan", "population", "unit", "partitions", "intended_use"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,9 @@ def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] =
     except DpSynthError:
         return {}
     under = ledger.account(settings.charge.account).under
-    whose = f"Account {settings.charge.account!r}" + (f", or umbrella {under!r} above it," if under else "")
+    others = [f"umbrella {under!r} above it"] if under else []
+    others += ["a quota"] if ledger.has_quotas(settings.charge.account) else []
+    whose = f"Account {settings.charge.account!r}" + "".join(f", or {other}," for other in others)
     why = f"{whose} refuses a refresh of {settings.name}: {answer.told}."
     refused = {k: BudgetExceeded(why) for k, fits in zip(answer.keys, answer.fits, strict=True) if not fits}
     return refused | _waiting(settings, ledger, answer.fitting)

@@ -17,6 +17,7 @@ from dp_synth_pipeline.orchestration.resources import LedgerResource, of_locatio
 from dp_synth_pipeline.orchestration.settings import AnySettings
 
 ACCOUNT, EPSILON, LATER = "dp_synth/account", "dp_synth/epsilon", "dp_synth/refresh_epsilon"
+PURPOSE = "dp_synth/purpose"
 """Tags by which a forecast knows what one tick of a schedule asks for."""
 
 
@@ -35,6 +36,8 @@ def schedules(settings: AnySettings, job: UnresolvedAssetJobDefinition) -> list[
         tags, price = {ACCOUNT: account, EPSILON: repr(epsilon)}, f"each tick charges {account} at most {epsilon:g}"
         if (later := settings.asked.refresh.epsilon) is not None:
             tags[LATER], price = repr(later), f"{price}, and {later:g} where it goes on from an earlier release"
+        if settings.intended_use:
+            tags[PURPOSE] = settings.intended_use
     cut = settings.partitions
     per = "" if cut is None else ": the window that is over, or each value in turn"
 

@@ -88,7 +88,7 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
         "releases": releases,
         "open": _open_reservations(releases, now),
         "under": a.get("under") or "",
-        "alone": _alone(a.get("approve_above")),
+        **_bounds(a),
         "members": [(name, _up(part)) for name, part in sorted((a.get("members") or {}).items())],
         "is_umbrella": bool(a.get("umbrella")),
         "counts": {state: sum(r["state"] == state for r in releases) for state in STATES},
@@ -96,9 +96,11 @@ def account(a: Mapping[str, Any], now: Any) -> dict[str, Any]:
     return {**view, "state": _state(a, view)}
 
 
-def _alone(share: float | None) -> str:
-    """Return the share of an account that one person decides alone; nothing where that is all of it."""
-    return "" if share is None or share >= 1 else f"{100 * share:g} %"
+def _bounds(a: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the share of an account that one person decides alone, unless that is all of it, and each quota in words."""
+    share = a.get("approve_above")
+    alone = "" if share is None or share >= 1 else f"{100 * share:g} %"
+    return {"alone": alone, "quotas": [wording.quota(q) for q in a.get("quotas") or []]}
 
 
 def _used(a: Mapping[str, Any]) -> dict[str, str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from dp_synth_pipeline.ledger.entry import EVERY
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.ledger.entry import Request
@@ -54,13 +57,34 @@ def request(asked: Request) -> str:
         what = "for a charge by hand"
     else:
         alone = 1.0 if terms["approve_above"] is None else terms["approve_above"]
-        what = f"to be {asked.act}, with one person deciding {percent(alone)} alone,"
+        quotas = f" and quotas {', '.join(found)}" if (found := terms.get("quotas")) else ""
+        what = f"to be {asked.act}, with one person deciding {percent(alone)} alone{quotas},"
     takes = f", {percent(asked.share)} of the account" if asked.share else ""
     at = f"ε {terms['epsilon']:.4g}, δ {scientific(terms['delta'])}{takes}"
     return (
         f"{asked.who} asks account {asked.account} {what} at {at}. "
         f"For: {asked.why or 'nobody said'}. Terms {asked.terms_hash[:12]}."
     )
+
+
+def quota(told: Mapping[str, Any]) -> str:
+    """Say in one sentence what one requester, or one purpose, may take of an account, and who took how much of that.
+
+    Args:
+        told: what the ledger says of a quota: `by`, `name`, `share`, `epsilon` and `taken`.
+
+    Example:
+        >>> quota({"by": "requester", "name": "ana", "share": 0.25, "epsilon": 1.234, "taken": {"ana": 0.2}})
+        'Requester ana may take at most 25 % of it, which is at most ε 1.234, and took 20.0 %.'
+    """
+    whose = f"{told['by'].capitalize()} {told['name']}"
+    if told["name"] == EVERY:
+        whose = f"Each {told['by']} that has no quota of its own"
+    most = f"{whose} may take at most {100 * told['share']:g} % of it, which is at most ε {at_most(told['epsilon'])}"
+    if told["name"] != EVERY:
+        return f"{most}, and took {percent(sum(told['taken'].values()))}."
+    took = [f"{name or 'what names none'} took {percent(part)}" for name, part in told["taken"].items()]
+    return f"{most}{': ' if took else ''}{', '.join(took)}."
 
 
 def percent(share: float) -> str:

@@ -70,16 +70,18 @@ class BudgetRequest:
         delta: the largest delta it may end with.
         own_delta: the part of delta that thresholds take; small, since a threshold grows only like its logarithm.
         share: part of the squared signal to noise that may be planned with, where tables share a release.
+        purpose: what it is for, as the table says; an account may have a quota for that.
     """
 
     epsilon: float
     delta: float
     own_delta: float
     share: float = 1.0
+    purpose: str = ""
 
     def costs(self) -> dict[str, Any]:
         """Return what is asked of the ledger."""
-        return {"epsilon": self.epsilon, "delta": self.delta, "own_delta": self.own_delta}
+        return {"epsilon": self.epsilon, "delta": self.delta, "own_delta": self.own_delta, "purpose": self.purpose}
 
     @classmethod
     def of(cls, settings: ReleaseSettings, account_delta: float, *, goes_on: bool = False) -> BudgetRequest:
@@ -92,7 +94,7 @@ class BudgetRequest:
         if settings.delta == "auto" and settings.population is not None:
             delta = auto_delta(settings.population, account_delta)
         epsilon = (settings.refresh.epsilon if goes_on else None) or settings.charge.epsilon
-        return cls(epsilon, delta, delta * THRESHOLD_SHARE)
+        return cls(epsilon, delta, delta * THRESHOLD_SHARE, purpose=settings.intended_use or "")
 
     @classmethod
     def reserved(cls, release: LedgerRelease) -> BudgetRequest:

@@ -207,7 +207,7 @@ def open_blocks(ledger: Ledger, settings: ReleaseSettings, run_part: Part, run_i
     """Add the blocks of new partitions to an account that a person opened for blocks; nothing if they would not fit.
 
     Args:
-        request: epsilon, delta and own_delta of the release.
+        request: epsilon, delta, own_delta and purpose of the release.
     """
     if not run_part.blocks:
         return

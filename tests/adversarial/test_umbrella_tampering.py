@@ -123,6 +123,7 @@ FORGERIES = {
     "an umbrella smaller than its member": account("clinic", epsilon=2.0),
     "mirrors that were smaller releases": mirrored(epsilon=0.1),
     "mirrors of another table": mirrored(table="another"),
+    "mirrors for another purpose": mirrored(purpose="another"),
     "mirrors made releases of the umbrella itself": mirrored(mirrors=None),
     "charges by hand made cheap": lambda f: (
         f["release"] and f["release"]["by_hand"] and f["release"].update(charged_cost=1)

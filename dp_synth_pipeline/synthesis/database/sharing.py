@@ -120,7 +120,6 @@ class DatabaseProtection(LedgerProtection):
             "max_rows": account.max_rows,
             "table": self.database.name,
             "code_version": self.database.code_version(),
-            "purpose": self.database.intended_use or "",
         }
 
     def _check_unit(self, unit: str) -> None:

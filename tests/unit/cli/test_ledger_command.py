@@ -318,3 +318,31 @@ def test_an_account_is_amended_on_the_command_line_and_loosened_by_two(asked: As
     assert "Bob asks account people to be raised, with one person deciding 10.0 % alone" in asked("requests").output
     asked("approve", book.requests()[0].id, "--why", "w", "--by", "Ana")
     assert "Raised people to epsilon 9" in asked(*loosen[1:]).output
+
+
+def test_quotas_are_given_shown_and_amended_on_the_command_line(
+    asked: Asked, book: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ana")
+    asked("open", "people", "--epsilon", 3, "--quota", "requester=*:0.1")
+    word = ("--why", "w", "--who", "Bob")
+    told = asked("amend", "people", "--quota", "requester=ana:0.05", "--quota", "purpose=tests [x]:0", *word).output
+    assert "Amended people: quotas purpose=tests [x]:0.0, requester=*:0.1, requester=ana:0.05." in told
+    ask(book, "people", "one")
+    shown = asked("show", "people").output
+    assert "Purpose tests [x] may take at most 0 % of it, which is at most ε 0, and took 0 %." in shown
+    assert "Requester ana may take at most 5 % of it, which is at most ε 1.0" in shown
+    assert "and took 3.7 %." in shown
+    assert "Each requester that has no quota of its own may take at most 10 % of it" in shown
+    (account,) = json.loads(asked("show", "people", "--json").stdout)["accounts"]
+    assert [q["quota"] for q in account["quotas"]][-1] == "requester=ana:0.05"
+    assert account["quotas"][-1]["taken"]["ana"] == pytest.approx(0.0371, rel=0.01)
+    refused = CliRunner().invoke(cli.application({"ledger"}), ["ledger", "can", "people", "--epsilon", "1"])
+    assert refused.exit_code == 3
+    assert "Quota requester=ana:0.05 of account 'people' refuses this" in refused.output
+    nothing = CliRunner().invoke(cli.application({"ledger"}), ["ledger", "amend", "people", *word])
+    assert isinstance(nothing.exception, InvalidInput)
+    asked("amend", "people", "--approve-above", 0.5, *word)
+    loosen = ["ledger", "amend", "people", "--quota", "requester=ana:0.2", *word]
+    assert isinstance(CliRunner().invoke(cli.application({"ledger"}), loosen).exception, ApprovalNeeded)
+    assert "alone and quotas purpose=tests [x]:0.0, requester=*:0.1, requester=ana:0.2" in asked("requests").output

@@ -18,7 +18,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput, LedgerCorrupted
+from dp_synth_pipeline.errors import ApprovalNeeded, BudgetExceeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger, journal, migrations, tables
 from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.ledger.checkpoint import Checkpoint
@@ -29,8 +29,17 @@ from tests.unit.ledger.stores import SMALL, ask, in_processes
 Older = Callable[[int], str]
 
 NEW = {
-    "dp_account": ["unit_in_one_block", "umbrella", "under", "approve_above"],
-    "dp_release": ["plan", "blocks", "relation", "mirrors", "by_hand", "umbrella_order", "umbrella_cost"],
+    "dp_account": ["unit_in_one_block", "umbrella", "under", "approve_above", "quotas"],
+    "dp_release": [
+        "plan",
+        "blocks",
+        "relation",
+        "mirrors",
+        "by_hand",
+        "umbrella_order",
+        "umbrella_cost",
+        "purpose",
+    ],
     "dp_entry": ["planned", "upon"],
 }
 
@@ -219,7 +228,8 @@ def older(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Older:
 
     Version 3 has a plan that names no mechanisms. Version 4 has trainings that stopped, crashed and resumed, and one that
     still runs. Version 5 has accounts of both rules and of blocks, in every state. Version 6 has an umbrella with a member
-    and charges by hand as well.
+    and charges by hand as well. Version 7 has shares that need a second person, and requests that wait, are approved or
+    used.
     """
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     return partial(put_back, url)
@@ -306,7 +316,7 @@ def test_a_ledger_that_was_written_by_version_5_upgrades_verifies_and_goes_on(ol
     assert Ledger.open(place).verify(since=head).releases == 10
 
 
-@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("version", [2, 3, 4, 5, 6, 7])
 def test_an_older_ledger_takes_umbrellas_and_charges_by_hand_and_its_accounts_stay_under_none(
     older: Older, url: str, tmp_path: Path, version: int
 ) -> None:
@@ -354,7 +364,36 @@ def test_an_account_of_an_older_ledger_may_be_amended_to_need_a_second_person(ol
     assert Ledger.open(place).verify().head == ledger.head()
 
 
-@pytest.mark.parametrize("version", [3, 4, 5, 6])
+def test_a_ledger_that_was_written_by_version_7_upgrades_verifies_and_goes_on(older: Older) -> None:
+    ledger = Ledger.open(place := older(7))
+    head, hashes = ledger.head(), [row.hash for row in ledger.history()]
+    assert ledger.verify(since=head).releases == 19
+    assert {a.quotas for a in ledger.accounts()} == {()}
+    assert {r.purpose for r in ledger.releases()} == {""}, "nobody recorded it"
+    approved = ask(ledger, "f", "approved", epsilon=3.0, purpose="waiting times")
+    (waiting,) = ledger.requests()
+    ledger.approve(waiting.id, why="w", who="Ana")
+    ledger.amend_account("f", approve_above=0.5, why="fewer questions", who="B. Analyst")
+    assert (approved.purpose, ledger.requests()) == ("waiting times", [])
+    assert [row.hash for row in ledger.history()][: len(hashes)] == hashes
+    assert Ledger.open(place).verify(since=head).releases == 20
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 6, 7])
+def test_an_account_of_an_older_ledger_may_be_amended_to_have_quotas_in_which_its_releases_count(
+    older: Older, version: int
+) -> None:
+    ledger = Ledger.open(place := older(version))
+    who = ledger.releases("f")[0].who
+    ledger.amend_account("f", quotas=[f"requester={who}:0.0"], why="w", who="w")
+    with pytest.raises(BudgetExceeded, match=r"at most 0 % of it and has [1-9]") as refused:
+        ledger.charge_by_hand("f", SMALL, why="w", who=who)
+    assert refused.value.facts["taken"] > 0
+    ledger.charge_by_hand("f", SMALL, why="w", who="Ana")
+    assert Ledger.open(place).verify().head == ledger.head()
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 6, 7])
 def test_several_processes_that_open_an_older_ledger_in_use_upgrade_it_once(older: Older, version: int) -> None:
     place = older(version)
     assert in_processes(4, lambda: Ledger.open(place).verify()) == [0] * 4
@@ -367,6 +406,7 @@ def test_several_processes_that_open_an_older_ledger_in_use_upgrade_it_once(olde
         (4, "dp_account SET cost_spent = 0 WHERE name = 'f'", "balance", ("dp_entry", "upon")),
         (5, "dp_account SET cost_spent = 0 WHERE name = 'f'", "balance", ("dp_account", "under")),
         (6, "dp_account SET cost_spent = 0 WHERE name = 'clinic'", "balance", ("dp_account", "approve_above")),
+        (7, "dp_request SET state = 'approved' WHERE state = 'waiting'", "another state", ("dp_account", "quotas")),
     ],
 )
 def test_an_edited_older_ledger_is_not_upgraded(

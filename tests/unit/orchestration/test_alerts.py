@@ -2,12 +2,14 @@
 
 import json
 import sqlite3
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 
-from dp_synth_pipeline.errors import LedgerCorrupted
+from dp_synth_pipeline.errors import BudgetExceeded, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration import accounts
 from dp_synth_pipeline.orchestration.alerts import FILE, AlertResource, alerts, calling
 from dp_synth_pipeline.orchestration.resources import LedgerResource
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
@@ -161,3 +163,18 @@ def test_every_sensor_is_off_until_a_person_starts_it():
 def test_a_threshold_that_is_no_share_is_refused(share):
     with pytest.raises(ValueError, match="below: expected a share"):
         AlertResource(below=share)
+
+
+def test_a_request_that_waits_and_a_quota_that_refuses_are_told_once_each(watch):
+    watch.ledger.open_account("people", epsilon=3.0, delta=1e-5, approve_above=0.25, quotas=["purpose=testing:0"])
+    settings = SimpleNamespace(name="people", charge=SimpleNamespace(account="people"))
+    asked = {"table": "people", "run_id": "r", "code_version": "c", "delta": 1e-6}
+    watch.tick("refusal")
+    for purpose, epsilon in (("waiting times", 2.0), ("testing", 0.5)):
+        with pytest.raises(BudgetExceeded) as refused:
+            watch.ledger.reserve("people", key=purpose, purpose=purpose, epsilon=epsilon, **asked)
+        accounts.show_refusal(watch.instance, watch.ledger, settings, refused.value)
+    waits, bounded = watch.tick("refusal")
+    assert f"Request {watch.ledger.requests()[0].id[:12]} waits for a second person" in waits.message
+    assert "Quota purpose=testing:0.0 of account 'people' refuses this" in bounded.message
+    assert watch.tick("refusal") == []

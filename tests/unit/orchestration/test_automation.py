@@ -306,6 +306,25 @@ def test_a_tick_asks_a_second_person_once_and_becomes_a_run_after_the_approval(t
         assert len(tick(definitions, instance).run_requests) == 1
 
 
+@pytest.mark.parametrize("cut", [None, {"column": "city", "values": ["Rome", "Oslo"]}], ids=["whole", "parted"])
+def test_a_tick_that_would_exceed_a_quota_becomes_no_run_and_says_whose(tmp_path, cut):
+    url = ledger_in(tmp_path)
+    ledger = Ledger.open(url)
+    account = "clinic" if cut is None else "days"
+    ledger.open_account("days", epsilon=1.0, delta=1e-4, rule="plan", unit_in_one_block=True)
+    ledger.amend_account(account, quotas=["purpose=waiting times:0.0"], why="w", who="Ana")
+    asked = table(schedule="0 3 * * *", intended_use="waiting times", partitions=cut, account=account)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        skipped = tick(build_defs([asked], url), instance)
+        assert skipped.run_requests == []
+        said = "Quota purpose=waiting times:0.0 of account 'clinic' refuses this: what is for 'waiting times' may take"
+        assert (
+            said if cut is None else "Account 'days', or a quota, refuses a refresh of visits"
+        ) in skipped.skip_message
+        ledger.amend_account(account, quotas=["purpose=waiting times:1"], why="w", who="Ana")
+        assert tick(build_defs([asked], url), instance).run_requests
+
+
 def test_new_data_that_wait_for_a_second_person_go_on_by_themselves_once_they_are_approved(tmp_path):
     path = tmp_path / "v.parquet"
     path.write_bytes(b"PAR1")

@@ -190,6 +190,32 @@ def test_a_table_without_partitions_is_told_as_before_and_one_without_a_schedule
         said(ledger, monkeypatch, table(DAYS, schedule=None))
 
 
+def test_a_forecast_counts_the_quotas_of_whoever_asks_and_of_what_a_table_is_for(ledger, monkeypatch):
+    monkeypatch.setenv("LOGNAME", "etl")
+    ledger.open_account("filter", epsilon=2.0, delta=1e-4, quotas=["purpose=testing:0.3"], why="test")
+    word = {"why": "w", "who": "Ana"}
+    free = said(ledger, monkeypatch, table(None, account="filter"))
+    bounded = said(ledger, monkeypatch, table(None, account="filter", intended_use="testing"))
+    fits = ledger.capacity("filter", epsilon=0.5, own_delta=1e-4 / 2000, purpose="testing")
+    assert 0 < fits < ledger.capacity("filter", epsilon=0.5, own_delta=1e-4 / 2000)
+    assert f"; {fits} fit, and the account, or a quota of it, is exhausted on" in bounded
+    assert f"; {fits} fit" not in free
+    assert "etl asks, who counts in quotas; a refresh costs all that it may" in bounded
+    each = float(bounded.partition("would fit at epsilon ")[2].split()[0])
+    asks = [Ask(each, 1e-4, 1e-4 / 2000, purpose="testing")] * 21
+    assert all(ledger.foretold("filter", asks)), "at what is named all of them fit the quota"
+    ledger.amend_account("filter", quotas=["requester=etl:0"], **word)
+    assert "At no epsilon would all 21 fit." in said(ledger, monkeypatch, table(None, account="filter"))
+
+
+def test_a_forecast_of_partitions_counts_the_quota_of_what_the_table_is_for(ledger, monkeypatch):
+    ledger.open_account(
+        "days", epsilon=1.0, delta=1e-4, rule="plan", unit_in_one_block=True, quotas=["purpose=testing:0.4"]
+    )
+    assert not any(foretold(ledger, table(DAYS, account="days", intended_use="testing"), account="days").fits)
+    assert all(foretold(ledger, table(DAYS, account="days"), account="days").fits)
+
+
 def test_only_the_schedule_of_a_tables_own_is_read_as_one_that_refreshes_its_newest_window(ledger):
     definitions = build_defs([table(DAYS, schedule=None)])
     job = next(j for j in definitions.jobs or () if j.name == "visits_refresh")

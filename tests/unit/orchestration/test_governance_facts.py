@@ -184,6 +184,14 @@ def test_what_was_charged_refused_asked_approved_and_raised_since_a_day_is_told_
     assert "1 request waiting" not in page
     assert "Ana on" in page
     assert "<b>waiting" not in page
+    ledger.amend_account("people", quotas=["purpose=<b>testing:0.25", "requester=*:0.9"], **word)
+    told = governance.facts(ledger, store, since=since)
+    assert told["decided"][-1]["what"].endswith(", quota purpose=<b>testing:0.25, quota requester=*:0.9: decided")
+    page = " ".join(render_governance(told).split())
+    assert "Purpose &lt;b&gt;testing may take at most 25 % of it, which is at most ε " in page
+    who = ledger.releases("people")[0].who
+    assert "Each requester that has no quota of its own may take at most 90 % of it, which is at most ε" in page
+    assert f"{who} took " in page
     waiting = governance.facts(ledger, store)
     waiting["requests"][0]["state"] = "waiting"
     assert "1 request waiting for a second person" in render_governance(waiting)

@@ -21,8 +21,8 @@ ACTIVATIONS = ("tanh", "relu", "sigmoid")
 OPTIMIZERS = ("adam", "sgd")
 USUAL = 2.51
 
-ROWS, HELD_OUT, EPOCHS = 16_384, 3_000, 10
-REPEATS = {"capacity": 3, "activation": 10}
+ROWS, HELD_OUT, EPOCHS = 8_192, 3_000, 10
+REPEATS = {"capacity": 3, "activation": 8}
 
 
 def sigmoid(cardinalities: Sequence[int], how: GeneratorSpec) -> AutoregressiveNetwork:

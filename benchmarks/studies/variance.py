@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 HIGHER = ("three and more",)
 """The name of all that main effects and pairs do not explain."""
+
+EXPLAINED = 3
+"""Settings at most whose interactions are not taken for chance."""
 
 DRAWS, CONFIDENCE = 400, 0.95
 
@@ -40,24 +44,24 @@ def shares(values: np.ndarray, axes: Sequence[str]) -> dict[tuple[str, ...], flo
     return {**found, HIGHER: 1 - sum(found.values())}
 
 
-def intervals(runs: np.ndarray, axes: Sequence[str]) -> dict[tuple[str, ...], tuple[float, float]]:
-    """Return a bootstrap interval of each share, for the chance between runs of one cell.
+def intervals(values: np.ndarray, axes: Sequence[str]) -> dict[tuple[str, ...], tuple[float, float]]:
+    """Return a bootstrap interval of each share but `HIGHER`, for a grid of which each combination was measured once.
 
-    A draw takes, for each cell, as many of its runs as there are, with replacement, and their mean.
+    What main effects, pairs and triples leave is taken for chance, which is too much rather than too little, and is dealt
+    anew to the combinations, with replacement.
 
     Args:
-        runs: an array of values for each run of the whole grid, (runs, ...); at least two runs.
+        values: over more than `EXPLAINED` axes; over fewer, nothing is left for chance.
     """
     rng = np.random.default_rng(0)  # the same page from the same figures
-    drawn = []
-    for _ in range(DRAWS):
-        chosen = rng.integers(0, len(runs), runs.shape)
-        drawn.append(shares(np.take_along_axis(runs, chosen, axis=0).mean(0), axes))
+    told = components(values, axes, EXPLAINED)
+    fitted = sum(told.values(), np.zeros(values.shape))
+    size = dict(zip(axes, values.shape, strict=True))
+    free = values.size - sum(math.prod(size[axis] - 1 for axis in names) for names in told)
+    left = (values - fitted).ravel() * math.sqrt(values.size / max(free, 1))
+    drawn = [shares(fitted + rng.choice(left, values.shape), axes) for _ in range(DRAWS)]
     tail = (1 - CONFIDENCE) / 2
-    return {
-        names: (
-            float(np.quantile([one[names] for one in drawn], tail)),
-            float(np.quantile([one[names] for one in drawn], 1 - tail)),
-        )
-        for names in drawn[0]
+    ends = {
+        names: np.quantile([one[names] for one in drawn], [tail, 1 - tail]) for names in drawn[0] if names != HIGHER
     }
+    return {names: (float(low), float(high)) for names, (low, high) in ends.items()}

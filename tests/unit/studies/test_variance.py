@@ -38,10 +38,15 @@ def test_components_add_up_to_the_values() -> None:
     assert sum(variance.components(values, AXES, order=3).values()) == pytest.approx(values)
 
 
-def test_intervals_hold_what_two_equal_runs_say_and_widen_when_runs_differ() -> None:
-    values = function(2.0, 3.0, 1.0, 0.5)
-    equal = variance.intervals(np.stack([values, values]), AXES)
-    assert equal[("a",)] == pytest.approx((variance.shares(values, AXES)[("a",)],) * 2)
-    noisy = values + np.random.default_rng(2).normal(0, 1, (2, *values.shape))
-    low, high = variance.intervals(noisy, AXES)[("a",)]
-    assert high - low > 0.01
+def test_intervals_hold_what_is_known_of_noisy_values_and_have_no_width_without_noise() -> None:
+    rng, axes = np.random.default_rng(2), ("a", "b", "c", "d", "e")
+    sizes = (3, 3, 3, 4, 4)
+    exact = np.add.outer(np.zeros((3, 3, 3)), np.add.outer(np.arange(4.0), 2 * np.arange(4.0)))
+    for low, high in variance.intervals(exact, axes).values():
+        assert high - low < 1e-9
+    noisy = exact + rng.normal(0, 0.5, sizes)
+    found = variance.intervals(noisy, axes)
+    again = variance.shares(exact + rng.normal(0, 0.5, sizes), axes)
+    for effect, (low, high) in found.items():
+        assert low - 0.01 < again[effect] < high + 0.01, effect
+    assert found[("e",)][1] - found[("e",)][0] > 0.005

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from benchmarks.scoring import markdown
-from benchmarks.studies import grid
+from benchmarks.studies import grid, pages
 from benchmarks.studies.network_alone import learn, spec, split
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.51, 5.0, 10.0, 30.0)
@@ -84,10 +84,8 @@ def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
         x=list(private["epsilon"]), y=list(private["loss"]), name=f"DP, {EPOCHS} epochs", mode="lines+markers"
     )
     for line in found[np.isinf(found["epsilon"]) & (found["hidden"] == 16)].itertuples():
-        figure.add_hline(
-            y=line.loss, line={"dash": "dot", "color": "gray"}, annotation_text=f"without DP, {line.epochs} epochs"
-        )
-    figure.add_vline(x=USUAL, line={"dash": "dash", "color": "silver"})
+        figure.add_hline(y=line.loss, line=pages.GREY, opacity=1, annotation_text=f"without DP, {line.epochs} epochs")
+    figure.add_vline(x=USUAL, line=pages.GREY, opacity=1)
     figure.update_xaxes(type="log", title="ε at δ = 1e-5")
     figure.update_yaxes(title="held-out loss, nats a row")
     return {"cost": figure}

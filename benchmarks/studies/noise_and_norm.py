@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from benchmarks.scoring import markdown
-from benchmarks.studies import grid
+from benchmarks.studies import grid, pages
 from benchmarks.studies.network_alone import Result, learn, spec, split
 
 NOISES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -76,7 +76,7 @@ def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
         x=list(default["epsilon"]), y=list(default["loss"]), name="default", mode="markers", marker=marker
     )
     plain = float(found[found["line"] == "without DP"]["loss"].iloc[0])
-    figure.add_hline(y=plain, line={"dash": "dot", "color": "gray"}, annotation_text="without DP")
+    figure.add_hline(y=plain, line=pages.GREY, opacity=1, annotation_text="without DP")
     figure.update_xaxes(type="log", title="consumed ε at δ = 1e-5")
     figure.update_yaxes(title="held-out loss, nats a row")
     return {"noise-and-norm": figure}

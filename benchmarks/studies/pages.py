@@ -12,6 +12,9 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/studies.md"
 CHARTS = ROOT / "docs/studies"
 
+GREY = {"dash": "dot", "color": "gray", "width": 1}
+"""A line to compare with."""
+
 MARK = re.compile(r"(<!-- from the study: ([^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

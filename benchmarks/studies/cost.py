@@ -84,7 +84,7 @@ def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
         x=list(private["epsilon"]), y=list(private["loss"]), name=f"DP, {EPOCHS} epochs", mode="lines+markers"
     )
     for line in found[np.isinf(found["epsilon"]) & (found["hidden"] == 16)].itertuples():
-        figure.add_hline(y=line.loss, line=pages.GREY, opacity=1, annotation_text=f"without DP, {line.epochs} epochs")
+        figure.add_hline(y=line.loss, line=pages.GREY, opacity=1, annotation_text=f"without DP, epochs: {line.epochs}")
     figure.add_vline(x=USUAL, line=pages.GREY, opacity=1)
     figure.update_xaxes(type="log", title="ε at δ = 1e-5")
     figure.update_yaxes(title="held-out loss, nats a row")

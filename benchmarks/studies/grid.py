@@ -27,7 +27,7 @@ def run(path: Path, cells: Iterable[Cell], measure: Callable[[Cell], Mapping[str
     Args:
         measure: returns a cell's figures by name, the same names for all.
     """
-    done = _done(path)
+    done, cells = _done(path), list(cells)
     for cell, repeat in ((cell, repeat) for repeat in range(repeats) for cell in cells):
         line = {**cell, "repeat": repeat}
         if _key(line) in done:

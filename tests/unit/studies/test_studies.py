@@ -18,7 +18,7 @@ from dp_synth_pipeline.model.dpsgd.optimization import inner_optimizer
 
 TINY: dict[str, dict[str, Any]] = {
     "hyperparameters": {
-        "ROWS": 512, "HELD_OUT": 200, "HIDDEN": 2, "TABLES": ("fair",), "EPSILONS": (3.0,), "BATCHES": (128,),
+        "ROWS": 512, "HELD_OUT": 200, "HIDDEN": 2, "EPSILONS": {"fair": (3.0,)}, "BATCHES": (128,),
         "EPOCHS": (1, 2), "RATES": (0.1, 1.0, 10.0), "NORMS": (0.1, 1.0, 10.0, 100.0),
     },
     "noise_and_norm": {"ROWS": 512, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "NOISES": (0.5, 32.0), "NORMS": (1.0,)},

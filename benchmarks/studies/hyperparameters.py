@@ -138,6 +138,8 @@ def _effects(known: Mapping[str, np.ndarray]) -> str:
 
 
 def _told(share: float, low: float, high: float) -> str:
+    if share < 1e-9:  # a setting of which the table had one value
+        return ""
     return f"{share:.1%}" if low == high else f"{share:.1%} ({low:.1%} to {high:.1%})"
 
 
@@ -180,8 +182,8 @@ def _left(known: Mapping[str, np.ndarray]) -> str:
     """Return the shares of what varies when each batch, number of epochs and ε has the best product of rate and norm."""
     found = {table: variance.shares(tuned(values)[0], AXES[:3]) for table, values in known.items()}
     effects = next(iter(found.values()))
-    rows = [{"effect": _named(effect), **{table: found[table][effect] for table in known}} for effect in effects]
-    return markdown(rows, {"effect": "", **dict.fromkeys(known, ".1%")})
+    rows = [{"effect": _named(e), **{t: _told(*[found[t][e]] * 3) for t in known}} for e in effects]
+    return markdown(rows, {"effect": "", **dict.fromkeys(known, "")})
 
 
 def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export DAGSTER_HOME := $(CURDIR)/dagster_home
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help demo test check nightly lint docs ui install clean
+.PHONY: help demo test check nightly studies lint docs ui install clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -34,6 +34,9 @@ check: lint  ## Lint, types, and the tests that are fast: under three minutes, b
 
 nightly: $(STAMP)  ## Run the fuzzers at length: hours
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
+
+studies: $(STAMP)  ## Run what is missing of the studies of training, and write what they found into docs/studies.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.studies
 
 docs: $(STAMP)  ## Build the documentation; open build/docs/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict -f docs/site/mkdocs.yml

@@ -1,0 +1,1 @@
+"""Programs that measure what the project does; see `README.md` here."""

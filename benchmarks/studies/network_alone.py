@@ -1,0 +1,166 @@
+"""Trains the network once on a public table, without a ledger or a pipeline, and tells its loss on held-out rows.
+
+Codec, plan, DP-SGD and network are those of a release. The codec knows the whole table exactly, since it is public; the
+network starts at random and nothing else is measured, so a loss tells what training did and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from dp_synth_pipeline.demo.rand_hie import rand_hie
+from dp_synth_pipeline.errors import Diverged
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.dpsgd.plan import plan_training
+from dp_synth_pipeline.model.dpsgd.training import train, train_public
+from dp_synth_pipeline.model.dpsgd.work import Training
+from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.privacy.budget import Budget, PrivacyUnit
+from dp_synth_pipeline.privacy.calibration import least_noise
+from dp_synth_pipeline.privacy.events import SubsampledGaussian
+from dp_synth_pipeline.privacy.odometer import Unmetered
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling import measure
+from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.sources import ingestion, source
+
+DELTA = 1e-5
+
+NO_NOISE = 1e-3
+"""Noise of a count that is never drawn as anything but 0."""
+
+Shape = Callable[[Sequence[int], GeneratorSpec], AutoregressiveNetwork]
+
+
+def fair() -> pa.Table:
+    """Return Fair's survey of extramarital affairs, 6,366 rows of 9 columns, as the statsmodels package ships it."""
+    from statsmodels.datasets import fair as survey
+
+    return pa.Table.from_pandas(survey.load_pandas().data, preserve_index=False)
+
+
+TABLES = {"rand": rand_hie, "fair": fair}
+
+
+class Coded(NamedTuple):
+    """A table as the network sees it: int64 codes (rows, columns), and how many codes each column has."""
+
+    codes: np.ndarray
+    cardinalities: tuple[int, ...]
+
+
+@cache
+def coded(table: str) -> Coded:
+    """Return a public table's codes, from exact counts of all of its rows."""
+    rows = TABLES[table]()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        pq.write_table(rows, path)
+        taken = ingestion.snapshot(
+            source.parse(str(path)), Path(folder) / "snapshot.parquet", declared={}, nulls="keep"
+        )
+        plan = ProfilePlan(None, NO_NOISE, 1e-9, PrivacyUnit(), rows.num_rows)
+        codec = TableCodec(taken.schema, measure.measure(taken.path, taken.schema, plan, rows.num_rows, Unmetered()))
+        return Coded(codec.encode(pq.read_table(taken.path)).astype(np.int64), codec.cardinalities)
+
+
+def split(table: str, rows: int, held_out: int) -> tuple[Coded, np.ndarray]:
+    """Return rows to learn from, and codes that were held out: other ones in each call."""
+    whole = coded(table)
+    drawn = whole.codes[np.random.default_rng().permutation(len(whole.codes))]
+    return Coded(drawn[held_out : held_out + rows], whole.cardinalities), drawn[:held_out]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one training did.
+
+    Attributes:
+        loss: mean negative log-likelihood of held-out rows in nats a row; infinite if the training diverged.
+        nothing: the loss of a network that knows nothing, for which all codes are equally likely.
+        noise: the noise multiplier; 0 without privacy.
+        steps: number of steps.
+        epsilon: what the steps cost at `DELTA`; infinite without privacy.
+        seconds: CPU seconds of this process while it trained.
+    """
+
+    loss: float
+    nothing: float
+    noise: float
+    steps: int
+    epsilon: float
+    seconds: float
+
+
+def spec(**settings: Any) -> GeneratorSpec:
+    """Return how a network of its own, from a random start, looks and learns."""
+    return GeneratorSpec(**{"method": "autoregressive", "start": "random", **settings})
+
+
+@cache
+def calibrated(sample_rate: float, steps: int, epsilon: float) -> float:
+    """Return the least noise with which so many steps cost at most `epsilon`."""
+    return least_noise(lambda noise: [SubsampledGaussian(noise, sample_rate, steps)], Budget(epsilon, DELTA))
+
+
+@cache
+def spent(event: SubsampledGaussian) -> float:
+    """Return the epsilon of a training at `DELTA`."""
+    return accountant.epsilon(event, DELTA)
+
+
+def learn(
+    rows: Coded,
+    held_out: np.ndarray,
+    how: GeneratorSpec,
+    *,
+    epsilon: float | None = None,
+    noise: float | None = None,
+    shape: Shape = AutoregressiveNetwork,
+) -> Result:
+    """Train once and return what came of it.
+
+    Args:
+        epsilon: what training may cost; its noise follows. Without it and `noise`, training has no privacy.
+        noise: the noise multiplier; its cost follows.
+        shape: makes the network.
+    """
+    plan = plan_training(len(rows.codes), how)
+    if epsilon is not None:
+        noise = calibrated(plan.sample_rate, plan.steps, epsilon)
+    plan = replace(plan, noise_multiplier=noise or 0.0)
+    network = shape(rows.cardinalities, how)
+    begun = time.process_time()
+    sound = _trained(network, Training(rows.codes, plan, how))
+    seconds = time.process_time() - begun
+    loss = _loss(network, held_out) if sound else math.inf
+    cost = spent(plan.event) if noise else math.inf
+    return Result(loss, float(np.log(rows.cardinalities).sum()), plan.noise_multiplier, plan.steps, cost, seconds)
+
+
+def _trained(network: AutoregressiveNetwork, training: Training) -> bool:
+    private = training.plan.noise_multiplier > 0
+    try:
+        train(network, training) if private else train_public(network, training)
+    except Diverged:
+        return False
+    return True
+
+
+@torch.no_grad()
+def _loss(network: AutoregressiveNetwork, held_out: np.ndarray) -> float:
+    found = float(network.losses(torch.from_numpy(held_out)).double().mean())
+    return found if math.isfinite(found) else math.inf

@@ -38,6 +38,9 @@ NEWEST = 10
 BLOCKS = 20
 """Of the bar that shows the share used."""
 
+WAITS = "waits for a second person"
+"""What the last event says of a refusal that ends once somebody approves."""
+
 EVENT, WHY, TABLE, RUN = "last_event", "refused_because", "table", "run"
 """Metadata of a report: what happened, why it was refused if it was, of which table, in which run if there was one."""
 
@@ -51,6 +54,7 @@ class Refusal:
         run_id: the run that was refused; empty at a tick, before any run.
         at: when, ISO text.
         why: the whole reason.
+        waits: whether a second person may still approve it.
     """
 
     id: int
@@ -59,6 +63,7 @@ class Refusal:
     run_id: str
     at: str
     why: str
+    waits: bool = False
 
 
 def key(account: str) -> dg.AssetKey:
@@ -114,7 +119,7 @@ def show_refusal(
     Args:
         run_id: empty at a tick, before any run.
     """
-    end = "waits for a second person" if isinstance(refusal, ApprovalNeeded) else "was refused"
+    end = WAITS if isinstance(refusal, ApprovalNeeded) else "was refused"
     event = f"A release of {settings.name} {end}{'' if run_id else ' before any run'}; nothing was read."
     facts = {EVENT: event, WHY: str(refusal), **_where(settings.name, run_id)}
     _report(instance, ledger, settings.charge.account, facts)
@@ -132,9 +137,11 @@ def refusals(instance: dg.DagsterInstance, after: int | None = None, limit: int 
         for record in instance.fetch_materializations(wanted, limit=limit).records:
             seen = record.asset_materialization
             if seen is not None and WHY in seen.metadata:
-                told = {name: str(value.value) for name, value in seen.metadata.items() if name in (WHY, TABLE, RUN)}
+                wanted_facts = (EVENT, WHY, TABLE, RUN)
+                told = {name: str(value.value) for name, value in seen.metadata.items() if name in wanted_facts}
                 at = datetime.fromtimestamp(record.timestamp, UTC).isoformat(timespec="seconds")
-                yield Refusal(record.storage_id, asset.path[-1], told[TABLE], told.get(RUN, ""), at, told[WHY])
+                waits, run = WAITS in told[EVENT], told.get(RUN, "")
+                yield Refusal(record.storage_id, asset.path[-1], told[TABLE], run, at, told[WHY], waits)
 
 
 def facts(ledger: Ledger, account: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pydantic import field_validator
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.ledger import Ledger
-from dp_synth_pipeline.orchestration.accounts import Refusal, refusals
+from dp_synth_pipeline.orchestration.accounts import WAITS, Refusal, refusals
 from dp_synth_pipeline.orchestration.failures import short
 from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
 
@@ -47,7 +47,7 @@ class Alert:
     """One thing that a person should look at.
 
     Attributes:
-        kind: 'account_low', 'release_refused', 'check_failed', 'audit_failed' or 'ledger_broken'.
+        kind: 'account_low', 'release_refused', 'approval_needed', 'check_failed', 'audit_failed' or 'ledger_broken'.
         subject: the account, the asset and check, or the ledger.
         message: what happened and what to do, in words.
         at: when it was noticed, ISO text.
@@ -200,7 +200,7 @@ def alerts() -> tuple[AlertSensor, ...]:
             name="dp_synth_refusal_alert",
             evaluation_fn=_refusals_alert,
             minimum_interval_seconds=EVERY_SECONDS,
-            description="Tells when the ledger refused a release, in a run or at a tick before any run.",
+            description="Tells when the ledger refused a release, or one waits for a second person; also before any run.",
         ),
         *checks,
         AlertSensor(
@@ -241,12 +241,13 @@ def _refusals_alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
 
 def _refusal_alert(refusal: Refusal) -> Alert:
     where = f"in run {refusal.run_id}" if refusal.run_id else "before any run"
-    message = (
-        f"Account {refusal.account} refused a release of {refusal.table} {where}. Nothing was read, and what was published "
-        f"is as it was. {short(refusal.why)}"
+    told = (
+        f"A release of {refusal.table} on account {refusal.account} {WAITS if refusal.waits else 'was refused'} {where}"
     )
+    message = f"{told}. Nothing was read, and what was published is as it was. {short(refusal.why)}"
     facts = {"table": refusal.table, "run_id": refusal.run_id, "why": refusal.why}
-    return Alert("release_refused", refusal.account, message, at=refusal.at, facts=facts)
+    kind = "approval_needed" if refusal.waits else "release_refused"
+    return Alert(kind, refusal.account, message, at=refusal.at, facts=facts)
 
 
 def low_accounts(ledger: Ledger, below: float) -> dict[str, Alert]:

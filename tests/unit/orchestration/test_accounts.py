@@ -104,7 +104,7 @@ def test_a_refusal_is_shown_on_the_page_listed_in_the_review_and_told_once(ledge
         assert [(r["table"], r["run_id"]) for r in governance.refusals(instance)] == [("visits", "")]
     (alert,) = told
     assert (alert.kind, alert.subject, alert.facts["run_id"]) == ("release_refused", "clinic", "run-7")
-    assert "refused a release of stays in run run-7" in alert.message
+    assert "A release of stays on account clinic was refused in run run-7" in alert.message
     assert "It asks for too much" not in alert.message, "the first line is short enough to post"
 
 

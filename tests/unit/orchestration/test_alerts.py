@@ -175,6 +175,9 @@ def test_a_request_that_waits_and_a_quota_that_refuses_are_told_once_each(watch)
             watch.ledger.reserve("people", key=purpose, purpose=purpose, epsilon=epsilon, **asked)
         accounts.show_refusal(watch.instance, watch.ledger, settings, refused.value)
     waits, bounded = watch.tick("refusal")
+    assert [waits.kind, bounded.kind] == ["approval_needed", "release_refused"]
+    assert waits.message.startswith("A release of people on account people waits for a second person before any run.")
+    assert bounded.message.startswith("A release of people on account people was refused before any run.")
     assert f"Request {watch.ledger.requests()[0].id[:12]} waits for a second person" in waits.message
     assert "Quota purpose=testing:0.0 of account 'people' refuses this" in bounded.message
     assert watch.tick("refusal") == []

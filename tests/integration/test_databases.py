@@ -96,7 +96,8 @@ def test_drawn_rows_of_each_child_come_nearer_to_the_shares_that_its_profile_rel
     assert len(levelled) == 2
     for before, after, noise in levelled:
         assert noise > 0
-        assert after < before
+        assert after < max(before, 4 * noise), "a table that was as near as noise lets one know stays so near"
+    assert sum(after for _, after, _ in levelled) < 0.8 * sum(before for before, _, _ in levelled)
 
 
 def test_the_tables_have_the_sources_columns_and_types(drawn):

@@ -149,7 +149,7 @@ def learning_rate(plan: TrainingPlan, spec: TrainingSpec) -> float:
         noise *= 2 * spec.microbatch
     quieter = min((USUAL_NOISE / noise) ** (1 / 3), QUIETEST) if noise > 0 else QUIETEST
     longer = min(max(USUAL_STEPS / plan.steps, 1 / STRETCH), STRETCH)
-    return RATES[spec.optimizer] * quieter * longer * spec.reach
+    return RATES[spec.optimizer] * quieter * longer
 
 
 def plan_loss_queries(population: int, noise_multiplier: float, spec: TrainingSpec) -> LossQueriesPlan | None:

@@ -75,9 +75,6 @@ class TrainingSpec:
     looks: int = 0
     look_share: float = 0.02
 
-    reach: ClassVar[float] = 1.0
-    """How far weights walk under the rule of the learning rate, beside a network that noisy marginals taught first."""
-
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"optimizer": ("adam", "sgd")}
     """By setting, the values that it may have."""
 

@@ -11,7 +11,6 @@ from dp_synth_pipeline.model.autoregressive.plan import capacity
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.histories.levelling import level
-from dp_synth_pipeline.model.histories.spec import HistorySpec
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
 from dp_synth_pipeline.synthesis import generator_files, retention
 from dp_synth_pipeline.synthesis.database import histories
@@ -110,7 +109,7 @@ def _with_repeats(share: np.ndarray, repeats: bool) -> np.ndarray:
 
 
 def _sized(release: TableRelease, columns: int, population: int) -> GeneratorSpec:
-    spec = HistorySpec(**release.settings.training.spec().to_dict())
+    spec = release.settings.training.spec()
     hidden = spec.hidden or capacity(population, release.allocation.noise(population), columns, spec.embedding)
     epochs = min(spec.max_epochs, MOST_EPOCHS)
     return spec.with_(method=Method.AUTOREGRESSIVE, start=Start.MARGINALS, hidden=hidden, max_epochs=epochs)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import plan
 from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan, learning_rate
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
-from dp_synth_pipeline.model.histories.spec import HistorySpec
 
 NOISE = st.floats(1e-3, 1e4)
 STEPS, BATCH = st.integers(1, 10**6), st.floats(1, 1e6)
@@ -39,11 +37,3 @@ def test_rate_times_steps_is_kept_and_the_rate_falls_with_the_cube_root_of_the_n
     assert rate(600, 0.0) == rate(600, 1e-9), "without noise, as with next to none"
     assert abs(rate(600, 4.0, optimizer="sgd") / rate(600, 4.0) - plan.RATES["sgd"] / plan.RATES["adam"]) < 1e-9
     assert rate(600, 4.0, learning_rate=0.3) == 0.3
-
-
-def test_weights_of_histories_walk_further_unless_a_person_says_how_far() -> None:
-    plan = TrainingPlan(0.1, 300, 1000.0, 3.0)
-    assert learning_rate(plan, HistorySpec()) == HistorySpec.reach * learning_rate(plan, GeneratorSpec())
-    assert learning_rate(plan, HistorySpec(learning_rate=0.01)) == 0.01
-    assert HistorySpec().with_(hidden=4).reach == HistorySpec.reach > 1
-    assert HistorySpec().to_dict() == GeneratorSpec().to_dict(), "a saved generator says no more than before"

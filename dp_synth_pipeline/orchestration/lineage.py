@@ -33,13 +33,20 @@ class Lineage:
 
     @property
     def tables(self) -> list[str]:
-        """The synthetic tables, by name."""
-        return sorted(name.removesuffix("/source") for name, node in self.nodes.items() if SOURCE in node.facts)
+        """What is released, by name: a synthetic table, or related tables by that of their database."""
+        return sorted({_release(name) for name, node in self.nodes.items() if SOURCE in node.facts})
 
     def source(self, table: str) -> dict[str, str]:
-        """Return where a table's rows come from, its account and its privacy unit; empty if the graph lacks it."""
-        node = self.nodes.get(f"{table}/source")
-        return {} if node is None else {k.removeprefix("dp_synth/"): str(v) for k, v in node.facts.items()}
+        """Return where a table's rows come from, its account and its privacy unit; empty if the graph lacks it.
+
+        Related tables have as many sources, with commas between them.
+        """
+        told: dict[str, list[str]] = {}
+        for name, node in sorted(self.nodes.items()):
+            if SOURCE in node.facts and _release(name) == table:
+                for key, value in node.facts.items():
+                    told.setdefault(key.removeprefix("dp_synth/"), []).append(str(value))
+        return {key: ", ".join(dict.fromkeys(values)) for key, values in told.items()}
 
     def downstream(self, table: str) -> list[str]:
         """Return the assets that are made from a table's release, and belong to no stage of its own chain."""
@@ -66,13 +73,13 @@ class Lineage:
                 f"no table or asset is called {name!r}; known tables: {', '.join(self.tables) or 'none'}."
             )
         above = start | self._closure(start, "parents")
-        return sorted(n.removesuffix("/source") for n in above if SOURCE in self.nodes[n].facts)
+        return sorted({_release(n) for n in above if SOURCE in self.nodes[n].facts})
 
     def _chain(self, table: str) -> set[str]:
-        """Return the stages of one table's own chain; an asset that a person put beside them has no visibility."""
-        if f"{table}/source" not in self.nodes:
+        """Return the stages of one release's own chain; an asset that a person put beside them has no visibility."""
+        if table not in self.tables:
             return set()
-        return {n for n, node in self.nodes.items() if n.rpartition("/")[0] == table and node.visibility}
+        return {n for n, node in self.nodes.items() if _release(n) == table and node.visibility}
 
     def _closure(self, start: set[str], side: str) -> set[str]:
         names: set[str] = set()
@@ -82,6 +89,11 @@ class Lineage:
             names |= near
             queue += near
         return names
+
+
+def _release(asset: str) -> str:
+    """Return the table or the database that an asset's key begins with."""
+    return asset.partition("/")[0]
 
 
 def read(definitions: dg.Definitions | None) -> Lineage:

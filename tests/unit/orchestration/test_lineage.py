@@ -9,7 +9,7 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import build, lineage
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
 
 
 def made(key: str, *parents: str) -> dg.AssetSpec:
@@ -55,6 +55,27 @@ def test_the_person_level_sources_of_a_table_and_of_what_is_made_from_it(graph) 
     assert graph.sources_of("scratch/peek") == ["visits"]
     with pytest.raises(InvalidInput, match="known tables: people, visits"):
         graph.sources_of("nothing")
+
+
+def test_related_tables_are_one_release_whose_own_stages_are_no_strangers_to_its_rows() -> None:
+    clinic = RelatedTablesSettings(
+        database="clinic",
+        account="clinic",
+        epsilon=2.0,
+        tables={  # type: ignore[arg-type]
+            "patients": {"source": "patients.parquet", "key": "patient_id"},
+            "visits": {"source": "visits.parquet", "parent": {"patient_id": "patients"}},
+        },
+    )
+    others = [made("scratch/peek", "clinic/visits/source"), made("marts/board", "clinic/visits/published")]
+    defs = dg.Definitions.merge(build_defs([clinic], ledger="l.db", store="store"), dg.Definitions(assets=others))
+    graph = lineage.read(defs)
+    assert graph.tables == ["clinic"]
+    assert graph.source("clinic")["source"] == "patients.parquet, visits.parquet"
+    assert graph.source("clinic")["account"] == "clinic"
+    assert graph.reads_rows("clinic") == ["scratch/peek"]
+    assert graph.downstream("clinic") == ["marts/board"]
+    assert graph.sources_of("marts/board") == graph.sources_of("clinic") == ["clinic"]
 
 
 def test_a_source_is_shown_without_its_secrets_with_account_and_unit(graph) -> None:

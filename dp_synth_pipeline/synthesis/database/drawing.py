@@ -24,9 +24,6 @@ from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
-TRIES = 20
-"""How often a row is drawn, at most, whose next one would lie beyond the declared end of the order."""
-
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
 
@@ -115,38 +112,37 @@ class Following:
             left = counts[who] - place - 1
             given = self.context.given(above.codes[who], np.full(len(who), place), left, previous[who], time)
             room = None if now is None else self._room(now, left)
-            previous[who], stays, gaps = self._next(given, previous[who], room, rng)
+            previous[who], stays, gaps = self._next(given, previous[who], room, left, rng)
             parts.append(Part(who, previous[who], stays, now))
             if times is not None:
                 times[who] += gaps
         return parts
 
     def _next(
-        self, given: np.ndarray, previous: np.ndarray, room: np.ndarray | None, rng: np.random.Generator
+        self,
+        given: np.ndarray,
+        previous: np.ndarray,
+        room: np.ndarray | None,
+        left: np.ndarray,
+        rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the codes of rows, which of them are as in the row before, and the distances to the next rows.
 
-        A row whose next lies beyond the order's declared end is drawn again, in all `TRIES` times; then the next lies at it.
+        Where the next row would lie beyond the order's declared end, the rows that are left are taken to lie anywhere before
+        it, one place as likely as another, and the next one is the first of them.
 
         Args:
             room: the most that each distance may be, float64 (rows,); None without an order, where distances are 0.
+            left: how many rows follow, int64 (rows,).
         """
-        codes, stays = previous.copy(), np.zeros(previous.shape, dtype=bool)
-        gaps, again = np.zeros(len(given), np.int64), np.arange(len(given))
-        for _ in range(TRIES):
-            follows = self.model.follow(given[again], forbidden=self.codec.forbidden, rng=rng)
-            stays[again] = self.context.stays(follows, previous[again])
-            codes[again] = self.context.absolute(follows, previous[again])
-            if room is None:
-                break
-            drawn = self._gaps(codes[again], rng)
-            gaps = gaps.astype(drawn.dtype, copy=False)
-            gaps[again] = drawn
-            again = again[drawn > room[again]]
-            if not len(again):
-                break
-        if room is not None:
-            gaps[again] = room[again]
+        follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)
+        stays, codes = self.context.stays(follows, previous), self.context.absolute(follows, previous)
+        if room is None:
+            return codes, stays, np.zeros(len(given), np.int64)
+        gaps = self._gaps(codes, rng)
+        beyond = np.flatnonzero(gaps > room)
+        first = 1 - rng.random(len(beyond)) ** (1 / np.maximum(left[beyond], 1))
+        gaps[beyond] = room[beyond] * first
         return codes, stays, gaps
 
     def _room(self, times: np.ndarray, left: np.ndarray) -> np.ndarray:

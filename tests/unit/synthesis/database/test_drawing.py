@@ -27,18 +27,23 @@ def test_in_a_person_s_first_row_nothing_stays_whatever_was_drawn():
 
 
 def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_lie_where_they_were_drawn(monkeypatch):
-    """Distances of 0 to 99 are drawn. With room for half of them a row is drawn again; with none, the next is at the end."""
-    visits, rows, rng = Related("visits", order="day", max_rows=9), 500, np.random.default_rng(1)
+    """Distances of 0 to 99 are drawn, by persons with room for half of them, for none, for all, and by a last row."""
+    visits, rows, rng = Related("visits", order="day", max_rows=9), 4000, np.random.default_rng(1)
     follow = lambda given, forbidden, rng: rng.integers(0, 100, (len(given), 1))  # noqa: E731
     model, codec = SimpleNamespace(follow=follow), SimpleNamespace(forbidden={})
     context = SimpleNamespace(stays=np.equal, absolute=lambda drawn, before: drawn)
     monkeypatch.setattr(Following, "_gaps", lambda self, codes, rng: codes[:, 0].copy())
     given, before = np.zeros((rows, 1), np.int64), np.full((rows, 1), -1)
-    times, left = np.tile([50, 100, 0, 100], rows // 4), np.tile([1, 1, 1, 0], rows // 4)
+    times, left = np.tile([50, 100, 0, 100], rows // 4), np.tile([3, 1, 1, 0], rows // 4)
     for upper, ends in (({"upper": 100}, [50, 0, 99, 99]), ({}, [99, 99, 99, 99])):
         schema = build({"day": pa.int64()}, {"day": {"kind": "integer", **upper}})
         following = Following(visits, model, codec, context, codec, schema["day"])  # type: ignore[arg-type]
-        codes, _, gaps = following._next(given, before, following._room(times, left), rng)
+        codes, _, gaps = following._next(given, before, following._room(times, left), left, rng)
         assert all((gaps[i::4] <= end).all() for i, end in enumerate(ends))
-        assert (gaps[0::4] == codes[0::4, 0]).all()
-        assert (gaps[3::4] == codes[3::4, 0]).all()
+        fits = codes[:, 0] <= np.tile(ends, rows // 4)
+        assert (gaps[fits] == codes[fits, 0]).all()
+        if upper:
+            three_left = gaps[0::4][~fits[0::4]]
+            assert 10 < three_left.mean() < 14, (
+                "the first of three, anywhere within 50 days: after 12.5 of them in the mean"
+            )

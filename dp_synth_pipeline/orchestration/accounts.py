@@ -140,7 +140,7 @@ def refusals(instance: dg.DagsterInstance, after: int | None = None, limit: int 
                 wanted_facts = (EVENT, WHY, TABLE, RUN)
                 told = {name: str(value.value) for name, value in seen.metadata.items() if name in wanted_facts}
                 at = datetime.fromtimestamp(record.timestamp, UTC).isoformat(timespec="seconds")
-                waits, run = WAITS in told[EVENT], told.get(RUN, "")
+                waits, run = WAITS in told.get(EVENT, ""), told.get(RUN, "")
                 yield Refusal(record.storage_id, asset.path[-1], told[TABLE], run, at, told[WHY], waits)
 
 

@@ -62,12 +62,12 @@ class Lineage:
         return sorted({child for node in private for child in node.children} - chain)
 
     def sources_of(self, name: str) -> list[str]:
-        """Return the person-level sources that a table or an asset is made from, as names of their tables.
+        """Return the person-level sources that a table or an asset is made from, by what is released of them.
 
         Raises:
             InvalidInput: if the graph holds no such table or asset.
         """
-        start = self._chain(name) or {n for n in self.nodes if n == name}
+        start = self._chain(name) or {n for n in self.nodes if n == name or n.startswith(f"{name}/")}
         if not start:
             raise InvalidInput(
                 f"no table or asset is called {name!r}; known tables: {', '.join(self.tables) or 'none'}."

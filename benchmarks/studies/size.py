@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
+from scipy.stats import linregress
 
 from benchmarks.scoring import markdown
 from benchmarks.studies import grid
@@ -58,9 +59,8 @@ def fits(lines: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
 
 
 def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    slope, intercept = np.polyfit(x, y, 1)
-    left = ((y - slope * x - intercept) ** 2).sum()
-    return float(slope), float(intercept), float(1 - left / ((y - y.mean()) ** 2).sum())
+    found = linregress(x, y)
+    return float(found.slope), float(found.intercept), float(found.rvalue**2)
 
 
 def _grouped(lines: pd.DataFrame) -> pd.DataFrame:

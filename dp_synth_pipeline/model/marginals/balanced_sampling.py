@@ -3,8 +3,8 @@
 Rows chosen one by one, each by its weight alone, miss the marginals of all draws by what a sample misses. Here they are
 walked through block by block, and in each block the rows of cells that have had too many are a little less likely, and those
 of cells that have had too few a little more (a self-balancing walk: Alweiss, Liu & Sawhney 2021, "Discrepancy Minimization
-via a Self-Balancing Walk"; balanced samples: Deville & Tillé 2004). The chance that a row's weight is rounded up stays
-between half of and twice what it would be alone, so that a row of next to no weight is next to never kept.
+via a Self-Balancing Walk"; balanced samples: Deville & Tillé 2004). The chance that a row's weight is rounded up is at most
+four times what it would be alone, so that a row of next to no weight is next to never kept.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ BLOCKS, LEAST_BLOCK, MOST_BLOCK = 128, 16, 512
 
 CLIQUES = 512
 """Cliques that are balanced at a time; of more, some that chance picks for each batch, so that wide tables take no hours."""
+
+LIKELIER = 4
+"""How many times as likely as by its weight alone a row is rounded up, at most. Of a large pool each row is unlikely, so a
+tighter bound, or one from below, would leave the walk little to choose by."""
 
 SEEN = 1 << 13
 """Rows from which it is known how many a block holds of each cell."""
@@ -64,7 +68,7 @@ def balanced(
             block = slice(part.start + first, part.start + first + here.shape[1])
             few = layout.cells < here.numel()  # then it is cheaper to look up one product of each cell
             lean = (off * share).take(here) if few else off.take(here) * share.take(here)
-            chance = np.clip(rest[block] - lean.sum(0).numpy(), rest[block] / 2, 2 * rest[block])
+            chance = np.clip(rest[block] - lean.sum(0).numpy(), 0, LIKELIER * rest[block])
             chosen[block] = rng.random(here.shape[1]) < chance
             moved = torch.from_numpy((chosen[block] - rest[block]).astype(np.float32))
             off.index_add_(0, here.flatten(), moved.repeat(len(here)))

@@ -35,12 +35,15 @@ def alone(logs: np.ndarray, rows: int) -> np.ndarray:
     return np.floor(weights + np.random.default_rng().random(len(logs))).astype(int)
 
 
-@pytest.mark.parametrize(("pool", "rows", "least"), [(20_000, 5_000, 0.4), (20_000, 10_000, 0.4), (3_000, 9_000, 0.8)])
+@pytest.mark.parametrize(
+    ("pool", "rows", "least"),
+    [(20_000, 5_000, 0.4), (20_000, 10_000, 0.4), (3_000, 9_000, 0.8), (40_000, 1_000, 0.27)],
+)
 def test_kept_rows_have_the_marginals_of_the_draws(pool: int, rows: int, least: float) -> None:
     codes, logs = draws(pool)
     by_chance = np.mean([off(codes, logs, alone(logs, rows)) for _ in range(5)])
     walked = np.mean([off(codes, logs, balanced(codes, logs, LAYOUT, rows)) for _ in range(5)])
-    assert walked < least * by_chance  # 0.25 of it, and 0.55 where few rows have a choice left
+    assert walked < least * by_chance  # 0.25 of it, 0.55 where few rows have a choice left, and 0.19 of a large pool
 
 
 @pytest.mark.parametrize("rows", [1, 7, 999, 5_000, 12_345])

@@ -76,8 +76,12 @@ class Generator(GenerativeModel):
         train_public(self.proposal, training, hooks)
 
     def rake(self, measured: Marginals) -> Generator:
-        """Return a generator whose draws are weighted towards the marginals."""
-        drawn = generation.propose(self.proposal, raking.draws(measured))
+        """Return a generator whose draws are weighted towards the marginals.
+
+        The tilt is found on draws that were chosen among more of them, all of one weight, so that it makes good what the
+        network misses and not what those draws miss by chance.
+        """
+        drawn = replace(self, tilt=raking.even(measured.layout)).sample(raking.draws(measured))
         return replace(self, tilt=raking.rake(drawn, measured))
 
     def draw(

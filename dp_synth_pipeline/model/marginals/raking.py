@@ -25,7 +25,7 @@ TRUSTED = 0.04
 """Tilt at which a cell's miss is as large as its noise; found on the Adult census, flat from 0.02 to 0.08."""
 
 MOST_DRAWS, LEAST_DRAWS = 1 << 16, 1 << 13
-"""Rows drawn to find the tilt; more would follow the noise of the marginals no better."""
+"""Rows to find the tilt on. Chosen among more draws, they leave little to chance: eight times as many won 2 % on Adult."""
 
 MANY = 600
 """Cliques up to which the most rows are drawn. The more cliques, the more noise in each, and the fewer rows are needed."""
@@ -35,7 +35,7 @@ MOST_CLIQUES = 2400
 
 
 def draws(measured: Marginals) -> int:
-    """Return how many rows to draw for `rake`: fewer where cliques are many, or columns: each reads those before."""
+    """Return how many rows `rake` takes: fewer where cliques are many, or columns: each reads those before."""
     cliques = min(max(len(measured.layout.cliques), 1), MOST_CLIQUES)
     columns = max(len(measured.layout.cardinalities), ORDINARY)
     return max(min(MOST_DRAWS * MANY // cliques, MOST_DRAWS * ORDINARY // columns, MOST_DRAWS), LEAST_DRAWS)
@@ -70,6 +70,11 @@ class Tilt:
         logs = self.log_weights(codes).astype(np.float64)
         kept = balanced(codes, logs, self.layout, rows, cliques=cliques, rng=rng)
         return codes[rng.permutation(np.repeat(np.arange(len(codes)), kept))]
+
+
+def even(layout: Layout) -> Tilt:
+    """Return the tilt under which all rows weigh the same."""
+    return Tilt(layout, np.zeros(layout.cells, dtype=np.float32))
 
 
 def rake(codes: np.ndarray, measured: Marginals, *, steps: int = STEPS, device: torch.device | str = "cpu") -> Tilt:

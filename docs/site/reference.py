@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import re
 import sys
@@ -22,8 +23,10 @@ from dp_synth_pipeline import errors
 from dp_synth_pipeline.cli import app
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.synthesis import expected_quality
 from dp_synth_pipeline.synthesis.database.settings import DatabaseTable
-from dp_synth_pipeline.synthesis.settings import ReleaseSettings, UnitSettings, ValidationSettings
+from dp_synth_pipeline.synthesis.expected_quality import CELLS, Shape
+from dp_synth_pipeline.synthesis.settings import DEFAULT_DELTA, ReleaseSettings, UnitSettings, ValidationSettings
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings, TuneSettings
 from dp_synth_pipeline.tabular.kinds import KINDS, Column
 
@@ -228,6 +231,36 @@ def _cell(text: str | None) -> str:
     return " ".join((text or "").split()).replace("|", "\\|").replace("<", "&lt;")
 
 
+MEASURED = Path(__file__).parents[2] / "benchmarks/figures/expected.csv"
+"""Releases whose distances were measured."""
+
+
+def expected() -> str:
+    """Return the distances to expect of a table of 15 columns, by its rows and epsilon."""
+    epsilons = (0.5, 1.0, 2.5, 6.0)
+    lines = [f"| rows | {' | '.join(f'ε = {epsilon:g}' for epsilon in epsilons)} |", "|---" * (len(epsilons) + 1) + "|"]
+    for rows in (1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000):
+        told = [expected_quality.expected(Shape(rows, 15), epsilon, DEFAULT_DELTA) for epsilon in epsilons]
+        lines.append(f"| {rows:,} | {' | '.join(f'{q.two_way:.2g} ({q.one_way:.2g})' for q in told)} |")
+    return "\n".join(lines)
+
+
+def measured() -> str:
+    """Return the distances of pairs that were measured, beside those that were to be expected."""
+    heads = ("table", "rows x columns", "ε", "measured", "expected of rows and columns", "expected of its own release")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    with MEASURED.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            rows, columns, epsilon, found = (float(row[name]) for name in ("rows", "columns", "epsilon", "tvd2"))
+            shapes = [Shape(int(rows), int(columns), cells=float(cells)) for cells in (CELLS, row["cells"]) if cells]
+            told = [expected_quality.expected(shape, epsilon, DEFAULT_DELTA).two_way for shape in shapes]
+            cells = [f"{each:.2g} ({each / found - 1:+.0%})" for each in told] + ["-"] * (2 - len(told))
+            lines.append(
+                f"| {row['table']} | {rows:,.0f} x {columns:.0f} | {epsilon:g} | {found:.2g} | {' | '.join(cells)} |"
+            )
+    return "\n".join(lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "settings": settings,
@@ -237,6 +270,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "training": training,
     "python": python,
     "errors": raised,
+    "expected": expected,
+    "measured": measured,
 }
 """What a page may ask for by a comment, such as `<!-- reference: commands -->`; GitHub shows nothing there."""
 

@@ -11,7 +11,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dp_synth_pipeline.cli.terminal import bar, refused, standing, table
+from dp_synth_pipeline.cli import expecting
+from dp_synth_pipeline.cli.expecting import AskOptions
+from dp_synth_pipeline.cli.terminal import bar, refused, say_large, standing, table
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Account, Entry, Ledger, Share
 from dp_synth_pipeline.ledger import export as exports
@@ -75,12 +77,6 @@ def _bounds(book: Ledger, terms: Account, console: Console) -> None:
         console.print(f"{charge}; {found}.", soft_wrap=True)
     for use in book.quotas(terms.name):
         console.print(wording.quota(use.facts), soft_wrap=True, markup=False, highlight=False)
-
-
-def say_large(what: str, epsilon: float, delta: float, console: Console) -> None:
-    """Print what a large epsilon allows; nothing for one that is not large."""
-    if said := wording.large(what, epsilon, delta):
-        console.print(said, style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
 def under(book: Ledger, umbrella: str, console: Console) -> None:
@@ -205,13 +201,21 @@ def requests(book: Ledger, account: str | None, used: bool, console: Console, as
         console.print("Nothing waits for a second person.")
 
 
-def can(book: Ledger, account: str, epsilon: float, delta: float | None, console: Console, as_json: bool) -> None:
-    """Print whether, and how often, a release would be admitted; exit code 3 if not once."""
+def can(
+    book: Ledger, account: str, epsilon: float, delta: float | None, asks: AskOptions, console: Console, as_json: bool
+) -> None:
+    """Print whether, how often, and how far off a release would be admitted; exit code 3 if not once."""
     from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE
 
     terms = book.account(account)
     release_delta = terms.delta if delta is None else delta
-    asked: dict[str, Any] = {"epsilon": epsilon, "delta": release_delta, "own_delta": release_delta * THRESHOLD_SHARE}
+    own_delta, shape = release_delta * THRESHOLD_SHARE, asks.shape(terms)
+    asked: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": release_delta,
+        "own_delta": own_delta,
+        "purpose": asks.purpose,
+    }
     refusal: BudgetExceeded | None = None
     try:
         book.preview(account, **asked)
@@ -221,12 +225,15 @@ def can(book: Ledger, account: str, epsilon: float, delta: float | None, console
     if as_json:
         why = {"refusal": str(refusal), "details": refusal.details, **refusal.facts} if refusal else {}
         told = {"ledger": str(book.place), "account": account, "fits": capacity, **why, **share_facts(share)}
-        typer.echo(json.dumps(told))
+        expected = {} if shape is None else {"expected": asdict(expecting.one(shape, terms, epsilon, delta))}
+        typer.echo(json.dumps(told | expected))
     elif refusal:
         console.print(f"No. {refused(str(refusal), refusal.details)}", soft_wrap=True)
     else:
         console.print(f"Yes: {capacity} more of epsilon {epsilon:g} would be admitted now. Nothing was charged.")
         say_large("Such a release", epsilon, release_delta, console)
+        if shape is not None:
+            expecting.say(shape, terms, epsilon, delta, console)
         console.print(Text.assemble(f"{account}: ", standing(share, console)), soft_wrap=True)
         if terms.under is not None:
             under(book, terms.under, console)

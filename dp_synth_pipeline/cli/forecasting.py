@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import yaml
 from rich.console import Console
 from rich.text import Text
 
+from dp_synth_pipeline.cli import expecting
+from dp_synth_pipeline.cli.expecting import AskOptions
 from dp_synth_pipeline.cli.terminal import standing
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Account, Ledger, advice, journal
@@ -17,37 +21,73 @@ from dp_synth_pipeline.orchestration.build import current_project
 from dp_synth_pipeline.orchestration.forecasts import Due, Foretold, Scheduled
 from dp_synth_pipeline.orchestration.schedules import ticks
 from dp_synth_pipeline.privacy.filter import NANO
-from dp_synth_pipeline.synthesis import horizon
+from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.synthesis import expected_quality
 from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE
+from dp_synth_pipeline.synthesis.expected_quality import Shape
+from dp_synth_pipeline.synthesis.horizon import divided
 
 PARTED = " a tick refreshes the newest window that is over, or each listed value, once;"
 
 
-def divide(book: Ledger, account: str | None, days: int, every: str | None, console: Console) -> None:
+@dataclass(frozen=True)
+class Horizon:
+    """How far ahead is looked, and at which refreshes.
+
+    Attributes:
+        account: one account; None for all that have a schedule.
+        days: how many.
+        every: a cron to assume in place of the project's schedules.
+        epsilon: what each refresh asks for, in place of what its table says.
+    """
+
+    account: str | None
+    days: int
+    every: str | None = None
+    epsilon: float | None = None
+
+
+def divide(book: Ledger, horizon: Horizon, asked: AskOptions, console: Console) -> None:
     """Print the epsilons of a first refresh and of those that go on from it, which an account can pay for so many days."""
+    account, days, every = horizon.account, horizon.days, horizon.every
     if account is None or every is None:
         raise InvalidInput("--remember needs an account and --every CRON; it finds the epsilons itself.")
-    times = len(ticks([every], datetime.now(UTC) + timedelta(days=days)))
-    first, later = horizon.divided(book, account, times)
-    alone = book.affordable(account, times=times, own_delta=book.account(account).delta * THRESHOLD_SHARE)
+    times, terms = len(ticks([every], datetime.now(UTC) + timedelta(days=days))), book.account(account)
+    shape = asked.shape(terms)
+    first, later = divided(book, account, times, purpose=asked.purpose)
+    own_delta = terms.delta * THRESHOLD_SHARE
+    alone = book.affordable(account, times=times, own_delta=own_delta, purpose=asked.purpose)
     console.print(
         f"{account}: {times} refreshes in {days} days fit if they remember: epsilon {first:g} for the first, which measures "
         f"the profile and trains, and {later:g} for each later one, which measures pairs and triples again. Each by itself "
-        f"would have {alone:.3g}. Write:",
+        f"would have {alone:.3g}.",
         soft_wrap=True,
     )
-    console.print(f"epsilon: {first:g}\nrefresh: {{remember: true, epsilon: {later:g}}}", highlight=False)
+    if shape is not None:
+        _say_remembered(shape, terms, (first, later), times, console)
+        console.print(f"Each by itself: {wording.distances(expecting.one(shape, terms, alone))}", soft_wrap=True)
+    plan = {"epsilon": first, "refresh": {"remember": True, "epsilon": later}, "schedule": every}
+    console.print("Write:\n" + yaml.safe_dump(plan, sort_keys=False, default_flow_style=None), end="", highlight=False)
 
 
-def forecast(
-    book: Ledger, account: str | None, days: int, epsilon: float | None, every: str | None, console: Console
-) -> None:
+def _say_remembered(shape: Shape, terms: Account, epsilons: tuple[float, float], times: int, console: Console) -> None:
+    """Print how far off refreshes that remember are expected to be, the first and each later one of these epsilons."""
+    told = expected_quality.remembered(shape, *epsilons, times, terms.delta, terms.relation)
+    steps = sorted({n for n in (1, 4, times // 2, times) if 1 <= n <= times})
+    each = ", ".join(f"{told[n - 1].two_way:.2g} by refresh {n}" for n in steps)
+    console.print(
+        f"Expected of {shape.rows:,} rows and {shape.columns} columns that stay as they are: pairs of columns about {each}; "
+        f"single columns {told[0].one_way:.2g}.",
+        soft_wrap=True,
+    )
+    if told[0].poor:
+        expecting.warn(shape, terms, epsilons[0], told[0], console)
+
+
+def forecast(book: Ledger, horizon: Horizon, asked: AskOptions, console: Console) -> None:
     """Print for each scheduled account when it is exhausted, or which blocks are, and at which epsilon all would fit."""
-    if every:
-        known = schedules_by_account = _assumed(account, epsilon, every)
-    else:
-        schedules_by_account = forecasts.scheduled(project := current_project(), account, epsilon, book)
-        known = {**forecasts.scheduled(project, ledger=book), **schedules_by_account}
+    account, days = horizon.account, horizon.days
+    known, schedules_by_account = _schedules(book, horizon, asked)
     umbrellas = _umbrellas(book, known, account)
     if not schedules_by_account and not umbrellas:
         raise InvalidInput(
@@ -63,21 +103,53 @@ def forecast(
     for name in umbrellas:
         console.print(Text.assemble(f"{name}: ", standing(book.share(name), console)), soft_wrap=True)
         console.print(f"{name}: {_under(forecasts.under(book, name, known, until), days)}", soft_wrap=True)
+    if asked.about_a_table:
+        _say_each(book, schedules_by_account, asked, until, console)
     in_parts = any(schedule.settings for schedules in schedules_by_account.values() for schedule in schedules)
     parted = PARTED if in_parts else ""
     bounded = any(book.has_quotas(name) for name in (*schedules_by_account, *umbrellas))
-    asked = f" {journal.who()} asks, who counts in quotas;" if bounded else ""
+    who = f" {journal.who()} asks, who counts in quotas;" if bounded else ""
     console.print(
-        f"Assumed: every schedule is on;{parted}{asked} a refresh costs all that it may; nothing else is charged.",
+        f"Assumed: every schedule is on;{parted}{who} a refresh costs all that it may; nothing else is charged.",
         style="dim",
         soft_wrap=True,
     )
 
 
-def _assumed(account: str | None, epsilon: float | None, cron: str) -> dict[str, list[Scheduled]]:
-    if account is None or epsilon is None:
-        raise InvalidInput("--every needs an account and --epsilon.")
-    return {account: [Scheduled("", cron, epsilon)]}
+def _schedules(book: Ledger, horizon: Horizon, asked: AskOptions) -> tuple[dict[str, list[Scheduled]], ...]:
+    """Return by account all schedules that are known, and those that are asked about."""
+    account, epsilon = horizon.account, horizon.epsilon
+    if horizon.every:
+        if account is None or epsilon is None:
+            raise InvalidInput("--every needs an account and --epsilon.")
+        assumed = {account: [Scheduled("", horizon.every, epsilon, purpose=asked.purpose)]}
+        return assumed, assumed
+    if asked.purpose:
+        raise InvalidInput(
+            "--purpose goes with --every CRON; the tables of a project say themselves what they are for."
+        )
+    found = forecasts.scheduled(project := current_project(), account, epsilon, book)
+    return {**forecasts.scheduled(project, ledger=book), **found}, found
+
+
+def _say_each(
+    book: Ledger, schedules: Mapping[str, list[Scheduled]], asked: AskOptions, until: datetime, console: Console
+) -> None:
+    """Print how far off the refreshes that an account's schedules ask for will be."""
+    if len(schedules) != 1:
+        raise InvalidInput(
+            "say which account's refreshes are of that table: dp-synth ledger forecast ACCOUNT --like TABLE."
+        )
+    ((name, found),) = schedules.items()
+    terms = book.account(name)
+    if (shape := asked.shape(terms)) is None:
+        return
+    for each in found:
+        if each.first is not None and each.later is not None:
+            times = len(ticks([each.cron], until))
+            _say_remembered(shape, terms, (each.first, each.later), times, console)
+        else:
+            expecting.say(shape, terms, each.epsilon, None, console)
 
 
 def _umbrellas(book: Ledger, known: Mapping[str, list[Scheduled]], account: str | None) -> list[str]:

@@ -47,6 +47,7 @@ def report(
     Example: dp-synth governance report --since 2026-01-01 --out governance.html
     """
     from dp_synth_pipeline.reporting.governance_page import render_governance
+    from dp_synth_pipeline.reporting.wording import counted
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"--out {out}: name an .html file; the JSON is written beside it.")
@@ -57,8 +58,8 @@ def report(
     sink.write_text(render_governance(facts), out)
     sink.write_text(json.dumps(facts, indent=1, allow_nan=False), json_file)
     Console().print(
-        f"Wrote {out} and {json_file}: {len(facts['accounts'])} accounts, {len(facts['tables'])} tables, "
-        f"{len(facts['refused'])} runs refused.",
+        f"Wrote {out} and {json_file}: {counted(len(facts['accounts']), 'account')}, "
+        f"{counted(len(facts['tables']), 'table')}, {counted(len(facts['refused']), 'run')} refused.",
         highlight=False,
         soft_wrap=True,
     )

@@ -11,8 +11,9 @@ from pydantic import Field
 from rich.text import Text
 
 from dp_synth_pipeline.cli import answers
+from dp_synth_pipeline.cli.expecting import AskOptions
 from dp_synth_pipeline.cli.options import Options, opened, takes_options
-from dp_synth_pipeline.cli.terminal import VERBOSE, Verbose, console, on_terminal, say_more, standing
+from dp_synth_pipeline.cli.terminal import VERBOSE, Verbose, console, on_terminal, say_large, say_more, standing
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Balance, Ledger, Share, anchors, roles
 from dp_synth_pipeline.privacy import events
@@ -95,7 +96,7 @@ def open_account(
         f"{record.relation}{order}{under}.",
         soft_wrap=True,
     )
-    answers.say_large(f"Account {record.name}", record.epsilon, record.delta, console())
+    say_large(f"Account {record.name}", record.epsilon, record.delta, console())
     _say(book, record.name)
 
 
@@ -127,7 +128,7 @@ def raise_account(
         typer.confirm("A limit is never lowered again. Record this raise?", abort=True, err=True)
     raised = book.raise_account(account, epsilon=epsilon, delta=delta, why=why, who=who or getpass.getuser())
     console().print(f"Raised {raised.name} to epsilon {raised.epsilon:g}, delta {raised.delta:g}.")
-    answers.say_large(f"Account {raised.name}", raised.epsilon, raised.delta, console())
+    say_large(f"Account {raised.name}", raised.epsilon, raised.delta, console())
 
 
 @app.command("amend")
@@ -399,20 +400,30 @@ def history(
 
 
 @app.command("can")
+@takes_options
 def can(
     account: Annotated[str, typer.Argument(help="The account.")],
     epsilon: Annotated[float, typer.Option(help="What one release would cost at most.")],
+    asked: AskOptions,
     delta: Annotated[float | None, typer.Option(help="Its delta; default: the account's.")] = None,
     as_json: Json = False,
     verbose: Verbose = False,
     ledger: Url = "",
 ) -> None:
-    """Say whether a release would be admitted now, and how many; charge nothing. Exit code 3 if not even one."""
-    answers.can(opened(ledger), account, epsilon, delta, console(), as_json)
+    """Say whether a release would be admitted now, and how many; charge nothing. Exit code 3 if not even one.
+
+    With the rows and columns of its table, it also says how far off such a release will be, and what would help if that is
+    poor. It reads no source.
+
+    dp-synth ledger can patients --epsilon 0.5 --rows 2000 --columns 15
+    """
+    answers.can(opened(ledger), account, epsilon, delta, asked, console(), as_json)
 
 
 @app.command("forecast")
+@takes_options
 def forecast(
+    asked: AskOptions,
     account: Annotated[str | None, typer.Argument(help="One account; all that have a schedule without it.")] = None,
     days: Annotated[int, typer.Option(help="How far ahead.", min=1)] = 365,
     epsilon: Annotated[
@@ -429,15 +440,16 @@ def forecast(
 
     A refresh of a partition is charged to its own block, so of those it says which block refuses first. With --remember it
     says instead how much the first of those refreshes may take, and how little each later one, which goes on from it, needs.
+    With the rows and columns of the table, it also says how far off each refresh will be.
+
+    dp-synth ledger forecast patients --every '0 3 * * 1' --remember --rows 8000 --columns 15
     """
     from dp_synth_pipeline.cli import forecasting
 
-    if not remember:
-        forecasting.forecast(opened(ledger), account, days, epsilon, every, console())
-    elif epsilon is None:
-        forecasting.divide(opened(ledger), account, days, every, console())
-    else:
+    if remember and epsilon is not None:
         raise InvalidInput("--remember finds the epsilons itself; leave --epsilon out.")
+    book, told = opened(ledger), forecasting.divide if remember else forecasting.forecast
+    told(book, forecasting.Horizon(account, days, every, epsilon), asked, console())
 
 
 @app.command("export")
@@ -496,7 +508,8 @@ def verify(
     anchors.check(book, found, signers or None)
     totals = book.verify()
     console().print(
-        f"Verified {totals.accounts} accounts, {totals.releases} releases and {totals.entries} entries. "
+        f"Verified {wording.counted(totals.accounts, 'account')}, {wording.counted(totals.releases, 'release')} and "
+        f"{totals.entries} {'entry' if totals.entries == 1 else 'entries'}. "
         f"Chain head {totals.head[:16]}."
     )
     if anchor_file:

@@ -206,7 +206,6 @@ def open_once(book: Ledger, settings: AnySettings, command: str, console: Consol
     One that was opened like this before, and of which nothing was ever charged, is opened anew with the terms asked now:
     input that could not be read must not fix them for ever.
     """
-    from dp_synth_pipeline.cli import answers
     from dp_synth_pipeline.synthesis.settings import DEFAULT_DELTA
 
     account, epsilon = settings.charge
@@ -225,4 +224,4 @@ def open_once(book: Ledger, settings: AnySettings, command: str, console: Consol
         markup=False,
         soft_wrap=True,
     )
-    answers.say_large(f"Account {account}", epsilon, delta, console)
+    terminal.say_large(f"Account {account}", epsilon, delta, console)

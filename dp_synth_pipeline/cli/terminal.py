@@ -112,3 +112,11 @@ def sentence(text: str) -> str:
     """
     first = text.split(maxsplit=1)[0] if text.strip() else ""
     return text[:1].upper() + text[1:] if first.rstrip(",").isalpha() else text
+
+
+def say_large(what: str, epsilon: float, delta: float, console: Console) -> None:
+    """Print what a large epsilon allows; nothing for one that is not large."""
+    from dp_synth_pipeline.reporting import wording
+
+    if said := wording.large(what, epsilon, delta):
+        console.print(said, style="yellow", highlight=False, markup=False, soft_wrap=True)

@@ -283,17 +283,19 @@ class Questions(OpenLedger):
         delta: float | None = None,
         own_delta: float = 0.0,
         blocks: Iterable[str] = (),
+        purpose: str = "",
     ) -> float:
         """Return the largest epsilon, to four digits, such that `times` more releases of it fit now; 0.0 for none.
 
         Args:
             delta: the delta of each; by default the account's under a Rényi filter, and an equal part of what is left
                 under declared plans.
+            purpose: what they are for; whoever runs this would ask for them.
         """
         if not isinstance(times, int) or times < 1:
             raise InvalidInput(f"times must be a whole number of at least 1, got {times}.")
         with self._store.read() as conn:
-            payers = self._bounded(conn, account, request.check_blocks(blocks), "")
+            payers = self._bounded(conn, account, request.check_blocks(blocks), purpose)
         opened, tally = payers[0]
         each = costs.equal_delta(opened, tally.left(opened)[1], times) if delta is None else delta
         if each <= 0 and delta is None:

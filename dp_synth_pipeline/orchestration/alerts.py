@@ -4,19 +4,23 @@ Each alerts once when its condition becomes true, and again only after it was fa
 value, only names, shares of a budget and our own texts.
 """
 
+import hashlib
 import json
 import logging
 import smtplib
 import ssl
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from filelock import FileLock
 from pydantic import field_validator
 
 from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
@@ -25,6 +29,7 @@ from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.accounts import WAITS, Refusal, refusals
 from dp_synth_pipeline.orchestration.failures import short
 from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
+from dp_synth_pipeline.tabular.targets import sink
 
 AUDIT = "audit"
 """How the name of every check that audits the noise, the sampling or the claim begins."""
@@ -40,6 +45,13 @@ TIMEOUT = 20
 
 AT_ONCE = 2000
 """How many check results one tick looks through; the next tick goes on after them."""
+
+
+FOLDER = "alerts_waiting"
+"""At home: a file for each recipient that did not take an alert, with a line for each."""
+
+Facts = dict[str, Any]
+"""An alert's fields."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,68 @@ class Alert:
 
 
 Notify = Callable[[Alert], None]
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """One way to one recipient, with the alerts that it did not take, which are sent there again, and nowhere else.
+
+    So a mail server that is down has nothing posted twice to a webhook that is up. What waits was recorded already; the
+    file's name has its recipient as a hash only, since an address may be secret.
+
+    Attributes:
+        way: what takes alerts there, in words.
+        recipient: who that is; two projects of one home may have several.
+        deliver: sends one alert, or raises OSError, ValueError or SMTPException.
+    """
+
+    way: str
+    recipient: str
+    deliver: Callable[[Facts], None]
+
+    @property
+    def path(self) -> Path:
+        """The file of what waits; there is none where nothing does."""
+        name = hashlib.sha256(f"{self.way} {self.recipient}".encode()).hexdigest()[:16]
+        return home() / FOLDER / f"{name}.jsonl"
+
+    def send(self, alert: Facts) -> None:
+        """Send an alert, or let it wait: untried behind others that do, so that a server that is down is asked once."""
+        with self._waiting() as queue:
+            queue.append(alert)
+            if len(queue) == 1:
+                self._deliver(queue)
+
+    def retry(self) -> str:
+        """Send what waits, up to the first that is not taken; return the name of its error, or nothing if none waits."""
+        if not self.path.exists():
+            return ""
+        with self._waiting() as queue:
+            return self._deliver(queue)
+
+    def _deliver(self, queue: list[Facts]) -> str:
+        while queue:
+            try:
+                self.deliver(queue[0])
+            except (OSError, ValueError, smtplib.SMTPException) as error:
+                return type(error).__name__  # without its own words, which may hold the address or a password
+            queue.pop(0)
+        return ""
+
+    @contextmanager
+    def _waiting(self) -> Iterator[list[Facts]]:
+        """Yield what waits, which nobody else sends meanwhile; keep what is left of it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.path.with_suffix(".lock")):
+            text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+            queue = [json.loads(line) for line in text.splitlines()]
+            try:
+                yield queue
+            finally:
+                if queue:
+                    sink.write_text("".join(json.dumps(alert) + "\n" for alert in queue), self.path)
+                else:
+                    self.path.unlink(missing_ok=True)
 
 
 class AlertResource(dg.ConfigurableResource):
@@ -111,31 +185,26 @@ class AlertResource(dg.ConfigurableResource):
     def notify(self, alert: Alert) -> None:
         """Send one alert, which was recorded already, by mail and to the webhook, if they are given.
 
-        If it raises, the tick fails and is tried again, so an alert may come twice and is never lost.
+        Each way is tried by itself, and what it does not take waits for it alone. If one of your own raises, the tick fails
+        and is tried again, so an alert may then come twice and is never lost.
         """
-        for what, send in (("webhook", self._post), ("mail server", self._mail)):
-            try:
-                send(alert)
-            except (OSError, ValueError, smtplib.SMTPException) as error:
-                # Without its own words, which may hold the address or what the server was told.
-                raise InvalidInput(
-                    f"the {what} did not take an alert ({type(error).__name__}); it is in {FILE}, and comes again at the "
-                    f"next tick. Look at the address, the user and the password that AlertResource has."
-                ) from None
+        for outbox in self._ways():
+            outbox.send(asdict(alert))
 
-    def _post(self, alert: Alert) -> None:
-        if self.webhook:
-            body = json.dumps({"text": alert.message, **asdict(alert)}).encode()
-            asked = urllib.request.Request(self.webhook, body, {"Content-Type": "application/json"})
-            urllib.request.urlopen(asked, timeout=TIMEOUT).close()
+    def _ways(self) -> list[Outbox]:
+        ways = (("webhook", self.webhook, self._post), ("mail server", self.mail_to, self._mail))
+        return [Outbox(way, recipient, deliver) for way, recipient, deliver in ways if recipient]
 
-    def _mail(self, alert: Alert) -> None:
-        if not self.mail_to:
-            return
+    def _post(self, alert: Facts) -> None:
+        body = json.dumps({"text": alert["message"], **alert}).encode()
+        asked = urllib.request.Request(self.webhook, body, {"Content-Type": "application/json"})
+        urllib.request.urlopen(asked, timeout=TIMEOUT).close()
+
+    def _mail(self, alert: Facts) -> None:
         mail = EmailMessage()
-        mail["Subject"] = f"dp_synth: {alert.kind.replace('_', ' ')}, {alert.subject}"
+        mail["Subject"] = f"dp_synth: {alert['kind'].replace('_', ' ')}, {alert['subject']}"
         mail["From"], mail["To"] = self.mail_from or self.mail_to, self.mail_to
-        mail.set_content(alert.message)
+        mail.set_content(alert["message"])
         with smtplib.SMTP(self.smtp_host, self.smtp_port, timeout=TIMEOUT) as server:
             server.ehlo()
             if self.smtp_user or server.has_extn("starttls"):
@@ -145,13 +214,24 @@ class AlertResource(dg.ConfigurableResource):
             server.send_message(mail)
 
     def tell(self, alerts: Iterable[Alert]) -> str:
-        """Record and send some alerts; return their messages."""
-        messages = []
+        """Send what waits, record and send some alerts more, and return their messages.
+
+        Raises:
+            InvalidInput: if there is nothing new, and something still waits, so that the tick shows it.
+        """
+        ways, messages = self._ways(), []
+        failed = [f"the {outbox.way} ({why})" for outbox in ways if (why := outbox.retry())]
         for alert in alerts:
             record(alert)
             self.notify(alert)
             messages.append(alert.message)
-        return " ".join(messages)
+        if failed and not messages:
+            raise InvalidInput(
+                f"an alert was not taken by {' and '.join(failed)}; it is in {FILE}, and is tried there again at the next "
+                f"tick. Look at the address, the user and the password that AlertResource has."
+            )
+        waits = [f"An alert waits for the {outbox.way}." for outbox in ways if outbox.path.exists()]
+        return " ".join([*messages, *waits])
 
 
 def calling(notify: Notify | None, below: float) -> AlertResource:

@@ -35,6 +35,7 @@ class Scheduled:
         epsilon: the most that one refresh costs; the next one, if later ones cost less.
         settings: what is known of a partitioned table; None for one that is refreshed as a whole.
         later: the most that a refresh after the next one costs, if it goes on from that; None if all cost the same.
+        first: the most that the release costs, or did, from which refreshes that remember go on; None if none does.
         purpose: what its refreshes are for, as the table says.
     """
 
@@ -44,6 +45,7 @@ class Scheduled:
     settings: TableSettings | None = None
     later: float | None = None
     purpose: str = ""
+    first: float | None = None
 
     @property
     def asks(self) -> str:
@@ -122,16 +124,16 @@ def scheduled(
         job_metadata = jobs.get(schedule.job_name, {}) if schedule.name == f"{table}_refresh_schedule" else {}
         if ACCOUNT in tags:
             first, later = float(tags[EPSILON]), float(tags[LATER]) if LATER in tags else None
-            if later is not None and ledger is not None and _released(ledger, tags[ACCOUNT], table):
-                first = later
-            asked = (epsilon, None) if epsilon else (first, later)
-            purpose = tags.get(PURPOSE, "")
-            by_account[tags[ACCOUNT]].append(Scheduled(table, cron, asked[0], later=asked[1], purpose=purpose))
+            asks = Scheduled(table, cron, epsilon or first, purpose=tags.get(PURPOSE, ""))
+            if later is not None and not epsilon:
+                goes_on = ledger is not None and _released(ledger, tags[ACCOUNT], table)
+                asks = replace(asks, epsilon=later if goes_on else first, later=later, first=first)
+            by_account[tags[ACCOUNT]].append(asks)
         elif ASKS in job_metadata:
             settings = asked_of(job_metadata, table)
-            paying, asks = settings.charge
-            assumed_settings = settings.model_copy(update={"epsilon": epsilon or asks})
-            by_account[paying].append(Scheduled(table, cron, epsilon or asks, assumed_settings))
+            paying, own = settings.charge
+            assumed_settings = settings.model_copy(update={"epsilon": epsilon or own})
+            by_account[paying].append(Scheduled(table, cron, epsilon or own, assumed_settings))
     return {name: schedules for name, schedules in by_account.items() if account in (None, name)}
 
 

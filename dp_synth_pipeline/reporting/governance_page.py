@@ -105,7 +105,9 @@ def _concerns(facts: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Itera
         if t["guarantee"] == "none":
             yield _concern("warn", t["table"], "released without a privacy guarantee, on a person's word")
         if (t.get("card") or {}).get("checks_failed"):
-            yield _concern("warn", t["table"], f"{_count(t['card']['checks_failed'], 'check')} failed or warned")
+            yield _concern(
+                "warn", t["table"], f"{wording.counted(t['card']['checks_failed'], 'check')} failed or warned"
+            )
         if t.get("releases") and t.get("card") is None:
             yield _concern("warn", t["table"], "was released, and its card is not in this store")
     under = {a["name"]: a.get("under") or None for a in accounts}
@@ -124,13 +126,11 @@ def _concerns(facts: Mapping[str, Any], accounts: list[dict[str, Any]]) -> Itera
         if a["forecast"] and a["forecast"]["refused"]:
             yield _concern("warn", a["name"], f"a scheduled refresh will be refused on {a['forecast']['refused']}")
         if waiting := [r for r in facts.get("requests") or [] if r["account"] == a["name"] and r["state"] == "waiting"]:
-            yield _concern("warn", a["name"], f"{_count(len(waiting), 'request')} waiting for a second person")
+            yield _concern("warn", a["name"], f"{wording.counted(len(waiting), 'request')} waiting for a second person")
         if a["open"]:
-            yield _concern("warn", a["name"], f"{_count(len(a['open']), 'open reservation')}, counted as spent")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+            yield _concern(
+                "warn", a["name"], f"{wording.counted(len(a['open']), 'open reservation')}, counted as spent"
+            )
 
 
 def _concern(tone: str, where: str, message: str) -> dict[str, str]:

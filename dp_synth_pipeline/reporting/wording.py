@@ -11,6 +11,7 @@ from dp_synth_pipeline.ledger.entry import EVERY
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.ledger.entry import Request
+    from dp_synth_pipeline.synthesis.expected_quality import Quality
     from dp_synth_pipeline.validation.fidelity import Fidelity
     from dp_synth_pipeline.validation.related_figures import RelatedFigures
 
@@ -254,3 +255,28 @@ def mechanism(event: dict[str, Any]) -> str:
 
 def _count(count: int, noun: str) -> str:
     return f"One {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, such as '1 account' and '2 accounts'."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def distances(quality: Quality) -> str:
+    """Say how far off a release is expected to be."""
+    return f"single columns about {quality.one_way:.2g} off, pairs of columns about {quality.two_way:.2g}."
+
+
+def poor(quality: Quality, rows: int | None, epsilon: float | None) -> str:
+    """Say that a release will be poor, and how many times the rows, or which epsilon, would bring it to what is not."""
+    from dp_synth_pipeline.synthesis.expected_quality import FACTORS, POOR
+
+    told = [f"{rows} times the rows"] if rows else []
+    told += [f"ε {epsilon:g}"] if epsilon else []
+    ways = f"{' or '.join(told)} would bring that to {POOR:g}."
+    if not told:
+        ways = f"neither {FACTORS[-1]} times the rows nor any ε worth naming would bring that to {POOR:g}."
+    return (
+        f"Poor: about {quality.two_way:.2g}, so that pairs of columns will be far off; {ways} Declared columns and "
+        f"categories are free, and columns that nobody needs can be left out."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ask, Ledger
@@ -18,7 +19,7 @@ SMALLEST = 1e-3
 """No smaller epsilon is worth a refresh."""
 
 
-def divided(ledger: Ledger, account: str, times: int, first: float = FIRST) -> tuple[float, float]:
+def divided(ledger: Ledger, account: str, times: int, first: float = FIRST, purpose: str = "") -> tuple[float, float]:
     """Return an epsilon for the next release of a table and one for each of the `times - 1` after it, which fit together.
 
     They were themselves asked about, and found to fit; nothing is reserved.
@@ -26,6 +27,7 @@ def divided(ledger: Ledger, account: str, times: int, first: float = FIRST) -> t
     Args:
         times: refreshes in all, at least 2.
         first: part of the squared signal to noise for the first one, between 0 and 1.
+        purpose: what they are for, which a quota may bound.
 
     Raises:
         InvalidInput: if they are fewer, nothing is left, or the account pays declared plans only.
@@ -39,19 +41,19 @@ def divided(ledger: Ledger, account: str, times: int, first: float = FIRST) -> t
             f"sizes; open one with --rule filter."
         )
     own_delta = terms.delta * THRESHOLD_SHARE
-    whole = ledger.affordable(account, times=1, own_delta=own_delta)
+    whole = ledger.affordable(account, times=1, own_delta=own_delta, purpose=purpose)
     if whole <= SMALLEST:
         raise InvalidInput(f"nothing is left of account {account!r} that could be divided; raise it, or open another.")
     noise = calibration.gaussian_noise(whole, terms.delta)
     start = _down(accountant.epsilon([Gaussian(noise / math.sqrt(first))], terms.delta, terms.relation))
 
     def fits(later: float) -> bool:
-        asks = [Ask(start, terms.delta, own_delta), *[Ask(later, terms.delta, own_delta)] * (times - 1)]
-        return all(ledger.foretold(account, asks))
+        ask = Ask(start, terms.delta, own_delta, purpose=purpose)
+        return all(ledger.foretold(account, [ask, *[replace(ask, epsilon=later)] * (times - 1)]))
 
     low, high = SMALLEST, start
     if not fits(low):
-        raise InvalidInput(f"account {account!r} cannot pay {times} refreshes; ask for fewer, or raise it.")
+        raise InvalidInput(f"account {account!r}, or a quota of it, cannot pay {times} refreshes; ask for fewer.")
     while high > low * 1.002:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -66,3 +66,21 @@ def generator_of(store: Store, table: str, release: str = "") -> Released:
             f"--release {release}: the store holds none of {table!r} whose id begins so, or several; it holds {ids}."
         )
     return chosen[0]
+
+
+def like(store: Store, name: str) -> Released:
+    """Return the generator of a table's newest release, or of the release whose id begins with a name.
+
+    Raises:
+        InvalidInput: if there is none, or several, naming the tables that there are.
+    """
+    every = generators(store)
+    found = [r for r in every if r.table == name][:1] or [r for r in every if r.release.startswith(name)]
+    if len({r.release for r in found}) != 1:
+        names = ", ".join(dict.fromkeys(r.table for r in every)) or "none yet"
+        how = "no release" if not found else "several releases"
+        raise InvalidInput(
+            f"{how} in {store.root} by {name!r}, and no table; released are: {names}. Name one of them, or more of a "
+            f"release's id; or say the number of rows and columns, as is publicly known."
+        )
+    return found[0]

@@ -17,7 +17,7 @@ from tests.adversarial.killing import REPOSITORY, Done, Runner, without_ids
 
 ACCOUNT, OTHER = "people", "shops"
 ENOUGH_FOR_TWO = "1.8"
-ROWS = 300
+ROWS = 900
 
 ENDING = re.compile(r"dp-synth ledger (?:void|settle) \S+(?: --at-mark)? --why REASON")
 RESUMING = re.compile(r"same command (?:and|with) --resume|(?:^|[.:;] )[Gg]o on with [^.]*--resume")

@@ -32,6 +32,11 @@ def test_the_tables_are_current(reference: ModuleType) -> None:
     assert reference.current(text.replace("`training.looks`", "`training.peeks`")) == text
 
 
+def test_the_page_on_choosing_holds_what_is_expected_today(reference: ModuleType) -> None:
+    text = (ROOT / "docs/choosing.md").read_text(encoding="utf-8")
+    assert reference.current(text) == text, "write it anew: python docs/site/reference.py docs/choosing.md"
+
+
 def test_every_parameter_has_a_row_with_all_that_there_is_to_know(reference: ModuleType) -> None:
     rows = re.findall(r"^\| `([\w.]+)` \|(.+)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert {f"training.{name}" for name in TrainingSettings.model_fields} < {name for name, _ in rows}

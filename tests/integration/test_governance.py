@@ -77,7 +77,8 @@ def chain(journal):
 
 
 def test_a_reviewer_walks_from_the_table_to_its_source_with_the_exported_files_alone(shell, bench, tmp_path):
-    assert shell("governance", "report", "-m", "bench_project", "--out", "review.html")[0] == 0
+    code, told = shell("governance", "report", "-m", "bench_project", "--out", "review.html")
+    assert (code, "review.json: 1 account, 1 table, 0 runs refused." in told) == (0, True)
     assert shell("ledger", "export", "--format", "json", "--out", "statement.json")[0] == 0
     shutil.copy(bench.store / "releasable" / "people" / "release_card.json", tmp_path)
     shutil.copy(bench.folder / "published.parquet", tmp_path)

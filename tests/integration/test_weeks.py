@@ -14,6 +14,7 @@ from dagster._scheduler.scheduler import launch_scheduled_runs
 from rich.console import Console
 
 from dp_synth_pipeline.cli import forecasting
+from dp_synth_pipeline.cli.expecting import AskOptions
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import accounts
 from dp_synth_pipeline.orchestration.schedules import ticks
@@ -61,7 +62,8 @@ def test_refusals_come_exactly_where_the_forecast_said(weekly, tmp_path):
     ledger, instance, workspace = weekly
     mondays = ticks([CRON], datetime.now(UTC) + timedelta(days=200))
     told = io.StringIO()
-    forecasting.forecast(ledger, "people", 200, 1.0, CRON, Console(file=told, width=400))
+    horizon = forecasting.Horizon("people", 200, CRON, 1.0)
+    forecasting.forecast(ledger, horizon, AskOptions(), Console(file=told, width=400))
     fits = next(n for n, day in enumerate(mondays) if f"exhausted on {day:%d %B %Y}" in told.getvalue())
     assert 2 <= fits <= 12
     assert f"; {fits} fit" in told.getvalue()

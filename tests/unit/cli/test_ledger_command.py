@@ -17,6 +17,9 @@ from dp_synth_pipeline.cli import terminal
 from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.synthesis.expected_quality import Shape, expected
+from dp_synth_pipeline.tabular.kinds import Kind
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from tests.unit.ledger.stores import ask, sealed
 
 Asked = Callable[..., Result]
@@ -346,3 +349,73 @@ def test_quotas_are_given_shown_and_amended_on_the_command_line(
     loosen = ["ledger", "amend", "people", "--quota", "requester=ana:0.2", *word]
     assert isinstance(CliRunner().invoke(cli.application({"ledger"}), loosen).exception, ApprovalNeeded)
     assert "alone and quotas purpose=tests [x]:0.0, requester=*:0.1, requester=ana:0.2" in asked("requests").output
+
+
+def test_what_is_asked_about_is_said_to_be_poor_with_what_would_help(asked: Asked, book: Ledger) -> None:
+    book.open_account("people", epsilon=6.0, delta=1e-5)
+    said = asked("can", "people", "--epsilon", 0.5, "--rows", 8000, "--columns", 15).output
+    told = expected(Shape(8000, 15), 0.5, 1e-5)
+    assert f"single columns about {told.one_way:.2g} off, pairs of columns about {told.two_way:.2g}" in flat(said)
+    assert "pairs of columns will be far off; 2 times the rows or ε 1 would bring that to 0.1" in flat(said)
+    assert "Poor" not in asked("can", "people", "--epsilon", 2.5, "--rows", 44000, "--columns", 15).output
+    assert "Expected" not in asked("can", "people", "--epsilon", 0.5).output
+    facts = json.loads(asked("can", "people", "--epsilon", 0.5, "--rows", 8000, "--columns", 15, "--json").stdout)
+    assert facts["expected"] == {"one_way": told.one_way, "two_way": told.two_way}
+
+
+def test_what_is_expected_counts_the_rows_of_a_unit_and_the_relation_of_the_account(asked: Asked, book: Ledger) -> None:
+    book.open_account("visits", epsilon=6.0, delta=1e-6, unit="patient_id", max_rows=4, relation="replace-one")
+    said = asked("can", "visits", "--epsilon", 2, "--rows", 90000, "--columns", 10).output
+    told = expected(Shape(90000, 10, 4), 2.0, 1e-6, "replace-one")
+    assert f"pairs of columns about {told.two_way:.2g}" in flat(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--rows", 0, "--columns", 15), "--rows"),
+        (("--rows", -5, "--columns", 15), "--rows"),
+        (("--rows", 10, "--columns", 1), "--columns"),
+        (("--rows", 10), "--rows and --columns together"),
+        (("--columns", 10), "--rows and --columns together"),
+        (("--like", "nobody"), "no release in"),
+        (("--rows", 10, "--columns", 2, "--like", "people"), "by --like NAME alone"),
+        (("--like", ""), "by --like NAME alone"),
+    ],
+)
+def test_mistakes_about_a_table_are_said_and_nothing_is_expected(
+    asked: Asked, book: Ledger, words: tuple[object, ...], why: str
+) -> None:
+    book.open_account("people", epsilon=6.0, delta=1e-5)
+    result = asked("can", "people", "--epsilon", 1, *words, code=2)
+    assert why in flat(f"{result.output} {result.exception}")
+    assert "Expected of" not in result.output
+
+
+def test_a_released_table_or_release_says_its_own_rows_and_columns(asked: Asked, book: Ledger, home: Path) -> None:
+    book.open_account("people", epsilon=6.0, delta=1e-5)
+    columns = tuple(ColumnProfile(f"c{i}", Kind.CATEGORY, ("x", "y"), (0.5, 0.5)) for i in range(6))
+    folder = home / "store/releasable/people/generator"
+    folder.mkdir(parents=True)
+    (folder / "profile.json").write_text(TableProfile(900, 1000, "row", columns).to_json())
+    (folder / "generator.json").write_text(json.dumps({"facts": {"release": "3f9c2b71d004"}}))
+    told = expected(Shape(1000, 6, cells=2.0), 1.0, 1e-5)
+    for name in ("people", "3f9c"):
+        said = flat(asked("can", "people", "--epsilon", 1, "--like", name).output)
+        assert f"of 1,000 rows and 6 columns: single columns about {told.one_way:.2g} off" in said
+    assert "released are: people" in str(asked("can", "people", "--epsilon", 1, "--like", "visits", code=2).exception)
+
+
+def test_a_release_for_a_purpose_is_asked_about_under_its_quota(asked: Asked, book: Ledger) -> None:
+    book.open_account("people", epsilon=6.0, delta=1e-5, quotas=["purpose=testing:0.3"])
+    free, bounded = (
+        json.loads(asked("can", "people", "--epsilon", 1, "--json", *words).stdout)["fits"]
+        for words in ((), ("--purpose", "testing"))
+    )
+    assert 0 < bounded < free
+    assert "Quota purpose=testing:0.3" in asked("can", "people", "--epsilon", 3, "--purpose", "testing", code=3).output
+
+
+def flat(text: str) -> str:
+    """Return a text without the line ends that a terminal of 80 columns makes."""
+    return " ".join(text.split())

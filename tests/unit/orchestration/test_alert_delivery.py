@@ -4,6 +4,7 @@ import json
 import socketserver
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from email import message_from_string
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -11,7 +12,8 @@ import dagster as dg
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.orchestration.alerts import Alert, AlertResource
+from dp_synth_pipeline.home import home
+from dp_synth_pipeline.orchestration.alerts import FOLDER, Alert, AlertResource
 from dp_synth_pipeline.orchestration.resources import of_project
 
 ALERT = Alert("release_refused", "people", "Account people refused a release of people. Nothing was read.")
@@ -45,6 +47,11 @@ class Mail(socketserver.StreamRequestHandler):
             self.wfile.write(b"221 bye\r\n" if line.lower() == "quit" else b"250 yes\r\n")
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path))
+
+
 @contextmanager
 def serving(kind, handler):
     with kind(("127.0.0.1", 0), handler) as server:
@@ -74,8 +81,7 @@ def made(**fields):
     return of_project(AlertResource, defs.get_repository_def().get_top_level_resources())
 
 
-def test_an_alert_is_posted_to_the_webhook_that_the_environment_names(web, monkeypatch, tmp_path):
-    monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path))
+def test_an_alert_is_posted_to_the_webhook_that_the_environment_names(web, monkeypatch):
     monkeypatch.setenv("ALERT_WEBHOOK", f"http://127.0.0.1:{web.server_port}/secret")
     assert made(webhook=dg.EnvVar("ALERT_WEBHOOK")).tell([ALERT]) == ALERT.message
     (told,) = web.heard
@@ -98,18 +104,59 @@ def test_a_password_is_not_sent_without_tls_and_what_fails_tells_no_secret(post,
         mail_to="a@b.example", smtp_host="127.0.0.1", smtp_port=post.server_address[1], smtp_user="etl",
         smtp_password="PASSWORD",
     )  # fmt: skip
-    with pytest.raises(InvalidInput, match="the mail server did not take an alert") as refused:
-        own.notify(ALERT)
+    assert "An alert waits for the mail server." in own.tell([ALERT])
+    with pytest.raises(InvalidInput, match="not taken by the mail server") as refused:
+        own.tell([])
     assert post.heard == []
     assert not any("AUTH" in line.upper() for line in post.said)
     assert "PASSWORD" not in repr(refused.value)
-    assert refused.value.__cause__ is None
+    assert refused.value.__context__ is None
     web.answers = 500
     for address in (f"http://127.0.0.1:{web.server_port}/SECRET", "SECRET"):
-        with pytest.raises(InvalidInput, match="the webhook did not take an alert") as failed:
-            made(webhook=address).notify(ALERT)
-        assert "SECRET" not in repr(failed.value)
+        broken = made(webhook=address)
+        told = broken.tell([ALERT])
+        with pytest.raises(InvalidInput, match="not taken by the webhook") as failed:
+            broken.tell([])
+        assert "SECRET" not in told + repr(failed.value)
+    assert not any("SECRET" in path.name + path.read_text() for path in (home() / FOLDER).iterdir())
+
+
+def test_a_mail_server_that_is_down_has_nothing_posted_twice_and_gets_all_in_order_later(post, web):
+    port = post.server_address[1]
+    facts = {"webhook": f"http://127.0.0.1:{web.server_port}/", "mail_to": "a@b.example", "smtp_host": "127.0.0.1"}
+    down, up = made(**facts, smtp_port=port, smtp_user="needs TLS"), made(**facts, smtp_port=port)
+    later = replace(ALERT, subject="visits")
+    assert down.tell([ALERT]).endswith("An alert waits for the mail server.")
+    asked = len(post.said)
+    down.tell([later])
+    assert len(post.said) < 2.5 * asked, "behind an alert that waits, the next one is not tried"
+    with pytest.raises(InvalidInput):
+        down.tell([])
+    assert [told["subject"] for told in web.heard] == ["people", "visits"]
+    assert up.tell([]) == ""
+    assert [mail["Subject"].split()[-1] for mail in post.heard] == ["people", "visits"]
+    assert up.tell([]) == ""
+    assert (len(web.heard), len(post.heard)) == (2, 2)
+
+
+def test_a_webhook_that_is_down_keeps_no_mail_back(post, web):
+    web.answers = 500
+    facts = {"mail_to": "a@b.example", "smtp_host": "127.0.0.1", "smtp_port": post.server_address[1]}
+    own = made(webhook=f"http://127.0.0.1:{web.server_port}/", **facts)
+    assert own.tell([ALERT]).endswith("An alert waits for the webhook.")
+    assert len(post.heard) == 1
+
+
+def test_what_waits_for_one_projects_webhook_goes_to_no_other(web):
+    web.answers = 500
+    address = f"http://127.0.0.1:{web.server_port}/"
+    made(webhook=address).tell([ALERT])
+    web.answers = 204
+    web.heard.clear()
+    assert made(webhook=f"{address}another").tell([]) == ""
+    assert web.heard == []
 
 
 def test_nobody_is_told_where_nobody_is_named():
     AlertResource().notify(ALERT)
+    assert not (home() / FOLDER).exists()

@@ -9,9 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pytest
+import yaml
 from rich.console import Console
 
 from dp_synth_pipeline.cli import forecasting
+from dp_synth_pipeline.cli.expecting import AskOptions
+from dp_synth_pipeline.cli.forecasting import Horizon
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ask, Ledger, advice
 from dp_synth_pipeline.orchestration import forecasts, governance, preflight
@@ -19,6 +22,8 @@ from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.filter import NANO
+from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.synthesis.expected_quality import Shape, expected, remembered
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
 WEEKS = {**DAYS, "cadence": "weekly"}
@@ -49,7 +54,8 @@ def foretold(ledger: Ledger, *tables: TableSettings, account: str = "clinic") ->
 def said(ledger: Ledger, monkeypatch, *tables: TableSettings, epsilon: float | None = None) -> str:
     monkeypatch.setattr(forecasting, "current_project", lambda: build_defs(list(tables)))
     out = io.StringIO()
-    forecasting.forecast(ledger, None, AHEAD, epsilon, None, Console(file=out, width=400))
+    horizon = Horizon(None, AHEAD, epsilon=epsilon)
+    forecasting.forecast(ledger, horizon, AskOptions(), Console(file=out, width=400))
     return " ".join(out.getvalue().split())
 
 
@@ -326,13 +332,81 @@ def test_a_tick_asks_for_what_its_refresh_will_ask_for(year):
     assert preflight.refused_at_tick(table(**{**REMEMBERS, "refresh": {}}), year), "4.1 does not fit a second time"
 
 
-def test_a_person_is_told_how_to_divide_an_account_over_a_horizon(year):
+def divided(year, asked=AskOptions(), every=DAILY, days=AHEAD):
     out = io.StringIO()
-    forecasting.divide(year, "year", AHEAD, DAILY, Console(file=out, width=400))
-    told = re.search(r"epsilon: (\S+)\nrefresh: {remember: true, epsilon: (\S+)}", out.getvalue())
-    assert told is not None
-    first, later = told.groups()
-    asks = [Ask(float(first), 1e-5, 5e-9), *[Ask(float(later), 1e-5, 5e-9)] * (AHEAD - 1)]
+    forecasting.divide(year, Horizon("year", days, every), asked, Console(file=out, width=400))
+    text, _, plan = out.getvalue().partition("Write:")
+    return text, yaml.safe_load(plan)
+
+
+def test_a_person_is_told_how_to_divide_an_account_over_a_horizon_and_the_settings_that_say_so(year):
+    _, plan = divided(year)
+    assert plan["schedule"] == DAILY
+    assert plan["refresh"]["remember"] is True
+    asks = [Ask(plan["epsilon"], 1e-5, 5e-9), *[Ask(plan["refresh"]["epsilon"], 1e-5, 5e-9)] * (AHEAD - 1)]
     assert all(year.foretold("year", asks))
     with pytest.raises(InvalidInput, match="--every"):
-        forecasting.divide(year, "year", AHEAD, None, Console(file=out))
+        divided(year, every=None)
+
+
+def test_a_plan_says_how_far_off_refreshes_will_be_that_remember_and_each_by_itself(year):
+    text, plan = divided(year, AskOptions(rows=8000, columns=15), days=12)
+    terms, shape = year.account("year"), Shape(8000, 15)
+    told = remembered(shape, plan["epsilon"], plan["refresh"]["epsilon"], 12, terms.delta)
+    assert f"about {told[0].two_way:.2g} by refresh 1, {told[3].two_way:.2g} by refresh 4" in text
+    assert f"{told[-1].two_way:.2g} by refresh 12" in text
+    alone = year.affordable("year", times=12, own_delta=5e-9)
+    by_itself = expected(shape, alone, terms.delta)
+    assert f"Each by itself: {wording.distances(by_itself)}" in text
+    assert "Poor" not in text
+    assert "Expected" not in divided(year)[0]
+
+
+def test_a_horizon_is_divided_within_the_quota_of_what_it_is_for(year):
+    year.amend_account("year", quotas=["purpose=testing:0.4"], why="w", who="Ana")
+    free, bounded = divided(year, days=5)[1], divided(year, AskOptions(purpose="testing"), days=5)[1]
+    asks = [Ask(e, 1e-5, 5e-9, purpose="testing") for e in (bounded["epsilon"], *[bounded["refresh"]["epsilon"]] * 4)]
+    assert all(year.foretold("year", asks))
+    assert bounded["epsilon"] < free["epsilon"]
+
+
+def test_an_assumed_schedule_is_for_the_purpose_that_is_said(year):
+    year.amend_account("year", quotas=["purpose=testing:0.1"], why="w", who="Ana")
+    text = [io.StringIO(), io.StringIO()]
+    for out, purpose in zip(text, ("", "testing"), strict=True):
+        horizon = Horizon("year", AHEAD, DAILY, 0.3)
+        forecasting.forecast(year, horizon, AskOptions(purpose=purpose), Console(file=out, width=400))
+    assert "all fit" in text[0].getvalue()
+    assert "a quota of it, is exhausted" in text[1].getvalue()
+    with pytest.raises(InvalidInput, match="--every"):
+        forecasting.forecast(year, Horizon("year", AHEAD), AskOptions(purpose="testing"), Console(file=text[0]))
+
+
+def test_a_forecast_says_how_far_off_each_refresh_will_be_and_what_would_help(year):
+    out = io.StringIO()
+    asked = AskOptions(rows=8000, columns=15)
+    forecasting.forecast(year, Horizon("year", AHEAD, DAILY, 0.5), asked, Console(file=out, width=400))
+    assert f"pairs of columns about {expected(Shape(8000, 15), 0.5, 1e-5).two_way:.2g}" in out.getvalue()
+    assert "2 times the rows or ε 1 would bring that to 0.1" in out.getvalue()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_table_that_remembers_is_expected_as_near_as_its_releases_together(year, monkeypatch, begun):
+    if begun:
+        released(year)
+    monkeypatch.setattr(forecasting, "current_project", lambda: build_defs([table(**REMEMBERS)]))
+    out, asked = io.StringIO(), AskOptions(rows=8000, columns=15)
+    forecasting.forecast(year, Horizon("year", AHEAD), asked, Console(file=out, width=400))
+    told = remembered(Shape(8000, 15), 4.1, 0.3, AHEAD, 1e-5)
+    assert f"about {told[0].two_way:.2g} by refresh 1" in out.getvalue()
+    assert "Poor" not in out.getvalue()
+
+
+def test_a_table_is_told_of_for_one_account_alone(ledger, monkeypatch):
+    monkeypatch.setattr(
+        forecasting,
+        "current_project",
+        lambda: build_defs([table(), table(table="other", account="whole")]),
+    )
+    with pytest.raises(InvalidInput, match="which account"):
+        forecasting.forecast(ledger, Horizon(None, 5), AskOptions(rows=800, columns=5), Console(file=io.StringIO()))

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dp_synth_pipeline.tabular.profiling import types
@@ -45,6 +45,7 @@ def histograms(cells: list[str | None]) -> dict[str, np.ndarray]:
 
 @settings(max_examples=40, deadline=None)
 @given(others=st.lists(SHAPED, max_size=20), own=st.lists(SHAPED, min_size=1, max_size=4))
+@example(others=[], own=["0/0/0000"])
 def test_a_units_rows_move_each_histogram_by_at_most_their_number(
     others: list[str | None], own: list[str | None]
 ) -> None:

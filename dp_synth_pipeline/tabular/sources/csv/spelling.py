@@ -126,7 +126,7 @@ def day_spelling(cell: str) -> str:
             f"{2**j} * (try_strptime({day}, {literal(order)}) IS NOT NULL)::INT" for j, order in enumerate(shape.orders)
         )
         cases.append(
-            f"WHEN regexp_full_match({day}, {literal(shape.pattern)}) "
+            f"WHEN regexp_full_match({day}, {literal(shape.pattern)}) AND {bits} > 0 "
             f"THEN concat('{i} ', {padded} + 2 * {bare}, ' ', {bits})"
         )
     return f"CASE {' '.join(cases)} ELSE '{NONE}' END"

@@ -47,10 +47,10 @@ class AskOptions(Options):
 
         if not self.about_a_table:
             return None
-        if self.like and self.rows is self.columns is None:
+        if self.like and self.rows is None and self.columns is None:
             return Shape.of(_profile(self.like), account.max_rows)
         if self.like is not None or self.rows is None or self.columns is None:
-            raise InvalidInput("a table is told of by --rows and --columns together, or by --like NAME alone.")
+            raise InvalidInput("say what table it is by --rows and --columns together, or by --like NAME alone.")
         return Shape(self.rows, self.columns, account.max_rows)
 
 
@@ -76,7 +76,7 @@ def say(shape: Shape, account: Account, epsilon: float, delta: float | None, con
     quality = one(shape, account, epsilon, delta)
     table = f"{shape.rows:,} rows and {shape.columns} columns"
     console.print(
-        f"Expected of one of epsilon {epsilon:g}, of {table}: {wording.distances(quality)}",
+        f"Expected of a release of epsilon {epsilon:g}, of {table}: {wording.distances(quality)}",
         soft_wrap=True,
     )
     if quality.poor:

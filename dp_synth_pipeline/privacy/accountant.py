@@ -97,7 +97,7 @@ def epsilon(
     """
     check_relation(relation)
     listed = _listed(events)
-    if not all(e.has_pld for e in listed):
+    if from_curves(listed, relation):
         return _from_curves(listed, delta, relation, fixed)
     if relation != ADD_REMOVE:
         return _replaced(listed, delta, relation, fixed, interval)
@@ -151,16 +151,28 @@ def deltas(
     check_relation(relation)
     listed, asked = _listed(events), np.asarray(epsilons, float)
     own = own_delta(listed, relation)
-    if not all(e.has_pld for e in listed):
+    if from_curves(listed, relation):
         return np.minimum(own + _rdp_deltas(listed, asked, relation, fixed), 1.0)
     if relation != ADD_REMOVE:
-        if any(e.in_steps for e in listed):
-            return np.minimum(own + _rdp_deltas(listed, asked, relation, fixed), 1.0)
         listed = [e.as_add_remove() for e in listed]
     if any(e.combined_noise_multiplier < LEAST_NOISE for e in listed):
         return np.ones(len(asked))
     pure, whole = _composed(listed, fixed, DISCRETISATION)
     return np.minimum(own + np.asarray(whole.get_delta_for_epsilon([float(e) for e in asked - pure])), 1.0)
+
+
+def from_curves(events: Event | Iterable[Event], relation: str = ADD_REMOVE) -> bool:
+    """Say whether events are converted together from their Rényi curves, as no loss distribution of one of them is known.
+
+    That costs more epsilon than loss distributions do, so whoever divides a budget must know it before the first event.
+
+    Example:
+        >>> from dp_synth_pipeline.privacy.events import SubsampledGaussian
+        >>> training = SubsampledGaussian(1.0, 0.01, 1000)
+        >>> from_curves(training), from_curves(training, "replace-one")
+        (False, True)
+    """
+    return any(not e.has_pld or (e.in_steps and relation != ADD_REMOVE) for e in _listed(events))
 
 
 def _rdp_deltas(listed: Sequence[Event], epsilons: np.ndarray, relation: str, fixed: bool) -> np.ndarray:
@@ -175,8 +187,6 @@ def _rdp_deltas(listed: Sequence[Event], epsilons: np.ndarray, relation: str, fi
 
 
 def _replaced(listed: Sequence[Event], delta: float, relation: str, fixed: bool, interval: float | None) -> float:
-    if any(e.in_steps for e in listed):
-        return _from_curves(listed, delta, relation, fixed)
     if delta - own_delta(listed, relation) <= 0 or _too_quiet(listed, relation):
         return math.inf
     return epsilon([e.as_add_remove() for e in listed], delta, fixed=fixed, interval=interval)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.plan import marginals_share, wanted_triples
-from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method
 from dp_synth_pipeline.model.dpsgd.plan import (
     LossQueriesPlan,
     StudyPlan,
@@ -36,7 +36,7 @@ from dp_synth_pipeline.model.dpsgd.plan import (
 )
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_again, plan_marginals
-from dp_synth_pipeline.privacy import calibration
+from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
 from dp_synth_pipeline.privacy.events import Event, Gaussian, SubsampledGaussian, Threshold
 from dp_synth_pipeline.privacy.odometer import ROUNDING
@@ -126,13 +126,33 @@ MOST_TYPES = 0.4
 """Part of the profile's that types take at most: where rows are few, a type that is missed costs its column most values."""
 
 
+TRAINING = SubsampledGaussian(calibration.MOST, 1.0, 1)
+"""A training that costs next to nothing."""
+
+
+def _to_come(relation: str, *, trained: bool) -> tuple[Event, ...]:
+    """Return what stands for a release's training in the plans of what comes before it.
+
+    It costs nothing there, and has all converted as the whole release will be, where that costs more.
+    """
+    return (TRAINING,) if trained and accountant.from_curves(TRAINING, relation) else ()
+
+
+def _trained(settings: ReleaseSettings) -> bool:
+    """Say whether a network is trained on rows: one that draws them, or one that writes notes."""
+    return Method(settings.training.method).trains or bool(settings.note_columns)
+
+
 def whole_noise(settings: ReleaseSettings, request: BudgetRequest, relation: str) -> float:
     """Return the noise of one histogram of units that would cost all of its share that is left after the row count."""
-    moves = 1 if relation == ADD_REMOVE else 2
     count = 0.0 if settings.population is not None else COUNT_SHARE * request.epsilon
     remaining_epsilon = request.epsilon - count - (settings.validation.report_epsilon or 0.0)
-    noise = calibration.gaussian_noise(remaining_epsilon, request.delta - request.own_delta)
-    return noise * settings.privacy_unit.max_rows * moves / math.sqrt(request.share)
+    delta, to_come = request.delta - request.own_delta, _to_come(relation, trained=_trained(settings))
+    if to_come:
+        noise = RemainingBudget((), Budget(remaining_epsilon, delta), relation=relation).whole(to_come)
+    else:
+        noise = calibration.gaussian_noise(remaining_epsilon, delta) * (1 if relation == ADD_REMOVE else 2)
+    return noise * settings.privacy_unit.max_rows / math.sqrt(request.share)
 
 
 def _profile_shares(settings: ReleaseSettings) -> tuple[float, float]:
@@ -211,7 +231,7 @@ def texts(budget: RemainingBudget, settings: ReleaseSettings, own_delta: float, 
         own_delta: of their thresholds, under the account's relation.
     """
     part = columns / (columns + len(settings.note_columns) + BESIDE_TEXT)
-    whole = budget.least_noise(lambda noise: [Gaussian(noise), Threshold(own_delta)])
+    whole = budget.whole([Threshold(own_delta), *_to_come(budget.relation, trained=_trained(settings))])
     return TextPlan(whole / math.sqrt(part) * (1 + ROUNDING), own_delta, columns, settings.privacy_unit.max_rows)
 
 
@@ -220,7 +240,7 @@ def notes(budget: RemainingBudget, spec: TrainingSpec, population: int) -> Train
 
     It has the least noise at which it fits beside one Gaussian mechanism of the other two fifths.
     """
-    later = Gaussian(budget.whole() * math.sqrt((1 + BESIDE_TEXT) / BESIDE_TEXT))
+    later = Gaussian(budget.whole(_to_come(budget.relation, trained=True)) * math.sqrt((1 + BESIDE_TEXT) / BESIDE_TEXT))
     plan = plan_training(population, spec)
     noise = budget.least_noise(lambda sigma: [later, replace(plan, noise_multiplier=sigma).event])
     return replace(plan, noise_multiplier=noise)
@@ -279,9 +299,9 @@ class RemainingBudget:
             relation=self.relation,
         )
 
-    def whole(self) -> float:
-        """Return the noise multiplier of one Gaussian mechanism that would spend all that is left."""
-        return self.least_noise(lambda noise: [Gaussian(noise)])
+    def whole(self, beside: Sequence[Event] = ()) -> float:
+        """Return the noise multiplier of one Gaussian mechanism that would spend all that is left beside other events."""
+        return self.least_noise(lambda noise: [Gaussian(noise), *beside])
 
 
 def marginals(
@@ -293,7 +313,7 @@ def marginals(
     max_rows: int,
 ) -> MarginalsPlan:
     """Return which marginals to measure and with which noise; their cost is fixed by what is left and the noisy count."""
-    whole = budget.whole()
+    whole = budget.whole(_to_come(budget.relation, trained=Method(spec.method).trains))
     noise = whole / math.sqrt(marginals_share(population, whole, spec))
     return plan_marginals(tuple(cardinalities), rows, noise, max_rows, wanted_triples(population, whole, spec))
 
@@ -302,7 +322,9 @@ def training(
     budget: RemainingBudget, spec: GeneratorSpec, population: int
 ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
     """Return the training with the least noise at which the whole release fits, and its looks at the loss."""
-    looks = plan_loss_queries(population, budget.whole(), spec) if spec.looks else None
+    looks = None
+    if spec.looks:
+        looks = plan_loss_queries(population, budget.whole(_to_come(budget.relation, trained=True)), spec)
     ahead = [] if looks is None else [looks.event]
     plan = plan_training(population, spec)
     if spec.noise_multiplier is not None:

@@ -56,20 +56,30 @@ def count_cells(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.bincount(cell, minlength=len(edges) - 1).astype(np.int64)
 
 
-def support(noisy: np.ndarray, scale: float) -> tuple[int, int] | None:
+def support(noisy: np.ndarray, scale: float, *, held: bool = False) -> tuple[int, int] | None:
     """Return the first and last cell (inclusive) that noise of `scale` does not explain; None if noise explains all.
 
-    Cells too light to be sure of alone are looked at in windows of 2, 4, 8 and 16. Post-processing, so free.
+    Cells too light to be sure of alone are looked at in windows of 2, 4, 8 and 16, each of which overlaps its neighbours by
+    half. Post-processing, so free.
+
+    Args:
+        held: the cells are known to hold somebody; if noise explains each of them, the window that it explains worst does.
     """
     sure = noisy > SURE * scale
-    for size in (2, 4, 8, 16):
-        for first in range(0, len(noisy), size):
+    likeliest, most = None, 0.0
+    for size in (1, 2, 4, 8, 16):
+        for first in range(0, len(noisy), max(size // 2, 1)):
             window = slice(first, first + size)
             open_cells = ~sure[window]
-            if noisy[window][open_cells].sum() > SURE * scale * math.sqrt(max(open_cells.sum(), 1)):
+            excess = noisy[window][open_cells].sum() / (scale * math.sqrt(max(open_cells.sum(), 1)))
+            if excess > SURE:
                 sure[window] = True
+            elif excess > most:
+                likeliest, most = (first, min(first + size, len(noisy)) - 1), excess
     cells = np.flatnonzero(sure)
-    return (int(cells[0]), int(cells[-1])) if len(cells) else None
+    if len(cells):
+        return int(cells[0]), int(cells[-1])
+    return likeliest if held else None
 
 
 def without_tails(edges: np.ndarray, mass: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:

@@ -166,17 +166,16 @@ class _Pass:
     def numeric(self, column: Column) -> ColumnProfile:
         """Measure a number, date or datetime: heavy values, then rounds of ever finer cells for the rest."""
         decimals, resolution = self._precision(column)
-        threshold = self.threshold()
-        special = self._heavy(column, decimals, threshold)
+        special = self._heavy(column, decimals, self.threshold())
         values = special.values
         width = column.kind.step(decimals, resolution)
         edges = self._within(column.kind.public_edges(column.arrow_type), column)
         coarse = self._cells(column, edges, special, RANGE_FINDING)
         fine, cells = self._zoom(column, edges, coarse, width, special)
-        (nulls, *heavy), noise = special.counts(threshold + 2 * self.plan.scale)
-        null_rate = self._rate(nulls, noise)
+        (nulls, *heavy), noise = special.counts()
+        null_rate = self._rate(nulls, noise[0])
         seen = bool(values) or bool((cells > 0).any())
-        empty = not seen and self._all_null(nulls, noise)
+        empty = not seen and self._all_null(nulls, noise[0])
         if not seen and not empty:
             fine, cells = self._unseen(column)
         held = np.flatnonzero(cells > 0)
@@ -206,7 +205,8 @@ class _Pass:
         noisy = self._noisy(exact)
         released = np.flatnonzero(noisy[1:] >= threshold)
         kept = np.append(0, released + 1)
-        return SpecialValues([candidates[i][0] for i in released], decimals, noisy[kept], self.plan.scale)
+        values, sure = [candidates[i][0] for i in released], threshold + 2 * self.plan.scale
+        return SpecialValues(values, decimals, noisy[kept], self.plan.scale, sure)
 
     def _cells(self, column: Column, edges: np.ndarray, special: SpecialValues, factor: float = 1.0) -> np.ndarray:
         """Count a grid's cells, and in the same histogram what lies beside them."""
@@ -232,7 +232,7 @@ class _Pass:
         Range-finding cells are as many as leave six deviations of noise in each, were they even.
         """
         noise = self.plan.noise(RANGE_FINDING)
-        support = grid.support(coarse, noise)
+        support = grid.support(coarse, noise, held=self._holds_others(special))
         first, last = (max(support[0] - AROUND, 0), support[1] + AROUND) if support is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
         if last < first:  # released values are all there is, if anything; the histograms are paid for, and count them
@@ -251,6 +251,12 @@ class _Pass:
         open_cells, mass = room > 0, np.zeros(len(cells))
         mass[open_cells] = smooth(cells[open_cells], room[open_cells], self.plan.scale)
         return grid.without_tails(fine, mass, self.plan.scale)
+
+    def _holds_others(self, special: SpecialValues) -> bool:
+        """Say whether there surely are values beside nulls and released ones, since those are too few for all rows."""
+        counts, noise = special.counts()
+        others = self.total - counts.sum()
+        return bool(special.values) and others > grid.SURE * math.hypot(*noise, self.total_noise)
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""

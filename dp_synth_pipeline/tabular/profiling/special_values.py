@@ -18,6 +18,7 @@ class SpecialValues:
         values: the released values, ascending.
         decimals: digits after the point that all values are written with; None for full precision.
         first: (1 + values,) noisy counts of nulls and of each, in the histogram that released them, with noise of `scale`.
+        sure: the count from which a value would have been released whatever its noise.
         again: their noisy counts in the later ones, with the deviation of the noise.
     """
 
@@ -25,6 +26,7 @@ class SpecialValues:
     decimals: int | None
     first: np.ndarray
     scale: float
+    sure: float
     again: list[tuple[np.ndarray, float]] = field(default_factory=list)
 
     @property
@@ -32,15 +34,15 @@ class SpecialValues:
         """The released values on the number line, float64."""
         return np.array([float(v) for v in self.values], dtype=np.float64)
 
-    def counts(self, sure: float) -> tuple[np.ndarray, float]:
-        """Return means of the noisy counts, weighted by inverse variance, and the deviation of the nulls' noise.
+    def counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return means of the noisy counts, weighted by inverse variance, and the deviation of the noise of each.
 
         A value that barely passed its threshold did so by its noise: the count that released it would make it too heavy.
-        It is left out unless the other ones reach `sure`.
+        It is left out unless the other ones are `sure`.
         """
         trust = np.array([1 / noise**2 for _, noise in self.again])
         later = np.average([noisy for noisy, _ in self.again], axis=0, weights=trust)
         total = trust.sum() + 1 / self.scale**2
         all_of_them = (later * trust.sum() + self.first / self.scale**2) / total
-        released = np.append(False, np.ones(len(later) - 1, bool))
-        return np.where(released & (later < sure), later, all_of_them), total**-0.5
+        lucky = np.append(False, later[1:] < self.sure)
+        return np.where(lucky, later, all_of_them), np.where(lucky, trust.sum(), total) ** -0.5

@@ -45,7 +45,7 @@ from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.sources import ingestion, source
-from tests.adversarial.distinguish import Claim, Distinguished, check
+from tests.adversarial.distinguish import Claim, Distinguished, check, unprobed  # noqa: F401
 from tests.adversarial.test_distinguish_pipeline import cumulated
 from tests.unit.tabular.snapshots import Remembering
 

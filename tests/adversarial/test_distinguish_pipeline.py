@@ -44,7 +44,7 @@ from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
-from tests.adversarial.distinguish import Claim, Distinguished, check
+from tests.adversarial.distinguish import Claim, Distinguished, check, unprobed  # noqa: F401
 from tests.unit.tabular.snapshots import Remembering, take
 
 RUNS = 2000

@@ -24,7 +24,7 @@ from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.model.dpsgd.work import Training
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
-from tests.adversarial.distinguish import Claim, Distinguished, check
+from tests.adversarial.distinguish import Claim, Distinguished, check, unprobed  # noqa: F401
 
 COLUMNS, OTHERS = 4, 30
 SPEC = GeneratorSpec(hidden=2, embedding=2, optimizer="sgd", learning_rate=1e-3, max_grad_norm=0.5, averaging=0.0)

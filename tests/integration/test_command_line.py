@@ -24,7 +24,6 @@ from dp_synth_pipeline.reporting import table_checks
 from dp_synth_pipeline.synthesis import sampling, stages
 from dp_synth_pipeline.tabular.profiling import measure
 from tests.integration.conftest import interrupt, people
-from tests.light import lighten
 
 ROW = "30,a,0.5"
 GOOD = [f"{20 + i % 50},{'abc'[i % 3]},{(i * 37 % 100) / 100:.2f}" for i in range(300)]
@@ -111,7 +110,6 @@ def test_a_delta_that_is_none_is_refused_before_anything_is_spent(shell, delta):
 def test_settings_are_compared_on_released_rows_and_nothing_of_the_user_is_touched(shell, monkeypatch):
     book = shell.ledger()
     book.open_account("people", epsilon=6, delta=1e-5)
-    lighten(monkeypatch.setitem)
     quick = {"method": "marginals", "hidden": 8}
     columns = {name: {"kind": "excluded"} for name in ("person", "income", "seen", "score")}
     how = {"training": quick, "show": False, "columns": columns}

@@ -72,7 +72,7 @@ def part(settings: ReleaseSettings, keys: Sequence[str] = ()) -> Part:
     return Part(
         tuple(keys),
         label,
-        row_predicate if settings.filter is None else f"({settings.filter}) AND {row_predicate}",
+        row_predicate if settings.filter is None else f"({settings.filter}\n) AND {row_predicate}",
         tuple(block(cut, k) for k in keys) if settings.charges_blocks else (),
         f"{settings.name}/{FOLDER}{label}",
         targets,

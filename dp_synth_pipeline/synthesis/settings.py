@@ -11,7 +11,7 @@ import re
 from datetime import date
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
@@ -22,7 +22,7 @@ from dp_synth_pipeline.tabular import declarable
 from dp_synth_pipeline.tabular.constraints.parse import Rule, parse
 from dp_synth_pipeline.tabular.kinds.surrogates import check_locale
 from dp_synth_pipeline.tabular.sources import public_list
-from dp_synth_pipeline.tabular.sources.warehouse import predicate
+from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.tabular.targets.place import same_place
@@ -388,6 +388,17 @@ def check_columns(columns: dict[str, Any], field_name: str) -> None:
         raise InvalidInput("\n".join(f"{field_name}.{name}: {mistake}" for name, mistake in found.items()))
 
 
+def check_filter(text: str | None, source: str) -> str | None:
+    """Return a declared filter as a person wrote it; what runs is written from it when the source is opened.
+
+    Raises:
+        InvalidInput: if it is no predicate of one row in the SQL of the source's engine.
+    """
+    if text is not None:
+        predicate.check(text, engines.dialect(source))
+    return None if text is None else text.strip()
+
+
 class ReleaseSettings(Section):
     """What one release of one table asks for: where from, at what privacy cost, how, and where to."""
 
@@ -526,8 +537,8 @@ class ReleaseSettings(Section):
 
     @field_validator("filter")
     @classmethod
-    def _filter(cls, value: str | None) -> str | None:
-        return None if value is None else predicate.check(value)
+    def _filter(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return check_filter(value, info.data.get("source", ""))
 
     @model_validator(mode="after")
     def _one_guarantee(self) -> ReleaseSettings:

@@ -6,12 +6,10 @@ it reads rows that a released generator drew and nothing else.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 import duckdb
@@ -99,7 +97,7 @@ def of_root(where: Where, root: str, columns: Mapping[str, Sequence[str]]) -> Wh
     for node in predicate.nodes(tree):
         if node["class"] == "COLUMN_REF":
             node["column_names"] = list(_of_root(tuple(node["column_names"]), root, columns))
-    return _sql(tree)
+    return predicate.written(tree)
 
 
 def _of_root(path: tuple[str, ...], root: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
@@ -275,8 +273,8 @@ class Condition:
         joined = {"CONJUNCTION_AND": "and", "CONJUNCTION_OR": "or", "OPERATOR_NOT": "not"}.get(node["type"], "test")
         columns = frozenset(own_name(n, self._schema.names) for n in _columns(node))
         if joined == "test":
-            return _Part(_sql(node), "test", (), columns, _literals(node))
-        return _Part(_sql(node), joined, tuple(self._part(child) for child in node["children"]), columns)
+            return _Part(predicate.written(node), "test", (), columns, _literals(node))
+        return _Part(predicate.written(node), joined, tuple(self._part(child) for child in node["children"]), columns)
 
     def _fits(self, part: _Part, wanted: bool, column: int, before: np.ndarray | None) -> np.ndarray | bool:
         """Say for each code of a column whether a part can be true (or false, if not `wanted`) given the codes before.
@@ -432,20 +430,7 @@ def _literals(node: Mapping[str, Any]) -> tuple[str, ...] | None:
     others = [s for s in sides if s["class"] != "COLUMN_REF"]
     if len(bare) != 1 or any(True for side in others for _ in _columns(side)):
         return None
-    return tuple(_sql(side) for side in others)
-
-
-def _sql(node: Mapping[str, Any]) -> str:
-    """Write a part of a syntax tree as SQL."""
-    shell = json.loads(_shell())
-    shell["statements"][0]["node"]["where_clause"] = node
-    text = duckdb.execute("SELECT json_deserialize_sql(?)", [json.dumps(shell)]).fetchall()[0][0]
-    return text.partition(" WHERE ")[2]
-
-
-@cache
-def _shell() -> str:
-    return duckdb.execute("SELECT json_serialize_sql('SELECT 1 WHERE true')").fetchall()[0][0]
+    return tuple(predicate.written(side) for side in others)
 
 
 def _tests(part: _Part) -> Iterator[_Part]:

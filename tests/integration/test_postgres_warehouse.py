@@ -289,7 +289,7 @@ def test_what_cannot_be_replaced_is_refused_before_anything_is_spent(place, old)
         ((".t", ".no_such_table"), None, "no such table"),
         (("", ""), "no_such_column > 1", "names a column that the table does not have"),
         (("", ""), "secret::int > 1", "refused"),
-        (("", ""), "secret > > 1", "not an SQL predicate"),
+        (("", ""), "secret > > 1", "no function of the row"),
         (("", ""), "set_config('x.y', pg_reload_conf()::text, false) > nextval('s')::text", "no function of the row"),
     ],
 )
@@ -314,10 +314,9 @@ def test_a_filter_cannot_write(place, tmp_path):
     place.run("CREATE SEQUENCE $.s")
     body = f"SELECT nextval(''{place.schema}.s'') + i"
     place.run(f"CREATE FUNCTION $.f(i int) RETURNS bigint LANGUAGE sql AS '{body}'")
-    with pytest.raises(InvalidInput, match=r"the driver refused .* check `filter`"):
-        ingestion.snapshot(source.parse(place.uri("t"), where=f"x < {place.schema}.f(x)"), tmp_path / "r" / "s.parquet")
-    with pytest.raises(InvalidInput, match="'nextval' is no function of the row"):
-        source.parse(place.uri("t"), where=f"x < nextval('{place.schema}.s')")
+    for where in (f"x < {place.schema}.f(x)", f"x < nextval('{place.schema}.s')"):
+        with pytest.raises(InvalidInput, match=r"\(.*\)['\"] is no function of the row"):
+            source.parse(place.uri("t"), where=where)
     assert place.run("SELECT is_called FROM $.s") == [(False,)]
 
 

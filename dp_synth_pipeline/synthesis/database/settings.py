@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
@@ -17,6 +17,7 @@ from dp_synth_pipeline.synthesis.settings import (
     Charge,
     ReleaseSettings,
     check_columns,
+    check_filter,
     terms_version,
 )
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
@@ -60,6 +61,11 @@ class DatabaseTable(Section):
     )
     filter: str | None = Field(default=None, description="SQL predicate of one row's columns; only such rows are read.")
     columns: dict[str, Any] = Field(default_factory=dict, description="Declared facts per column: public, and free.")
+
+    @field_validator("filter")
+    @classmethod
+    def _filter(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return check_filter(value, info.data.get("source", ""))
 
     @field_validator("parent")
     @classmethod

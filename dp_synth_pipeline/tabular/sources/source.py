@@ -53,9 +53,7 @@ def parse(uri: str, *, where: str | None = None) -> Source:
     Raises:
         InvalidInput: for an unknown form, a file that does not exist or a filter that looks beyond its row.
     """
-    source, judged = _parse(uri), None if where is None else predicate.check(where)
-    if judged is not None and engines.runs_duckdb(source.warehouse):
-        predicate.check_parsed(judged)
+    source, judged = _parse(uri), None if where is None else predicate.check(where, engines.dialect(uri))
     return replace(source, uri=shown(uri), where=judged)
 
 

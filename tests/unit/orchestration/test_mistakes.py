@@ -73,9 +73,9 @@ MISTAKES = [  # what stands below HEAD, the line that is wrong, and what is said
     ("columns:\n  a: {after: a}", 5, "columns.a: it hangs on itself, by way of a -> a"),
     ("columns:\n  a: {kind: date, after: b}\n  b: {kind: email}", 5, "columns.a: after: .*'b' is of kind email"),
     ("columns: {a: {}}\ncolumns_complete: true\nunit: b", 6, "unit: column 'b' is not among `columns`"),
-    ('filter: "age > 18; drop table p"', 4, "filter: ';' may not stand in it"),
-    ('filter: "age >"', 4, "filter: DuckDB cannot parse it"),
-    ('filter: "age in (select a from b)"', 4, "filter: 'select' could look at other rows"),
+    ('filter: "age > 18; drop table p"', 4, "filter: as SQL of DuckDB it is no predicate"),
+    ('filter: "age >"', 4, "filter: as SQL of DuckDB it is no predicate"),
+    ('filter: "age in (select a from b)"', 4, "filter: 'subquery' could look at other rows"),
     ("validation:\n  rules: [start less end]", 5, "rule 'start less end': it needs exactly one of"),
     (
         "columns: {a: {}}\ncolumns_complete: true\nvalidation:\n  rules: [a <= end]",

@@ -14,12 +14,17 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.tabular.sources.warehouse.cloud import BigQuery, Snowflake
 from dp_synth_pipeline.tabular.sources.warehouse.delta import Delta
 from dp_synth_pipeline.tabular.sources.warehouse.postgres import Postgres
+from dp_synth_pipeline.tabular.sources.warehouse.predicate import DUCKDB
 
 FORMS = (
     ".csv, .parquet, duckdb:///file.duckdb?table=name, postgresql://user@host/database?table=schema.table, "
     "delta://folder, snowflake://... or bigquery://..."
 )
 """What sources and targets look like, for messages."""
+
+
+DIALECTS = {"postgresql": "postgres", "postgres": "postgres", "snowflake": "snowflake", "bigquery": "bigquery"}
+"""By scheme, what an engine speaks that applies a filter itself. DuckDB applies it to all other sources."""
 
 
 class Warehouse(Protocol):
@@ -47,24 +52,30 @@ class Warehouse(Protocol):
         ...
 
 
+ENGINES = {
+    "postgresql": Postgres,
+    "postgres": Postgres,
+    "delta": Delta,
+    "snowflake": Snowflake,
+    "bigquery": BigQuery,
+}
+
+
 def engine(uri: str) -> Warehouse | None:
     """Return the table that a URI names, without connecting; None if the URI is for files or DuckDB."""
-    scheme = uri.partition("://")[0].lower() if "://" in uri else ""
-    engines = {
-        "postgresql": Postgres,
-        "postgres": Postgres,
-        "delta": Delta,
-        "snowflake": Snowflake,
-        "bigquery": BigQuery,
-    }
-    if scheme in engines:
-        return engines[scheme](uri)
+    scheme = _scheme(uri)
+    if scheme in ENGINES:
+        return ENGINES[scheme](uri)
     return Delta(uri) if not scheme and Delta(uri or ".").exists else None
 
 
-def runs_duckdb(table: Warehouse | None) -> bool:
-    """Whether DuckDB applies a filter to the rows: of files, of its own tables and of Delta Lake."""
-    return table is None or isinstance(table, Delta)
+def dialect(uri: str) -> str:
+    """Return what the engine that applies a source's filter speaks, as sqlglot names it; of a malformed URI, too."""
+    return DIALECTS.get(_scheme(uri), DUCKDB)
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition("://")[0].lower() if "://" in uri else ""
 
 
 def stage(table: Warehouse, columns: Sequence[str], where: str | None, path: Path) -> None:

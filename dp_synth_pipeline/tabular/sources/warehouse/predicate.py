@@ -1,46 +1,26 @@
-"""The declared row filter: an SQL predicate that judges each row by itself, so that it costs nothing."""
+"""The declared row filter: an SQL predicate that judges each row by itself, so that it costs nothing.
+
+A predicate of one row at a time is a filter that one unit moves by its own rows only, so the guarantee holds for what it
+keeps (Dwork and Roth 2014, section 2: stability 1). One that looks at other rows, as a subquery does, is not.
+
+The text is parsed as the engine that runs it would parse it: by DuckDB for files and its own tables, by sqlglot for others.
+Each expression in it must be one that is known to read its row and nothing else, and what runs is written anew from what
+was parsed, so that nothing runs that was not looked at.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import duckdb
+from sqlglot import Dialect, exp
+from sqlglot.errors import SqlglotError
 
 from dp_synth_pipeline.errors import InvalidInput
-
-_BEYOND_THE_ROW = re.compile(
-    r"(?i)\b(select|from|table|values|with|over|(?:un)?pivot|ctid|\w*_to_xml\w*|dblink\w*|query\w*)\b"
-)
-_OF_THE_ROW = re.compile(r"(?i)\bdistinct\s+from\b|\b(?:extract|substring|trim|overlay)\s*\([^()]*?\bfrom\b")
-"""Where FROM begins no subquery."""
-
-_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[\w .-]*`")
-_OTHER_QUOTES = re.compile(r"#|`|\$\w*\$")
-"""What begins a comment or a quotation in one engine or another, so that we might take for text what runs."""
-
-_NO_FUNCTION_OF_THE_ROW = (
-    *("rand", "randn", "random", "random_normal", "randstr", "setseed", "uniform", "normal", "zipf", "seq[1248]"),
-    *(r"\w*uuid(?:v[1-7]|_string|_generate_\w+)?", "nextval", "currval", "lastval", "setval"),
-    *("clock_timestamp", "timeofday", r"txid_\w+", r"pg_\w+", "set_config", "current_setting", "getvariable"),
-    *(
-        "error",
-        "stats",
-        "vector_type",
-        "write_log",
-        r"sleep\w*",
-        r"current_\w*id",
-        r"current_query\w*",
-        "in_search_path",
-    ),
-)
-"""Functions of any engine that tell one row by chance, by its place in the table or by the state of the session."""
-
-_UNSTEADY = re.compile(rf"(?i)\b(?:{'|'.join(_NO_FUNCTION_OF_THE_ROW)})\s*\(|\.\s*(?:nextval|currval)\b|''\s*\(")
-"""Such a function being called; or one whose name is quoted, so that it cannot be told."""
 
 _CLOCKS = {"now", "today", "get_current_time", "get_current_timestamp", "transaction_timestamp", "current_date"}
 _PLACES = {"current_database", "current_schema", "current_schemas"}
@@ -52,40 +32,63 @@ _ONE_ROW = {
 }
 """The expressions of DuckDB's parser that read one row: no SUBQUERY and no WINDOW."""
 
+_STATEFUL = {"error", "getvariable", "in_search_path", "stats", "vector_type", "write_log"}
+"""Functions that DuckDB calls steady, and that tell a row by how it is stored, by the session, or by stopping the query."""
+
+_HIDDEN = {"rowid", "file_row_number", "file_index", "ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"}
+"""Columns that no table declares: where a row lies, and who wrote it."""
+
+_HIDDEN_IN_SNOWFLAKE = "metadata$"
+
+_READS_ITS_ROW = frozenset(
+    """
+    And Or Not Xor Paren EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is Between In Like ILike SimilarTo Escape
+    Add Sub Mul Div IntDiv Mod Neg Pow DPipe Concat Literal RawString Boolean Null Identifier Interval IntervalSpan Var
+    DataTypeParam Tuple Case If Coalesce Nullif Cast TryCast Greatest Least AtTimeZone
+    Lower Upper Trim Substring Length Left Right StrPosition Replace StartsWith EndsWith Initcap Reverse Contains SplitPart
+    Pad RegexpLike RegexpILike JSONExtract JSONExtractScalar JSONPath JSONPathKey JSONPathRoot JSONPathSubscript
+    Abs Ceil Floor Round Sign Sqrt Exp Ln Log Trunc
+    Extract Year Month Day Quarter Week DayOfWeek DayOfYear LastDay Date Time Timestamp Datetime DateTrunc TimestampTrunc
+    DatetimeTrunc DateAdd DateSub DateDiff TimestampAdd TimestampSub TimestampDiff DatetimeAdd DatetimeSub DatetimeDiff
+    TsOrDsToDate TsOrDsToTimestamp TsOrDsAdd TsOrDsDiff StrToDate StrToTime TimeToStr ToChar
+    CurrentDate CurrentTime CurrentTimestamp CurrentDatetime Localtime Localtimestamp
+    """.split()  # noqa: SIM905 (a list of a hundred names, one to a line, is no easier to read)
+)
+"""The expressions of sqlglot that read one row, or the clock of the query: no subquery, window, sequence or unknown name."""
+
+_TYPES = (
+    exp.DataType.TEXT_TYPES
+    | exp.DataType.NUMERIC_TYPES
+    | exp.DataType.TEMPORAL_TYPES
+    | {exp.DataType.Type.BOOLEAN, exp.DataType.Type.INTERVAL, exp.DataType.Type.UUID}
+)
+"""What may be cast to; a type of somebody's own may run code of theirs."""
+
 WANTED = "write a predicate of one row's columns, as in \"visit_date >= '2024-01-01'\""
 
 
-def check(text: str) -> str:
-    """Return a predicate that reads the row it judges and no other.
+DUCKDB = "duckdb"
+"""The dialect of files, of DuckDB's own tables and of Delta Lake, which DuckDB reads."""
 
-    A predicate of one row at a time is a filter that one unit moves by its own rows only, so the guarantee holds for
-    what it keeps (Dwork and Roth 2014, section 2: stability 1). One that looks at other rows, as a subquery does, is not.
+
+def check(text: str, dialect: str = DUCKDB) -> str:
+    """Return the SQL that runs for a predicate that reads the row it judges and no other.
+
+    Args:
+        text: the predicate, as a person wrote it.
+        dialect: what the engine that runs it speaks, as sqlglot names it.
 
     Raises:
-        InvalidInput: for a blank one, a statement's end, a comment, a subquery, a window, or a function such as random,
-            whose value depends on which rows were judged before.
+        InvalidInput: for a blank one, what the engine cannot parse, a subquery, a window, a function of somebody's own, or
+            one such as random, whose value depends on which rows were judged before.
 
     Example:
-        >>> check("visit_date >= '2024-01-01'")
-        "visit_date >= '2024-01-01'"
+        >>> check("age > 1 and d < now()", "postgres")
+        'age > 1 AND d < CURRENT_TIMESTAMP'
     """
     if not text.strip():
         raise InvalidInput(f"filter: it is blank; remove it, or {WANTED}.")
-    for mark in (";", "--", "/*", "\\", "'''", '"""'):
-        if mark in text:
-            raise InvalidInput(f"filter: {mark!r} may not stand in it, since it could end the predicate; {WANTED}.")
-    bare = _QUOTED.sub("''", re.sub(r'(?i)"ctid"', "ctid", text))  # where a row lies: PostgreSQL's, quoted or not
-    if match := _OTHER_QUOTES.search(bare):
-        raise InvalidInput(
-            f"filter: {match.group(0)!r} may not stand in it, since it could hide a part of it; {WANTED}."
-        )
-    if match := _BEYOND_THE_ROW.search(_OF_THE_ROW.sub("", bare)):
-        raise _beyond(match.group(0))
-    if match := _UNSTEADY.search(bare):
-        raise _unsteady(match.group(0))
-    if _unbalanced(bare):
-        raise InvalidInput(f"filter: its brackets or quotes do not match; {WANTED}.")
-    return text.strip()
+    return _for_duckdb(text) if dialect == DUCKDB else _for_others(text, dialect)
 
 
 def row_by_row(text: str) -> str:
@@ -96,15 +99,16 @@ def row_by_row(text: str) -> str:
     return f"coalesce(TRY({text}), false)"
 
 
-def check_parsed(text: str) -> None:
-    """Refuse what DuckDB, which is to run the predicate, parses as more than expressions of one row.
-
-    Raises:
-        InvalidInput: for a subquery, a window, a function of somebody's own, or what is no predicate.
-    """
-    for node in _parsed(text):
+def _for_duckdb(text: str) -> str:
+    parsed = tree(text)
+    if parsed is None:
+        raise _unparsed("DuckDB")
+    for node in nodes(parsed):
         if what := beyond_one_row(node):
             raise _unsteady(what) if what == node.get("function_name") else _beyond(what)
+        if node["class"] == "COLUMN_REF" and node["column_names"][-1].lower() in _HIDDEN:
+            raise _beyond(node["column_names"][-1])
+    return written(parsed)
 
 
 def beyond_one_row(node: dict[str, Any]) -> str:
@@ -114,7 +118,7 @@ def beyond_one_row(node: dict[str, Any]) -> str:
     if node.get("schema") or node.get("catalog"):
         return f"{node.get('function_name', 'a type')} of a schema"
     name = node.get("function_name", "")
-    return name if name.lower() in _varying() - _CLOCKS - _PLACES else ""
+    return name if name.lower() in (_varying() | _STATEFUL) - _CLOCKS - _PLACES else ""
 
 
 def ordered_columns(text: str) -> set[str]:
@@ -126,7 +130,7 @@ def ordered_columns(text: str) -> set[str]:
     """
     compared = [
         node
-        for node in _parsed(text)
+        for node in nodes(tree(text))
         if node["class"] == "BETWEEN" or (node["class"] == "COMPARISON" and _ORDER.search(node["type"]))
     ]
     operands = [node.get(side) or {} for node in compared for side in ("left", "right", "input", "lower", "upper")]
@@ -136,22 +140,34 @@ def ordered_columns(text: str) -> set[str]:
 _ORDER = re.compile("LESS|GREATER")
 
 
-def _parsed(text: str) -> Iterator[dict[str, Any]]:
-    where = tree(text)
-    if where is None:
-        raise InvalidInput(f"filter: DuckDB cannot parse it; {WANTED}.")
-    return nodes(where)
-
-
 def tree(text: str) -> dict[str, Any] | None:
     """Return DuckDB's syntax tree of a predicate; None if it is none."""
-    query = f"SELECT 1 FROM judged WHERE ({text}\n)"
     try:
-        serialized = duckdb.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0]
-        (statement,) = json.loads(serialized)["statements"]
-        return statement["node"]["where_clause"]
+        found, plain, _ = map(_statement, (text, "true", f"({text}\n)"))  # nor may brackets around it tear it apart
+        where = found.pop("where_clause")
     except (duckdb.Error, KeyError, ValueError):
         return None
+    return where if found == {k: v for k, v in plain.items() if k != "where_clause"} else None  # else it went on behind
+
+
+def _statement(predicate: str) -> dict[str, Any]:
+    query = f"SELECT 1 FROM judged WHERE {predicate}"
+    serialized = duckdb.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0]
+    (statement,) = json.loads(serialized)["statements"]
+    return statement["node"]
+
+
+def written(node: Mapping[str, Any]) -> str:
+    """Write a part of DuckDB's syntax tree as SQL."""
+    shell = json.loads(_shell())
+    shell["statements"][0]["node"]["where_clause"] = node
+    text = duckdb.execute("SELECT json_deserialize_sql(?)", [json.dumps(shell)]).fetchall()[0][0]
+    return text.partition(" WHERE ")[2]
+
+
+@cache
+def _shell() -> str:
+    return duckdb.execute("SELECT json_serialize_sql('SELECT 1 WHERE true')").fetchall()[0][0]
 
 
 @cache
@@ -175,21 +191,43 @@ def nodes(tree: Any) -> Iterator[dict[str, Any]]:
             yield from nodes(part)
 
 
+def _for_others(text: str, dialect: str) -> str:
+    engine = Dialect.get_or_raise(dialect)
+    try:
+        found, _ = (engine.parse_into(exp.Condition, form) for form in (text, f"({text}\n)"))
+    except SqlglotError:
+        raise _unparsed(dialect) from None
+    if len(found) != 1 or found[0] is None:
+        raise _unparsed(dialect)
+    for node in found[0].walk():
+        _check_node(node, dialect)
+    return found[0].sql(engine, comments=False)
+
+
+def _check_node(node: exp.Expr, dialect: str) -> None:
+    """Refuse an expression that is not known to read its row and nothing else."""
+    if isinstance(node, exp.Column):
+        name = node.name.lower()
+        if node.table or name in _HIDDEN or name.startswith(_HIDDEN_IN_SNOWFLAKE):
+            raise _beyond(node.sql(dialect))
+    elif isinstance(node, exp.DataType):
+        if node.this not in _TYPES:
+            raise _unsteady(node.sql(dialect))
+    elif type(node).__name__ not in _READS_ITS_ROW:
+        looks_around = isinstance(node, (exp.Query, exp.SubqueryPredicate, exp.Window, exp.UDTF))
+        raise (_beyond if looks_around else _unsteady)(node.sql(dialect))
+
+
+def _unparsed(engine: str) -> InvalidInput:
+    return InvalidInput(f"filter: as SQL of {engine} it is no predicate; {WANTED}.")
+
+
 def _beyond(what: str) -> InvalidInput:
     return InvalidInput(f"filter: {what!r} could look at other rows, so that one person could move many; {WANTED}.")
 
 
 def _unsteady(what: str) -> InvalidInput:
     return InvalidInput(
-        f"filter: {what.rstrip(' (')!r} is no function of the row: which rows it keeps could depend on the others, so that "
+        f"filter: {what!r} is no function of the row: which rows it keeps could depend on the others, so that "
         f"one person could move many; {WANTED}."
     )
-
-
-def _unbalanced(bare: str) -> bool:
-    depth = 0
-    for character in bare.replace("''", ""):
-        depth += (character == "(") - (character == ")")
-        if depth < 0 or character in "'\"":
-            return True
-    return depth != 0

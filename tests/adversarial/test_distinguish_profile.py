@@ -78,6 +78,11 @@ def weights(taken: Snapshot, found: TableProfile) -> list[float]:
     return [shown.get(k, 0.0) for k in ("a", "b", "canary", 7.0, 9.0)] + [column.other, len(shown)]
 
 
+def named(taken: Snapshot, found: TableProfile) -> list[float]:
+    """How many values have a name."""
+    return [len(found.columns[0].values)]
+
+
 def bounds(taken: Snapshot, found: TableProfile) -> list[float]:
     (column,) = found.columns
     return [column.lower or 0.0, column.upper or 0.0]
@@ -111,7 +116,7 @@ CASES: dict[str, Case] = {
     "closer look": Case(category, weights, plan=CLOSER, runs=1500),
     "lone category, closer": Case(lone_category, weights, plan=CLOSER),
     "heavy value": Case(lambda n: pa.table({"x": [9] * 30 + [7] * (30 + n)}), weights, BOUNDED),
-    "named value": Case(lambda n: pa.table({"x": [9] * 60 + [7] * n}), weights, BOUNDED, brink=(0, 60)),
+    "named value": Case(lambda n: pa.table({"x": [9] * 60 + [7] * n}), named, BOUNDED, brink=(0, 60)),
     "bounds": Case(lambda n: integers([128 + i for i in range(n)]), bounds, BOUNDED, brink=(0, 40)),
     "fine cells": Case(
         lambda n: pa.table({"x": [0] * 30 + [1] * (30 + n)}),

@@ -35,10 +35,12 @@ _ONE_ROW = {
 _STATEFUL = {"error", "getvariable", "in_search_path", "stats", "vector_type", "write_log"}
 """Functions that DuckDB calls steady, and that tell a row by how it is stored, by the session, or by stopping the query."""
 
-_HIDDEN = {"rowid", "file_row_number", "file_index", "ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"}
-"""Columns that no table declares: where a row lies, and who wrote it."""
-
-_HIDDEN_IN_SNOWFLAKE = "metadata$"
+_HIDDEN = {
+    "duckdb": re.compile("rowid|file_row_number|file_index"),
+    "postgres": re.compile("ctid|tableoid|[xc]min|[xc]max"),
+    "snowflake": re.compile(r"metadata\$.*"),
+}
+"""Columns that no table declares, in small letters: where a row lies among others, and who wrote it."""
 
 _READS_ITS_ROW = frozenset(
     """
@@ -106,7 +108,7 @@ def _for_duckdb(text: str) -> str:
     for node in nodes(parsed):
         if what := beyond_one_row(node):
             raise _unsteady(what) if what == node.get("function_name") else _beyond(what)
-        if node["class"] == "COLUMN_REF" and node["column_names"][-1].lower() in _HIDDEN:
+        if node["class"] == "COLUMN_REF" and _HIDDEN[DUCKDB].fullmatch(node["column_names"][-1].lower()):
             raise _beyond(node["column_names"][-1])
     return written(parsed)
 
@@ -207,8 +209,7 @@ def _for_others(text: str, dialect: str) -> str:
 def _check_node(node: exp.Expr, dialect: str) -> None:
     """Refuse an expression that is not known to read its row and nothing else."""
     if isinstance(node, exp.Column):
-        name = node.name.lower()
-        if node.table or name in _HIDDEN or name.startswith(_HIDDEN_IN_SNOWFLAKE):
+        if node.table or (dialect in _HIDDEN and _HIDDEN[dialect].fullmatch(node.name.lower())):
             raise _beyond(node.sql(dialect))
     elif isinstance(node, exp.DataType):
         if node.this not in _TYPES:

@@ -33,6 +33,7 @@ OF_A_ROW = [
 ]
 
 OF_ITS_ENGINE = [
+    *(("duckdb", "xmin > 1"), ("snowflake", "xmin > 1"), ("bigquery", "_PARTITIONDATE > '2024-01-01'")),
     *(
         ("duckdb", text)
         for text in ("n = 'it''s'", '"over" = 1', "a::INT = 0", "d > today()", "d < now()", "list_contains([1], a)")

@@ -231,10 +231,10 @@ def mechanism(event: dict[str, Any]) -> str:
         subject = "A count" if moved == 1 else f"A sum of counts, moved by at most {moved:,} by one unit,"
         return f"{subject} with two-sided geometric noise of scale {get('scale'):.4g}."
     if kind == "discrete_gaussian":
-        return f"{_count(get('count', 1), 'histogram')} with discrete Gaussian noise of {get('scale'):.4g} rows."
+        return f"{counted(get('count', 1), 'histogram')} with discrete Gaussian noise of {get('scale'):.4g} rows."
     if kind == "gaussian":
         times = f"noise of {get('noise_multiplier'):.4g} times the sensitivity"
-        return f"{_count(get('count', 1), 'sum')} with Gaussian {times}."
+        return f"{counted(get('count', 1), 'sum')} with Gaussian {times}."
     if kind == "subsampled_gaussian":
         return (
             f"DP-SGD: {get('steps'):,} steps, each on a Poisson sample that holds a unit with probability "
@@ -251,10 +251,6 @@ def mechanism(event: dict[str, Any]) -> str:
         chance = scientific(get("delta", 0))
         return f"Rare values withheld by a threshold; one held by a single unit shows with probability {chance}."
     return f"{kind}."
-
-
-def _count(count: int, noun: str) -> str:
-    return f"One {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def counted(count: int, noun: str) -> str:

@@ -112,12 +112,16 @@ def over_quota(
         fits: a sentence that says what would fit.
     """
     whole, name = f"{_kind(account)} {account.name!r}", claim.named(told.by)
-    taken = account.part(*tally.taken)
-    takes, purpose = account.part(*asks), f"what is for {name!r}" if name.strip() else "what names no purpose"
+    exceeds = tally.taken[0] + asks[0] > math.floor(account.cost_limit * told.part)
+    taken, takes = (
+        account.part(*units) if exceeds else units[1] / (account.delta_limit or 1) for units in (tally.taken, asks)
+    )
+    of = "it" if exceeds else "its delta"
+    purpose = f"what is for {name!r}" if name.strip() else "what names no purpose"
     whose = name if told.by == REQUESTER else purpose
     more = f"asks for {100 * takes:.3g} % more"
     return BudgetExceeded(
-        f"Quota {told} of {whole} refuses this: {whose} may take at most {100 * told.share:g} % of it and has "
+        f"Quota {told} of {whole} refuses this: {whose} may take at most {100 * told.share:g} % of {of} and has "
         f"{100 * taken:.3g} %, and {claim.who} {more}.\n"
         f"{fits}Ask for less; or a person decides on record that {whose} may take more: dp-synth ledger amend "
         f"{account.name} --quota '{told.by}={name or told.name}:SHARE' --why REASON. {UNTOUCHED}",

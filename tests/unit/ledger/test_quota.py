@@ -64,6 +64,14 @@ def test_a_requester_takes_its_quota_and_no_more_and_the_refusal_says_whose_it_i
     assert shared.verify().releases == count
 
 
+def test_a_refusal_for_delta_alone_says_so(shared: Ledger) -> None:
+    own = shared.account("f").own_delta
+    with pytest.raises(
+        BudgetExceeded, match=r"ana may take at most 25 % of its delta and has 0 %, and ana asks for 30 % more"
+    ):
+        ask(shared, "f", "deltas", epsilon=0.1, own_delta=0.3 * own)
+
+
 def test_what_a_refusal_says_would_fit_fits_and_it_leaves_no_trace(shared: Ledger) -> None:
     _, error = until_refused(shared)
     before = sealed(shared)

@@ -145,11 +145,12 @@ _ORDER = re.compile("LESS|GREATER")
 def tree(text: str) -> dict[str, Any] | None:
     """Return DuckDB's syntax tree of a predicate; None if it is none."""
     try:
-        found, plain, _ = map(_statement, (text, "true", f"({text}\n)"))  # nor may brackets around it tear it apart
-        where = found.pop("where_clause")
+        found, _ = map(
+            _statement, (text, f"({text}\n)")
+        )  # as it stands, no bracket closes another; in them, nothing follows
+        return found["where_clause"]
     except (duckdb.Error, KeyError, ValueError):
         return None
-    return where if found == {k: v for k, v in plain.items() if k != "where_clause"} else None  # else it went on behind
 
 
 def _statement(predicate: str) -> dict[str, Any]:

@@ -144,10 +144,8 @@ _ORDER = re.compile("LESS|GREATER")
 
 def tree(text: str) -> dict[str, Any] | None:
     """Return DuckDB's syntax tree of a predicate; None if it is none."""
-    try:
-        found, _ = map(
-            _statement, (text, f"({text}\n)")
-        )  # as it stands, no bracket closes another; in them, nothing follows
+    try:  # as it stands it closes no bracket that is not its own; and in brackets nothing can follow it
+        found, _ = map(_statement, (text, f"({text}\n)"))
         return found["where_clause"]
     except (duckdb.Error, KeyError, ValueError):
         return None

@@ -215,7 +215,7 @@ def _check_node(node: exp.Expr, dialect: str) -> None:
             raise _unsteady(node.sql(dialect))
     elif type(node).__name__ not in _READS_ITS_ROW:
         looks_around = isinstance(node, (exp.Query, exp.SubqueryPredicate, exp.Window, exp.UDTF))
-        raise (_beyond if looks_around else _unsteady)(node.sql(dialect))
+        raise (_beyond if looks_around else _unsteady)(node.sql(dialect, normalize_functions=False))
 
 
 def _unparsed(engine: str) -> InvalidInput:

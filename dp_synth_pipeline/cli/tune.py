@@ -160,14 +160,19 @@ def _fitted(learnt: pd.DataFrame, held_out: pd.DataFrame, candidate: Candidate, 
 
 
 def scores(trials: list[Trial]) -> list[float | None]:
-    """Return each trial's loss, in nats a row, over the held-out rows that all of them can draw; None if it diverged."""
+    """Return each trial's loss, in nats a row, over the held-out rows that all of them can draw.
+
+    None if it diverged, or can draw none of these: a trial that can draw no row at all does not spoil the others.
+    """
     import numpy as np
 
-    ended = [trial.likelihoods for trial in trials if trial.likelihoods is not None]
-    drawable = np.all([np.isfinite(found) for found in ended], axis=0) if ended else np.zeros(0, bool)
-    if not drawable.any():
-        return [None] * len(trials)
-    return [None if t.likelihoods is None else -float(t.likelihoods[drawable].mean()) for t in trials]
+    able = [np.isfinite(t.likelihoods) if t.likelihoods is not None else np.zeros(1, bool) for t in trials]
+    competing = [rows for rows in able if rows.any()]
+    shared = np.all(competing, axis=0) if competing else np.zeros(1, bool)
+    return [
+        -float(t.likelihoods[shared].mean()) if t.likelihoods is not None and rows.any() and shared.any() else None
+        for t, rows in zip(trials, able, strict=True)
+    ]
 
 
 def shown(candidate: Candidate) -> str:
@@ -175,17 +180,23 @@ def shown(candidate: Candidate) -> str:
     return ", ".join(f"{name}={value}" for name, value in candidate.items()) or "the defaults"
 
 
+def _outcome(trial: Trial, loss: float | None) -> str:
+    if loss is not None:
+        return f"{loss:.3f}"
+    return "diverged" if trial.likelihoods is None else "draws no such row"
+
+
 def _tell(trials: list[Trial]) -> None:
     """Print what each trial reached, and the settings to write on standard output: none if the defaults do as well."""
     said, reached = console(stderr=True), scores(trials)
-    lines = [
-        (shown(trial.candidate), "diverged" if loss is None else f"{loss:.3f}")
-        for trial, loss in zip(trials, reached, strict=True)
-    ]
+    lines = [(shown(trial.candidate), _outcome(trial, loss)) for trial, loss in zip(trials, reached, strict=True)]
     said.print(table("Drawn rows that were held out", ("training", "nats a row"), lines, right=("nats a row",)))
     compared = [(loss, trial) for trial, loss in zip(trials, reached, strict=True) if loss is not None]
     if not compared:
-        raise TrainingError("no trial ended with rows to compare; lower training.learning_rate, or draw more rows.")
+        raise TrainingError(
+            "no trial ended with rows to compare. Where noise hid a column, learn from more rows (--rows) or spend more "
+            "(--epsilon); where training diverged, lower training.learning_rate."
+        )
     loss, best = min(compared, key=lambda found: found[0])
     usual = reached[0]
     if not best.candidate or (usual is not None and usual - loss < CHANCE):

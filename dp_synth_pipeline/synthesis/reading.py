@@ -102,28 +102,27 @@ def regenerated_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
     )
 
 
-def hidden_sentence(schema: TableSchema, profile: TableProfile) -> str:
-    """Say which columns of text hardly repeat and are of no known kind, so that they hold nulls; empty if there is none."""
-    names = [c.name for c in schema.learned if c.kind.categorical and profile[c.name].hidden]
-    if not names:
-        return ""
-    return (
-        f"Text that hardly repeats, of which no value may be released, so that only nulls are drawn: {', '.join(names)}. "
-        f"Declare what it is, such as kind: date, kind: identifier with a pattern, kind: name, kind: text with a "
-        f"max_length, or kind: excluded."
-    )
+def warnings_about(schema: TableSchema, profile: TableProfile) -> list[str]:
+    """Say of which columns hardly anything but nulls is drawn, why, and what to declare of them."""
+    columns = [(c, profile[modelled_name(c)]) for c in schema.learned if c.same_as is None]
+    hidden = [c for c, released in columns if released.hidden]
+    texts = _listed(c for c in hidden if c.kind.categorical)
+    numbers = _listed(c for c in hidden if c.kind.numeric)
+    empty = _listed(c for c, released in columns if released.null_rate >= EMPTY)
+    said = {
+        f"Text of which no value is frequent enough to be released, so that only nulls are drawn: {texts}. Declare what it "
+        f"is, such as kind: date, kind: identifier with a pattern, kind: name, kind: text with a max_length, or kind: "
+        f"excluded. Where it repeats, declare its values, spend more epsilon, or name a source with more rows.": texts,
+        f"Rows are too few for this much noise to tell where values lie, so that only nulls are drawn: {numbers}. Declare "
+        f"their ends, as lower and upper; spend more epsilon; or name a source with more rows.": numbers,
+        f"Nulls, and hardly anything else: {empty}. If the source has values there, they are not read as what was "
+        f"declared: dates as text are read as ISO writes them, or by a declared format, such as format: '%d.%m.%Y'.": empty,
+    }
+    return [sentence for sentence, names in said.items() if names]
 
 
-def empty_sentence(schema: TableSchema, profile: TableProfile) -> str:
-    """Say which columns were released as nulls and hardly anything else; empty if there is none."""
-    own = [c for c in schema.learned if c.same_as is None]
-    names = [c.name for c in own if profile[modelled_name(c)].null_rate >= EMPTY]
-    if not names:
-        return ""
-    return (
-        f"Nulls, and hardly anything else: {', '.join(names)}. If the source has values there, they are not read as what "
-        f"was declared: dates as text are read as ISO writes them, or by a declared format, such as format: '%d.%m.%Y'."
-    )
+def _listed(columns: Iterable[Column]) -> str:
+    return ", ".join(c.name for c in columns)
 
 
 def text_sentence(settings: ReleaseSettings, storage: Mapping[str, pa.DataType | None]) -> str:
@@ -151,14 +150,9 @@ def kept_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
     )
 
 
-def sentences(settings: ReleaseSettings, schema: TableSchema, profile: TableProfile) -> list[str]:
-    """Say all that was recognised of a table's columns and all that could not be, from public and released facts."""
-    said = (
-        regenerated_sentence(settings, schema),
-        kept_sentence(settings, schema),
-        hidden_sentence(schema, profile),
-        empty_sentence(schema, profile),
-    )
+def sentences(settings: ReleaseSettings, schema: TableSchema) -> list[str]:
+    """Say which of a table's columns were recognised, from public and released facts, and what became of them."""
+    said = (regenerated_sentence(settings, schema), kept_sentence(settings, schema))
     return [sentence for sentence in said if sentence]
 
 

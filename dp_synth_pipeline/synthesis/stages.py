@@ -25,14 +25,13 @@ from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
 from dp_synth_pipeline.synthesis.reading import (
-    empty_sentence,
-    hidden_sentence,
     reading,
     sentences,
     told_by_names,
     told_by_profile,
     undeclared,
     unit_sentence,
+    warnings_about,
 )
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_schema
@@ -202,10 +201,10 @@ class Profiling(Stage):
         with retention.private():
             path.write_text(profile.to_json(), encoding="utf-8")
         release.state = release.state.with_(profile=path, profile_release=facts["profile_release"])
-        if said := sentences(release.settings, release.schema, profile):
-            release.progress.log(f"{release.settings.name}: {' '.join(said)}")
-        for empty in filter(None, (hidden_sentence(release.schema, profile), empty_sentence(release.schema, profile))):
-            release.progress.warn(f"{release.settings.name}: {empty}")
+        if told := sentences(release.settings, release.schema):
+            release.progress.log(f"{release.settings.name}: {' '.join(told)}")
+        for warning in warnings_about(release.schema, profile):
+            release.progress.warn(f"{release.settings.name}: {warning}")
         return {**facts, **_left_out(profile)}
 
     @staticmethod

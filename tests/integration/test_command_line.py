@@ -116,9 +116,9 @@ def test_settings_are_compared_on_released_rows_and_nothing_of_the_user_is_touch
     dps.Synthesizer("people", 2, book, **how).fit(people(300)).save(shell.folder / "people.dps")
     before = book.head(), sorted(p.name for p in (shell.folder / "home").rglob("*"))
     monkeypatch.setattr(tune, "grid", lambda asked: [quick])  # the defaults take long
-    done = shell("tune", "--on-released", "people.dps", "--try", "training.max_epochs=1", "--rows", 150, "--epsilon", 2)
+    done = shell("tune", "--on-released", "people.dps", "--try", "training.max_epochs=1", "--rows", 900, "--epsilon", 2)
     assert done.code == 0, done.text
-    assert "Free: 150 rows are drawn from release" in done.text
+    assert "Free: 900 rows are drawn from release" in done.text
     assert "1 of 1: method=marginals, hidden=8" in done.text
     assert "diverged" not in done.text
     assert done.out == "", "there is nothing that it beats"

@@ -263,7 +263,7 @@ def test_what_becomes_of_text_is_said_before_the_charge_and_a_column_that_came_o
 ):
     said = []
     monkeypatch.setattr(synthesizer.ProgressBars, "say", lambda _, told: said.append((told, ledger.entries("plenty"))))
-    with pytest.warns(UserWarning, match="Text that hardly repeats.*only nulls are drawn: seen. .*kind: date"):
+    with pytest.warns(UserWarning, match="Text of which no value is frequent.*nulls are drawn: seen. .*kind: date"):
         model = plenty({"city": {"kind": "category"}}).fit(dated())
     assert model.sample(50)["seen"].isna().all()
     ((told, charged),) = said

@@ -40,7 +40,16 @@ def trials(*likelihoods: list[float] | None) -> list[tune.Trial]:
 def test_trials_are_compared_over_the_rows_that_all_of_them_can_draw() -> None:
     found = tune.scores(trials([-3.0, -np.inf, -1.0], [-2.0, -9.0, -np.inf], None))
     assert found == [3.0, 2.0, None]
-    assert tune.scores(trials([-np.inf], [-1.0])) == [None, None]
+    assert tune.scores(trials([-np.inf, -1.0], [-1.0, -np.inf])) == [None, None]
+
+
+def test_a_trial_that_draws_no_held_out_row_leaves_the_others_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = trials([-np.inf, -np.inf], [-1.0, -2.0], None)
+    assert tune.scores(lost) == [None, 1.5, None]
+    tune._tell(lost)
+    said = capsys.readouterr().err
+    assert "draws no such row" in said
+    assert said.count("diverged") == 1
 
 
 def test_the_best_settings_are_printed_and_nothing_where_chance_explains_them(

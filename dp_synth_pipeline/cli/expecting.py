@@ -15,6 +15,7 @@ from dp_synth_pipeline.reporting import wording
 if TYPE_CHECKING:
     from dp_synth_pipeline.ledger import Account
     from dp_synth_pipeline.synthesis.expected_quality import Quality, Shape
+    from dp_synth_pipeline.synthesis.released import Released
     from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 
@@ -43,25 +44,35 @@ class AskOptions(Options):
         Raises:
             InvalidInput: if it is said in two ways or by halves, or nothing was released by that name.
         """
+        from dp_synth_pipeline.synthesis import released
         from dp_synth_pipeline.synthesis.expected_quality import Shape
+        from dp_synth_pipeline.synthesis.store import default_store
 
         if not self.about_a_table:
             return None
         if self.like and self.rows is None and self.columns is None:
-            return Shape.of(_profile(self.like), account.max_rows)
+            return Shape.of(_profile(released.like(default_store(), self.like)), account.max_rows)
         if self.like is not None or self.rows is None or self.columns is None:
             raise InvalidInput("say what table it is by --rows and --columns together, or by --like NAME alone.")
         return Shape(self.rows, self.columns, account.max_rows)
 
 
-def _profile(like: str) -> TableProfile:
-    """Return the profile of a released table, or of a release."""
-    from dp_synth_pipeline.synthesis import released
-    from dp_synth_pipeline.synthesis.store import default_store
+def _profile(found: Released) -> TableProfile:
     from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
-    found = released.like(default_store(), like)
     return TableProfile.from_json(Path(found.folder, "profile.json").read_text(encoding="utf-8"))
+
+
+def released_shape(table: str, account: Account) -> Shape | None:
+    """Return the shape that a table's newest release told; None if none is kept, or it has no two columns to pair."""
+    from dp_synth_pipeline.synthesis import released
+    from dp_synth_pipeline.synthesis.expected_quality import Shape
+    from dp_synth_pipeline.synthesis.store import default_store
+
+    try:
+        return Shape.of(_profile(released.generator_of(default_store(), table)), account.max_rows)
+    except InvalidInput:
+        return None
 
 
 def one(shape: Shape, account: Account, epsilon: float, delta: float | None = None) -> Quality:
@@ -71,12 +82,11 @@ def one(shape: Shape, account: Account, epsilon: float, delta: float | None = No
     return expected_quality.expected(shape, epsilon, account.delta if delta is None else delta, account.relation)
 
 
-def say(shape: Shape, account: Account, epsilon: float, delta: float | None, console: Console) -> None:
+def say(shape: Shape, account: Account, epsilon: float, delta: float | None, console: Console, table: str = "") -> None:
     """Print how far off a release will be, and if that is poor, what would help."""
     quality = one(shape, account, epsilon, delta)
-    table = f"{shape.rows:,} rows and {shape.columns} columns"
     console.print(
-        f"Expected of a release of epsilon {epsilon:g}, of {table}: {wording.distances(quality)}",
+        f"Expected of a release of epsilon {epsilon:g}, of {wording.size(shape, table)}: {wording.distances(quality)}",
         soft_wrap=True,
     )
     if quality.poor:

@@ -70,14 +70,16 @@ def divide(book: Ledger, horizon: Horizon, asked: AskOptions, console: Console) 
     console.print("Write:\n" + yaml.safe_dump(plan, sort_keys=False, default_flow_style=None), end="", highlight=False)
 
 
-def _say_remembered(shape: Shape, terms: Account, epsilons: tuple[float, float], times: int, console: Console) -> None:
+def _say_remembered(
+    shape: Shape, terms: Account, epsilons: tuple[float, float], times: int, console: Console, table: str = ""
+) -> None:
     """Print how far off refreshes that remember are expected to be, the first and each later one of these epsilons."""
     told = expected_quality.remembered(shape, *epsilons, times, terms.delta, terms.relation)
     steps = sorted({n for n in (1, 4, times // 2, times) if 1 <= n <= times})
     each = ", ".join(f"{told[n - 1].two_way:.2g} by refresh {n}" for n in steps)
     console.print(
-        f"Expected of {shape.rows:,} rows and {shape.columns} columns that stay as they are: pairs of columns about {each}; "
-        f"single columns {told[0].one_way:.2g}.",
+        f"Expected of {wording.size(shape, table)} that stay as they are: pairs of columns about {each}; single columns "
+        f"{told[0].one_way:.2g}.",
         soft_wrap=True,
     )
     if told[0].poor:
@@ -103,8 +105,7 @@ def forecast(book: Ledger, horizon: Horizon, asked: AskOptions, console: Console
     for name in umbrellas:
         console.print(Text.assemble(f"{name}: ", standing(book.share(name), console)), soft_wrap=True)
         console.print(f"{name}: {_under(forecasts.under(book, name, known, until), days)}", soft_wrap=True)
-    if asked.about_a_table:
-        _say_each(book, schedules_by_account, asked, until, console)
+    _say_each(book, schedules_by_account, asked, until, console)
     in_parts = any(schedule.settings for schedules in schedules_by_account.values() for schedule in schedules)
     parted = PARTED if in_parts else ""
     bounded = any(book.has_quotas(name) for name in (*schedules_by_account, *umbrellas))
@@ -135,21 +136,23 @@ def _schedules(book: Ledger, horizon: Horizon, asked: AskOptions) -> tuple[dict[
 def _say_each(
     book: Ledger, schedules: Mapping[str, list[Scheduled]], asked: AskOptions, until: datetime, console: Console
 ) -> None:
-    """Print how far off the refreshes that an account's schedules ask for will be."""
-    if len(schedules) != 1:
+    """Print how far off the refreshes that schedules ask for will be: of the table asked about, or as each was released."""
+    if asked.about_a_table and len(schedules) != 1:
         raise InvalidInput(
             "say which account's refreshes are of that table: dp-synth ledger forecast ACCOUNT --like TABLE."
         )
-    ((name, found),) = schedules.items()
-    terms = book.account(name)
-    if (shape := asked.shape(terms)) is None:
-        return
-    for each in found:
-        if each.first is not None and each.later is not None:
-            times = len(ticks([each.cron], until))
-            _say_remembered(shape, terms, (each.first, each.later), times, console)
-        else:
-            expecting.say(shape, terms, each.epsilon, None, console)
+    for name, found in schedules.items():
+        terms = book.account(name)
+        for each in found:
+            shape = asked.shape(terms) if asked.about_a_table else expecting.released_shape(each.table, terms)
+            if shape is None:
+                continue
+            table = "" if asked.about_a_table else each.table
+            if each.first is not None and each.later is not None:
+                times = len(ticks([each.cron], until))
+                _say_remembered(shape, terms, (each.first, each.later), times, console, table)
+            else:
+                expecting.say(shape, terms, each.epsilon, None, console, table)
 
 
 def _umbrellas(book: Ledger, known: Mapping[str, list[Scheduled]], account: str | None) -> list[str]:

@@ -11,7 +11,7 @@ from dp_synth_pipeline.ledger.entry import EVERY
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.ledger.entry import Request
-    from dp_synth_pipeline.synthesis.expected_quality import Quality
+    from dp_synth_pipeline.synthesis.expected_quality import Quality, Shape
     from dp_synth_pipeline.validation.fidelity import Fidelity
     from dp_synth_pipeline.validation.related_figures import RelatedFigures
 
@@ -256,6 +256,11 @@ def mechanism(event: dict[str, Any]) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun, such as '1 account' and '2 accounts'."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size(shape: Shape, table: str = "") -> str:
+    """Say how large a table is, after its name if that is given."""
+    return f"{f'{table}, ' if table else ''}{shape.rows:,} rows and {shape.columns} columns"
 
 
 def distances(quality: Quality) -> str:

@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dp_synth_pipeline import cli
+from dp_synth_pipeline.cli import forecasting, terminal
 from dp_synth_pipeline.cli import ledger as command
-from dp_synth_pipeline.cli import terminal
 from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput, LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.orchestration.forecasts import Scheduled
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis.expected_quality import Shape, expected
 from dp_synth_pipeline.tabular.kinds import Kind
@@ -392,18 +393,42 @@ def test_mistakes_about_a_table_are_said_and_nothing_is_expected(
     assert "Expected of" not in result.output
 
 
+def was_released(home: Path, table: str, rows: int) -> Shape:
+    """Put a generator of six columns into a home's store; return what it tells of its table."""
+    columns = tuple(ColumnProfile(f"c{i}", Kind.CATEGORY, ("x", "y"), (0.5, 0.5)) for i in range(6))
+    folder = home / "store/releasable" / table / "generator"
+    folder.mkdir(parents=True)
+    (folder / "profile.json").write_text(TableProfile(rows - 100, rows, "row", columns).to_json())
+    (folder / "generator.json").write_text(json.dumps({"facts": {"release": "3f9c2b71d004"}}))
+    return Shape(rows, 6, cells=2.0)
+
+
 def test_a_released_table_or_release_says_its_own_rows_and_columns(asked: Asked, book: Ledger, home: Path) -> None:
     book.open_account("people", epsilon=6.0, delta=1e-5)
-    columns = tuple(ColumnProfile(f"c{i}", Kind.CATEGORY, ("x", "y"), (0.5, 0.5)) for i in range(6))
-    folder = home / "store/releasable/people/generator"
-    folder.mkdir(parents=True)
-    (folder / "profile.json").write_text(TableProfile(900, 1000, "row", columns).to_json())
-    (folder / "generator.json").write_text(json.dumps({"facts": {"release": "3f9c2b71d004"}}))
-    told = expected(Shape(1000, 6, cells=2.0), 1.0, 1e-5)
+    told = expected(was_released(home, "people", 1000), 1.0, 1e-5)
     for name in ("people", "3f9c"):
         said = flat(asked("can", "people", "--epsilon", 1, "--like", name).output)
         assert f"of 1,000 rows and 6 columns: single columns about {told.one_way:.2g} off" in said
     assert "released are: people" in str(asked("can", "people", "--epsilon", 1, "--like", "visits", code=2).exception)
+
+
+def test_a_forecast_of_a_project_says_how_far_off_each_table_that_was_released_will_be(
+    asked: Asked, book: Ledger, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weekly = [
+        Scheduled("people", "0 3 * * 1", 0.2),
+        Scheduled("visits", "0 3 * * 1", 0.05, later=0.05, first=0.5),
+        Scheduled("3f9c", "0 3 * * 1", 0.1),  # never released, though a release's id begins so
+    ]
+    monkeypatch.setattr(forecasting, "current_project", lambda: None)
+    monkeypatch.setattr(forecasting.forecasts, "scheduled", lambda *_, **__: {"clinic": weekly})
+    book.open_account("clinic", epsilon=30.0, delta=1e-5)
+    told = expected(was_released(home, "people", 1000), 0.2, 1e-5)
+    was_released(home, "visits", 5000)
+    said = flat(asked("forecast", "--days", 60).output)
+    assert f"of people, 1,000 rows and 6 columns: single columns about {told.one_way:.2g} off" in said
+    assert "Expected of visits, 5,000 rows and 6 columns that stay as they are" in said
+    assert said.count("Expected of") == 2
 
 
 def test_a_release_for_a_purpose_is_asked_about_under_its_quota(asked: Asked, book: Ledger) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime, timedelta
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,17 @@ DAY = 86_400_000_000
 SURE = 4.5
 """Standard deviations of noise above which a cell is believed to hold somebody."""
 
+MISTAKEN = 1e-4
+"""Chance, of a whole grid, that noise alone has cells believed in: values would be drawn from there, however far it is."""
+
+FURTHER = 0.2
+"""Log-odds by which a cell is less expected to hold somebody than its neighbour that is nearer to the released values."""
+
+DOUBTED = 1.5
+"""Standard deviations of noise above which cells beside those that surely hold somebody are believed to."""
+
+DUST = 0.1
+"""Part of the noise's deviation that a cell at either end must hold: smoothing leaves less where there is nobody."""
 
 MOST_ROOM = 1e300
 """Points of a cell, at most, so that cells at the end of double precision can be compared."""
@@ -56,44 +68,80 @@ def count_cells(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.bincount(cell, minlength=len(edges) - 1).astype(np.int64)
 
 
-def support(noisy: np.ndarray, scale: float, *, held: bool = False) -> tuple[int, int] | None:
+def support(
+    noisy: np.ndarray, scale: float, near: tuple[int, int] | None = None, least: float = SURE
+) -> tuple[int, int] | None:
     """Return the first and last cell (inclusive) that noise of `scale` does not explain; None if noise explains all.
 
     Cells too light to be sure of alone are looked at in windows of 2, 4, 8 and 16, each of which overlaps its neighbours by
-    half. Post-processing, so free.
+    half. One needs so many deviations that noise alone hardly makes any of all windows. If none has them, the support is the
+    likeliest window, if that is likelier than one of a few deviations where values are expected. Post-processing, so free.
 
     Args:
-        held: the cells are known to hold somebody; if noise explains each of them, the window that it explains worst does.
+        near: the first and last cell (inclusive) of where values are expected: the further off, the less. All by default.
+        least: how many deviations are a few; 0 if some window surely holds somebody.
     """
-    sure = noisy > SURE * scale
-    likeliest, most = None, 0.0
-    for size in (1, 2, 4, 8, 16):
-        for first in range(0, len(noisy), max(size // 2, 1)):
-            window = slice(first, first + size)
-            open_cells = ~sure[window]
-            excess = noisy[window][open_cells].sum() / (scale * math.sqrt(max(open_cells.sum(), 1)))
-            if excess > SURE:
-                sure[window] = True
-            elif excess > most:
-                likeliest, most = (first, min(first + size, len(noisy)) - 1), excess
+    windows = [(first, size) for size in (1, 2, 4, 8, 16) for first in range(0, len(noisy), max(size // 2, 1))]
+    strict = max(SURE, NormalDist().inv_cdf(1 - MISTAKEN / max(len(windows), 1)))
+    sure = np.zeros(len(noisy), bool)
+    start, end = near or (0, len(noisy) - 1)
+    likeliest, most = None, least**2 / 2 if least else -math.inf
+    for first, size in windows:
+        window, last = slice(first, first + size), min(first + size, len(noisy)) - 1
+        open_cells = ~sure[window]
+        excess = noisy[window][open_cells].sum() / (scale * math.sqrt(max(open_cells.sum(), 1)))
+        log_odds = excess**2 / 2 - FURTHER * max(start - first, last - end, 0)
+        if excess > strict:
+            sure[window] = True
+        elif excess > 0 and log_odds > most:
+            likeliest, most = (first, last), log_odds
     cells = np.flatnonzero(sure)
-    if len(cells):
-        return int(cells[0]), int(cells[-1])
-    return likeliest if held else None
+    return (int(cells[0]), int(cells[-1])) if len(cells) else likeliest
 
 
-def without_tails(edges: np.ndarray, mass: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Cut the cells at both ends that together hold no more than noise of `scale` explains, so that the ends are not loose.
+def without_tails(
+    edges: np.ndarray, noisy: np.ndarray, mass: np.ndarray, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut a histogram to its `ends`, and to cells that hold more than dust; what the others hold is shared out.
 
-    What they hold is shared out among the others. Post-processing, so free.
+    Args:
+        edges: (n + 1,) ascending.
+        noisy: (n,) counts with noise of `scale`.
+        mass: (n,) what they were smoothed to.
     """
-    least = SURE * scale
-    if mass.sum() <= 2 * least:
+    first, last = ends(edges, noisy, scale)
+    held = first + np.flatnonzero(mass[first : last + 1] > DUST * scale)
+    if len(held) == 0:
         return edges, mass
-    first = int(np.searchsorted(np.cumsum(mass), least, side="right"))
-    last = len(mass) - 1 - int(np.searchsorted(np.cumsum(mass[::-1]), least, side="right"))
-    kept = mass[first : last + 1]
-    return edges[first : last + 2], kept * (mass.sum() / kept.sum())
+    kept = mass[held[0] : held[-1] + 1]
+    return edges[held[0] : held[-1] + 2], kept * (mass.sum() / kept.sum())
+
+
+def ends(edges: np.ndarray, noisy: np.ndarray, scale: float) -> tuple[int, int]:
+    """Return the first and last cell (inclusive) to keep: what lies beyond may be noise, which would make the ends loose.
+
+    They are the support's, and on either side, up to as far again, those that together hold more than noise makes likely.
+    Where noise explains each cell, all are kept. Post-processing, so free.
+
+    Args:
+        edges: (n + 1,) ascending.
+        noisy: (n,) counts with noise of `scale`.
+    """
+    found = support(noisy, scale)
+    if found is None:
+        return 0, len(noisy) - 1
+    first, last = found
+    with np.errstate(over="ignore"):
+        room = edges[last + 1] - edges[first]
+        before = noisy[:first][edges[:first] >= edges[first] - room]
+        after = noisy[last + 1 :][edges[last + 2 :] <= edges[last + 1] + room]
+    return first - _reach(before[::-1], scale), last + _reach(after, scale)
+
+
+def _reach(noisy: np.ndarray, scale: float) -> int:
+    """Return of how many cells, the first and those that follow it, the sum exceeds its noise by most; 0 if none's does."""
+    excess = np.cumsum(noisy) - DOUBTED * scale * np.sqrt(np.arange(1, len(noisy) + 1))
+    return int(excess.argmax()) + 1 if len(noisy) and excess.max() > 0 else 0
 
 
 def outward(low: float, high: float) -> tuple[float, float]:

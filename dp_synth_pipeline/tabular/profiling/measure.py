@@ -232,7 +232,7 @@ class _Pass:
         Range-finding cells are as many as leave six deviations of noise in each, were they even.
         """
         noise = self.plan.noise(RANGE_FINDING)
-        support = grid.support(coarse, noise, held=self._holds_others(special))
+        support = grid.support(coarse, noise, *self._expected(edges, special))
         first, last = (max(support[0] - AROUND, 0), support[1] + AROUND) if support is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
         if last < first:  # released values are all there is, if anything; the histograms are paid for, and count them
@@ -250,13 +250,20 @@ class _Pass:
         room = grid.free(fine, width, grid.written(special.points, special.decimals))
         open_cells, mass = room > 0, np.zeros(len(cells))
         mass[open_cells] = smooth(cells[open_cells], room[open_cells], self.plan.scale)
-        return grid.without_tails(fine, mass, self.plan.scale)
+        return grid.without_tails(fine, np.where(open_cells, cells, 0.0), mass, self.plan.scale)
 
-    def _holds_others(self, special: SpecialValues) -> bool:
-        """Say whether there surely are values beside nulls and released ones, since those are too few for all rows."""
+    def _expected(self, edges: np.ndarray, special: SpecialValues) -> tuple[tuple[int, int] | None, float]:
+        """Return the cells of the released values, near which others are expected, and how surely one must hold somebody.
+
+        Some cell does, if the released values are surely too few for all rows. If none was released, nothing is expected of
+        any cell, and a guess would be one over the whole number line.
+        """
+        if not special.values:
+            return None, grid.SURE
         counts, noise = special.counts()
-        others = self.total - counts.sum()
-        return bool(special.values) and others > grid.SURE * math.hypot(*noise, self.total_noise)
+        others = self.total - counts.sum() > grid.SURE * math.hypot(*noise, self.total_noise)
+        first, last = np.searchsorted(edges, [special.points.min(), special.points.max()], side="right") - 1
+        return (int(first), int(last)), 0.0 if others else grid.SURE
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""

@@ -37,12 +37,12 @@ class SpecialValues:
     def counts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means of the noisy counts, weighted by inverse variance, and the deviation of the noise of each.
 
-        A value that barely passed its threshold did so by its noise: the count that released it would make it too heavy.
-        It is left out unless the other ones are `sure`.
+        The count that released a value is left out unless it was `sure`: of a value that barely passed its threshold it is
+        too high. That choice looks at no later count, so these stay right in the mean, and sums of all are at most too high.
         """
         trust = np.array([1 / noise**2 for _, noise in self.again])
         later = np.average([noisy for noisy, _ in self.again], axis=0, weights=trust)
         total = trust.sum() + 1 / self.scale**2
         all_of_them = (later * trust.sum() + self.first / self.scale**2) / total
-        lucky = np.append(False, later[1:] < self.sure)
+        lucky = np.append(False, self.first[1:] < self.sure)
         return np.where(lucky, later, all_of_them), np.where(lucky, trust.sum(), total) ** -0.5

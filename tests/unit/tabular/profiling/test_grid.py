@@ -93,11 +93,23 @@ def test_windows_overlap_so_that_no_border_parts_what_is_seen_together() -> None
     assert grid.support(noisy, 100.0) == (8, 23)
 
 
-def test_of_cells_that_hold_somebody_the_likeliest_are_the_support() -> None:
+def test_where_some_cell_holds_somebody_the_likeliest_is_the_support() -> None:
     noisy = np.array([0, 100, -20, 300, 200, 10, 0, 0.0])
     assert grid.support(noisy, 100.0) is None
-    assert grid.support(noisy, 100.0, held=True) == (3, 4)
-    assert grid.support(np.zeros(8), 100.0, held=True) is None
+    assert grid.support(noisy, 100.0, least=0.0) == (3, 4)
+    assert grid.support(np.zeros(8), 100.0, least=0.0) is None
+
+
+def test_cells_near_the_released_values_are_likelier_than_far_ones() -> None:
+    noisy = np.zeros(128)
+    noisy[[9, 99]] = 460, 470  # of so many windows, noise alone makes one of 4.7 now and then
+    assert grid.support(noisy, 100.0) == (99, 99)
+    assert grid.support(noisy, 100.0, (8, 9)) == (9, 9)
+    assert grid.support(noisy, 100.0, (8, 8), least=0.0) == (9, 9)
+    assert grid.support(noisy, 100.0, (0, 3)) is None, "neither would be sure, so far off"
+    assert grid.support(noisy, 100.0, (0, 3), least=0.0) == (9, 9)
+    noisy[9] = 150
+    assert grid.support(noisy, 100.0, (8, 9), least=0.0) == (9, 9), "a millionfold of what is known is hardly expected"
 
 
 def test_pure_noise_is_seldom_taken_for_support() -> None:
@@ -106,6 +118,13 @@ def test_pure_noise_is_seldom_taken_for_support() -> None:
     rng = np.random.default_rng()
     found = [grid.support(rng.normal(0, 100, 128), 100.0) for _ in range(1000)]
     assert sum(f is not None for f in found) <= 14
+
+
+def test_pure_noise_far_from_sure_cells_hardly_ever_stretches_the_support() -> None:
+    # A chance of 1e-4 a run: more than 5 of 5000 has probability P[Poisson(0.5) > 5] = 1e-5; at 4.5 deviations it is 0.7.
+    rng = np.random.default_rng()
+    found = [grid.support(np.append(1e4, rng.normal(0, 100, 128)), 100.0) for _ in range(5000)]
+    assert sum(f != (0, 0) for f in found) <= 5
 
 
 @given(
@@ -189,13 +208,36 @@ def test_probabilities_agree_with_a_numerical_optimum() -> None:
     assert grid.to_probabilities(np.zeros(0), 5.0).tolist() == []
 
 
-def test_ends_that_noise_explains_are_cut_and_the_others_share_what_they_hold() -> None:
-    mass = np.array([20.0, 0.0, 24.0, 400.0, 2.0, 300.0, 10.0, 0.0, 6.0])
-    edges, kept = grid.without_tails(np.arange(10.0), mass, 10.0)
-    assert edges.tolist() == [3, 4, 5, 6], "44 and 16 are under 4.5 deviations, and with the next cells they are over"
-    assert kept == pytest.approx(np.array([400, 2, 300]) * 762 / 702)
-    quiet = np.array([3.0, 8.0, 5.0])
-    assert grid.without_tails(np.arange(4.0), quiet, 10.0)[1].tolist() == quiet.tolist(), "all of it may be noise"
+def test_ends_that_noise_explains_are_cut_and_what_lies_beside_sure_cells_is_kept() -> None:
+    edges = np.arange(10.0)
+    assert grid.ends(edges, np.array([1, 0, 16, 400, 300, 300, 14, 0, 0.0]), 10.0) == (2, 5), (
+        "16 and 14 are 1.6 and 1.4"
+    )
+    assert grid.ends(edges, np.array([0, 0, 400, -30, 300, -5, 35, 0, 0.0]), 10.0) == (2, 6), (
+        "30 are over 1.5 of two cells"
+    )
+    assert grid.ends(edges, np.array([0, 0, 400, 300, 300, 12, 13, 9, 40.0]), 10.0) == (2, 7), (
+        "as far again, no further"
+    )
+    assert grid.ends(edges, np.array([3, 8, 5, 0, 0, 0, 0, 0, 0.0]), 10.0) == (0, 8), "all of it may be noise"
+
+
+def test_what_lies_beyond_the_ends_is_shared_by_the_others_and_so_is_dust() -> None:
+    noisy = np.array([9, 0, 2, 400, 2, 300, 16, 0, 6.0])
+    mass = np.array([3, 0, 0, 400, 2, 300, 0.9, 0, 3.0])
+    edges, kept = grid.without_tails(np.arange(10.0), noisy, mass, 10.0)
+    assert edges.tolist() == [3, 4, 5, 6], "16 is beyond noise, but smoothing left a row of it"
+    assert kept == pytest.approx(np.array([400, 2, 300]) * 708.9 / 702)
+    edges, kept = grid.without_tails(np.arange(10.0), np.zeros(9), np.full(9, 0.5), 10.0)
+    assert (len(edges), kept.sum()) == (10, 4.5), "all of it is dust"
+
+
+def test_no_noise_beyond_a_table_has_a_part_of_its_rows() -> None:
+    # 60 empty cells after 20 full ones: their noise, clipped at 0, would hold 24 deviations; 1.5 of few cells are believed.
+    rng = np.random.default_rng()
+    found = [grid.ends(np.arange(81.0), rng.normal([60.0] * 20 + [0.0] * 60, 10.0), 10.0) for _ in range(500)]
+    assert np.mean([last for _, last in found]) < 22
+    assert {first for first, _ in found} == {0}
 
 
 def test_a_cell_covers_the_values_in_it_that_have_no_name() -> None:

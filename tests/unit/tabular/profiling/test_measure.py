@@ -465,7 +465,7 @@ def test_cells_borrow_from_their_neighbours_but_not_for_named_values(tmp_path: P
     for found in profiles(take(pa.table({"x": pa.array(values)}), tmp_path), plan, 10):
         column = found["x"]
         for (low, high), weight in zip(column.bins, column.bin_weights, strict=True):
-            inside = np.arange(low, high)
+            inside = np.arange(max(low, 0), min(high, 200))
             named = np.isin(inside, column.values).sum()
             true, told = 40 * (len(inside) - named), weight * len(values)
             errors.append(abs(told - true))

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+USUAL_DAYS = (-25_567.0, 47_482.0)
+"""The years 1900 to 2099, in days since 1970."""
+
+
 class Moment(Numeric):
     """A day or a moment; a CSV writes it in a format of its own."""
 

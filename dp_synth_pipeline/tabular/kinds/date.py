@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import Column
-from dp_synth_pipeline.tabular.kinds.calendar import Moment, day_edges
+from dp_synth_pipeline.tabular.kinds.calendar import USUAL_DAYS, Moment, day_edges
 from dp_synth_pipeline.tabular.profiling import grid
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Date(Moment):
     sql = "DATE"
     rule_scale = grid.DAY
     written = date
+    usual = USUAL_DAYS
 
     def csv_type(self, facts: Mapping[str, Any]) -> str:
         return "DATE"

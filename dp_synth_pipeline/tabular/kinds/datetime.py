@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import Column
-from dp_synth_pipeline.tabular.kinds.calendar import Moment, day_edges, round_time
+from dp_synth_pipeline.tabular.kinds.calendar import USUAL_DAYS, Moment, day_edges, round_time
 from dp_synth_pipeline.tabular.kinds.numeric import Timed
 from dp_synth_pipeline.tabular.profiling import grid
 
@@ -31,6 +31,7 @@ class Datetime(Moment, Timed):
     sql = "TIMESTAMP"
     rounds = 2  # values may all lie in one day of ten years
     written = datetime
+    usual = (USUAL_DAYS[0] * grid.DAY, USUAL_DAYS[1] * grid.DAY)
 
     def csv_type(self, facts: Mapping[str, Any]) -> str:
         return "TIMESTAMP"

@@ -20,10 +20,10 @@ SURE = 4.5
 """Standard deviations of noise above which a cell is believed to hold somebody."""
 
 MISTAKEN = 1e-4
-"""Chance, of a whole grid, that noise alone has cells believed in: values would be drawn from there, however far it is."""
+"""Chance, of a whole grid, that noise alone has cells believed in beside those that are likelier."""
 
 FURTHER = 0.2
-"""Log-odds by which a cell is less expected to hold somebody than its neighbour that is nearer to the released values."""
+"""Log-odds by which a cell of a public grid is less expected to hold somebody than its neighbour nearer to usual values."""
 
 DOUBTED = 1.5
 """Standard deviations of noise above which cells beside those that surely hold somebody are believed to."""
@@ -79,7 +79,8 @@ def support(
 
     Args:
         near: the first and last cell (inclusive) of where values are expected: the further off, the less. All by default.
-        least: how many deviations are a few; 0 if some window surely holds somebody.
+            Either may lie beyond the grid.
+        least: how many deviations are a few; 0 if some cell surely holds somebody.
     """
     windows = [(first, size) for size in (1, 2, 4, 8, 16) for first in range(0, len(noisy), max(size // 2, 1))]
     strict = max(SURE, NormalDist().inv_cdf(1 - MISTAKEN / max(len(windows), 1)))
@@ -120,8 +121,9 @@ def without_tails(
 def ends(edges: np.ndarray, noisy: np.ndarray, scale: float) -> tuple[int, int]:
     """Return the first and last cell (inclusive) to keep: what lies beyond may be noise, which would make the ends loose.
 
-    They are the support's, and on either side, up to as far again, those that together hold more than noise makes likely.
-    Where noise explains each cell, all are kept. Post-processing, so free.
+    They are the support's, without outer ones that only lie in a window with others, and on either side, up to as far again,
+    those that together hold more than noise makes likely. Where noise explains each cell, all are kept. Post-processing, so
+    free.
 
     Args:
         edges: (n + 1,) ascending.
@@ -131,11 +133,18 @@ def ends(edges: np.ndarray, noisy: np.ndarray, scale: float) -> tuple[int, int]:
     if found is None:
         return 0, len(noisy) - 1
     first, last = found
+    inside = noisy[first : last + 1]
+    first, last = first + _idle(inside, scale), last - _idle(inside[::-1], scale)
     with np.errstate(over="ignore"):
         room = edges[last + 1] - edges[first]
         before = noisy[:first][edges[:first] >= edges[first] - room]
         after = noisy[last + 1 :][edges[last + 2 :] <= edges[last + 1] + room]
     return first - _reach(before[::-1], scale), last + _reach(after, scale)
+
+
+def _idle(noisy: np.ndarray, scale: float) -> int:
+    """Return how many cells come before the first one up to which the sum exceeds its noise; 0 if none does."""
+    return int(np.argmax(np.cumsum(noisy) > DOUBTED * scale * np.sqrt(np.arange(1, len(noisy) + 1))))
 
 
 def _reach(noisy: np.ndarray, scale: float) -> int:

@@ -232,7 +232,7 @@ class _Pass:
         Range-finding cells are as many as leave six deviations of noise in each, were they even.
         """
         noise = self.plan.noise(RANGE_FINDING)
-        support = grid.support(coarse, noise, *self._expected(edges, special))
+        support = self._support(column, edges, coarse, width, special)
         first, last = (max(support[0] - AROUND, 0), support[1] + AROUND) if support is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
         if last < first:  # released values are all there is, if anything; the histograms are paid for, and count them
@@ -252,18 +252,22 @@ class _Pass:
         mass[open_cells] = smooth(cells[open_cells], room[open_cells], self.plan.scale)
         return grid.without_tails(fine, np.where(open_cells, cells, 0.0), mass, self.plan.scale)
 
-    def _expected(self, edges: np.ndarray, special: SpecialValues) -> tuple[tuple[int, int] | None, float]:
-        """Return the cells of the released values, near which others are expected, and how surely one must hold somebody.
+    def _support(
+        self, column: Column, edges: np.ndarray, coarse: np.ndarray, width: float, special: SpecialValues
+    ) -> tuple[int, int] | None:
+        """Return the first and last cell of the public grid that noise does not explain, of those that can hold a value.
 
-        Some cell does, if the released values are surely too few for all rows. If none was released, nothing is expected of
-        any cell, and a guess would be one over the whole number line.
+        If the released values are surely too few for all rows, some cell holds others, so the likeliest is found.
         """
-        if not special.values:
-            return None, grid.SURE
+        room = grid.free(edges, width, grid.written(special.points, special.decimals))
+        able = np.flatnonzero(room > 0)
+        low, high = column.kind.usual
+        near = np.searchsorted(edges[1:][able], low, side="right"), np.searchsorted(edges[:-1][able], high) - 1
         counts, noise = special.counts()
         others = self.total - counts.sum() > grid.SURE * math.hypot(*noise, self.total_noise)
-        first, last = np.searchsorted(edges, [special.points.min(), special.points.max()], side="right") - 1
-        return (int(first), int(last)), 0.0 if others else grid.SURE
+        least = 0.0 if others and special.values else grid.SURE
+        found = grid.support(coarse[able], self.plan.noise(RANGE_FINDING), (int(near[0]), int(near[1])), least)
+        return found and (int(able[found[0]]), int(able[found[1]]))
 
     def _precision(self, column: Column) -> tuple[int | None, int | None]:
         """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""

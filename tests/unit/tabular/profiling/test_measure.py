@@ -418,6 +418,23 @@ def test_values_beside_released_ones_keep_their_cells_where_noise_would_hide_eac
     assert min(found) > 0.05
 
 
+def test_a_few_cents_beside_many_zeros_keep_their_place(tmp_path: Path) -> None:
+    cents = np.round(np.random.default_rng().lognormal(3, 1, 150), 2)  # 1 to 400, nearly all
+    snapshot = take(pa.table({"x": np.append(np.zeros(850), cents)}), tmp_path)
+    found = [p["x"] for p in profiles(snapshot, ProfilePlan(None, 8.0, 1e-6, population=1000), 60)]
+    # Cells below a cent can hold nobody, and cells of millions hardly do. Without the one rule nearly every draw loses
+    # its cents; without the other, half reach beyond 10,000. As they are, none did of 300, and one.
+    assert sum(not c.bins for c in found) <= 3
+    assert sum(c.upper is not None and c.upper > 10_000 for c in found) <= 4
+
+
+def test_a_sentinel_far_off_does_not_draw_other_values_to_itself(tmp_path: Path) -> None:
+    days = np.append(np.full(850, 2_932_896), np.random.default_rng().integers(8_766, 19_723, 150))  # the year 9999
+    snapshot = take(pa.table({"x": pa.array(days.astype("int32"), pa.int32()).cast(pa.date32())}), tmp_path)
+    found = [p["x"] for p in profiles(snapshot, ProfilePlan(None, 10.0, 1e-6, population=1000), 40)]
+    assert sum(not c.bins or c.bins[0][0] > 25_000 for c in found) <= 5, "it is one in a hundred; nearly all if it did"
+
+
 def test_nulls_and_named_values_are_counted_by_every_histogram_of_their_column(tmp_path: Path) -> None:
     plan = ProfilePlan(None, 20.0, 1e-6, population=3000)
     snapshot = take(pa.table({"x": pa.array([7] * 1500 + [2] * 1000 + [None] * 500, pa.int64())}), tmp_path)

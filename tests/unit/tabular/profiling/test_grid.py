@@ -219,6 +219,11 @@ def test_ends_that_noise_explains_are_cut_and_what_lies_beside_sure_cells_is_kep
     assert grid.ends(edges, np.array([0, 0, 400, 300, 300, 12, 13, 9, 40.0]), 10.0) == (2, 7), (
         "as far again, no further"
     )
+    together = np.array(
+        [0.0] * 5 + [31.0] * 4 + [0.0] * 7
+    )  # the window of four cells from 4 on is sure, and its first idle
+    assert grid.support(together, 10.0) == (4, 7)
+    assert grid.ends(np.arange(17.0), together, 10.0) == (5, 8)
     assert grid.ends(edges, np.array([3, 8, 5, 0, 0, 0, 0, 0, 0.0]), 10.0) == (0, 8), "all of it may be noise"
 
 

@@ -421,11 +421,11 @@ def test_values_beside_released_ones_keep_their_cells_where_noise_would_hide_eac
 def test_a_few_cents_beside_many_zeros_keep_their_place(tmp_path: Path) -> None:
     cents = np.round(np.random.default_rng().lognormal(3, 1, 150), 2)  # 1 to 400, nearly all
     snapshot = take(pa.table({"x": np.append(np.zeros(850), cents)}), tmp_path)
-    found = [p["x"] for p in profiles(snapshot, ProfilePlan(None, 8.0, 1e-6, population=1000), 60)]
-    # Cells below a cent can hold nobody, and cells of millions hardly do. Without the one rule nearly every draw loses
-    # its cents; without the other, half reach beyond 10,000. As they are, none did of 300, and one.
-    assert sum(not c.bins for c in found) <= 3
-    assert sum(c.upper is not None and c.upper > 10_000 for c in found) <= 4
+    found = [p["x"] for p in profiles(snapshot, ProfilePlan(None, 12.0, 1e-6, population=1000), 120)]
+    # Cells below a cent can hold nobody, and cells of millions hardly do. No draw of 360 lost its cents, and one in
+    # twelve had them far off; without the one rule an eighth is lost, without the other four in ten are far off.
+    assert sum(not c.bins for c in found) <= 2
+    assert sum(bool(c.bins) and (c.upper > 10_000 or c.lower < -100) for c in found) <= 28  # type: ignore[operator]
 
 
 def test_a_sentinel_far_off_does_not_draw_other_values_to_itself(tmp_path: Path) -> None:

@@ -143,11 +143,12 @@ def _say_each(
         )
     for name, found in schedules.items():
         terms = book.account(name)
+        of_all = asked.shape(terms)
         for each in found:
-            shape = asked.shape(terms) if asked.about_a_table else expecting.released_shape(each.table, terms)
+            shape = of_all or expecting.released_shape(each.table, terms)
             if shape is None:
                 continue
-            table = "" if asked.about_a_table else each.table
+            table = "" if of_all else each.table
             if each.first is not None and each.later is not None:
                 times = len(ticks([each.cron], until))
                 _say_remembered(shape, terms, (each.first, each.later), times, console, table)

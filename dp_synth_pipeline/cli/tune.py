@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from dp_synth_pipeline.cli.options import Options, parsed_value, takes_options
 from dp_synth_pipeline.cli.terminal import console, table
-from dp_synth_pipeline.errors import InvalidInput, TrainingError
+from dp_synth_pipeline.errors import Diverged, InvalidInput, TrainingError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +155,7 @@ def _fitted(learnt: pd.DataFrame, held_out: pd.DataFrame, candidate: Candidate, 
         how: dict[str, Any] = {"store": store, "show": False, "unit": "row", "training": candidate}
         try:
             return Synthesizer("drawn", epsilon, book, **how).fit(learnt).log_likelihood(held_out)
-        except TrainingError:
+        except Diverged:
             return None
 
 

@@ -32,7 +32,7 @@ class Duration(Timed):
     stored_as = (pa.types.is_duration, pa.types.is_interval, pa.types.is_time)
     family = LENGTH
     sql = "BIGINT"
-    usual = (-3650.0 * grid.DAY, 3650.0 * grid.DAY)
+    usual = (-3650.0 * grid.DAY, 3650.0 * grid.DAY)  # ten years
 
     def csv_type(self, facts: Mapping[str, Any]) -> str:
         return "INTERVAL"

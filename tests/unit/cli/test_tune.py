@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dp_synth_pipeline.cli import tune
-from dp_synth_pipeline.errors import InvalidInput, TrainingError
+from dp_synth_pipeline.errors import AuditFailed, Diverged, InvalidInput, TrainingError
+from dp_synth_pipeline.synthesizer import Synthesizer
 
 
 def test_every_combination_is_tried_after_the_defaults() -> None:
@@ -65,3 +67,19 @@ def test_the_best_settings_are_printed_and_nothing_where_chance_explains_them(
     assert "Leave them" in said.err
     with pytest.raises(TrainingError, match="no trial ended"):
         tune._tell(trials(None, None))
+
+
+def test_only_a_training_that_diverged_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pd.DataFrame({"a": range(9)})
+
+    def ends_by(error: TrainingError) -> None:
+        def fit(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(Synthesizer, "fit", fit)
+
+    ends_by(Diverged("its weights are not finite"))
+    assert tune._fitted(frame, frame, {}, 1.0) is None
+    ends_by(AuditFailed(["noise"], "3f9c2b71d004", settled=True))
+    with pytest.raises(AuditFailed):
+        tune._fitted(frame, frame, {}, 1.0)

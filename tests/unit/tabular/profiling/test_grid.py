@@ -100,7 +100,7 @@ def test_where_some_cell_holds_somebody_the_likeliest_is_the_support() -> None:
     assert grid.support(np.zeros(8), 100.0, least=0.0) is None
 
 
-def test_cells_near_the_released_values_are_likelier_than_far_ones() -> None:
+def test_cells_near_where_values_are_expected_are_likelier_than_far_ones() -> None:
     noisy = np.zeros(128)
     noisy[[9, 99]] = 460, 470  # of so many windows, noise alone makes one of 4.7 now and then
     assert grid.support(noisy, 100.0) == (99, 99)
@@ -109,7 +109,7 @@ def test_cells_near_the_released_values_are_likelier_than_far_ones() -> None:
     assert grid.support(noisy, 100.0, (0, 3)) is None, "neither would be sure, so far off"
     assert grid.support(noisy, 100.0, (0, 3), least=0.0) == (9, 9)
     noisy[9] = 150
-    assert grid.support(noisy, 100.0, (8, 9), least=0.0) == (9, 9), "a millionfold of what is known is hardly expected"
+    assert grid.support(noisy, 100.0, (8, 9), least=0.0) == (9, 9), "ninety cells off hardly anything is expected"
 
 
 def test_pure_noise_is_seldom_taken_for_support() -> None:
@@ -219,9 +219,8 @@ def test_ends_that_noise_explains_are_cut_and_what_lies_beside_sure_cells_is_kep
     assert grid.ends(edges, np.array([0, 0, 400, 300, 300, 12, 13, 9, 40.0]), 10.0) == (2, 7), (
         "as far again, no further"
     )
-    together = np.array(
-        [0.0] * 5 + [31.0] * 4 + [0.0] * 7
-    )  # the window of four cells from 4 on is sure, and its first idle
+    # The window of four cells from 4 on is sure, and its first cell idle.
+    together = np.array([0.0] * 5 + [31.0] * 4 + [0.0] * 7)
     assert grid.support(together, 10.0) == (4, 7)
     assert grid.ends(np.arange(17.0), together, 10.0) == (5, 8)
     assert grid.ends(edges, np.array([3, 8, 5, 0, 0, 0, 0, 0, 0.0]), 10.0) == (0, 8), "all of it may be noise"

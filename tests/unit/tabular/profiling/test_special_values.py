@@ -22,7 +22,6 @@ def test_the_count_that_released_a_value_is_left_out_unless_it_was_sure(
     special = SpecialValues([7], None, np.array([100.0, first]), 10.0, 400.0)
     special.again.append((np.array([80.0, later]), 20.0))
     counts, noises = special.counts()
-    assert counts == pytest.approx(
-        [96.0, count]
-    )  # nulls are chosen by nothing: both counts, weighted by 1/100 and 1/400
+    # Nulls are chosen by nothing: both of their counts, weighted by 1/100 and 1/400.
+    assert counts == pytest.approx([96.0, count])
     assert noises == pytest.approx([80**0.5, noise])

@@ -184,6 +184,8 @@ def quality(report: str, console: Console) -> list[str]:
     if "tables" in found:
         each = ", ".join(f"{name} {word}" for name, word in found["tables"].items())
         return [f"quality: {found['verdict']}; by themselves: {each}. {private}"]
+    if "told" in found:
+        return [f"quality: {found['told']} {private}"]
     auc = "" if found["told_apart"] is None else f"; told from real rows with an AUC of {found['told_apart']:.3f}"
     return [
         f"quality: {found['verdict']}, accuracy {found['accuracy']:.1%} where chance allows {found['best']:.1%}{auc}. "

@@ -41,7 +41,7 @@ def write(release: Release, completed: RunState, run_id: str) -> Evidence:
             f"the snapshot of {settings.name} was deleted, so there is nothing to compare with; materialize the table "
             f"again from `ingested`."
         )
-    measurements = _measured(release, rows)
+    measurements = _measured(release, rows) if pq.read_metadata(rows).num_rows else None
     evidence = holdout.gather(settings, release.state, completed)
     meta = report.ReportMeta(
         table=settings.name,
@@ -54,8 +54,11 @@ def write(release: Release, completed: RunState, run_id: str) -> Evidence:
         looks=generator_files.looks(release.folder / generator_files.FOLDER, release.id),
     )
     path = _place(release)
-    units = _units(rows, release.state.path("synthetic"), settings.privacy_unit.column)
-    keep(path, report.render_report(measurements, meta, evidence, units), _headline(measurements))
+    if measurements is None:  # noise made up all rows: a report that failed would tell whoever reads the log
+        keep(path, report.render_without_rows(meta), {"told": report.NO_ROWS})
+    else:
+        units = _units(rows, release.state.path("synthetic"), settings.privacy_unit.column)
+        keep(path, report.render_report(measurements, meta, evidence, units), _headline(measurements))
     if settings.retention_days == 0:  # no later stage reads real rows
         retention.drop(release.store, settings.name, release.id)
     release.state = release.state.with_(report=path)

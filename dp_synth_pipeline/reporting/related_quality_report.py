@@ -8,8 +8,9 @@ from pathlib import Path
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import quality_report
 from dp_synth_pipeline.reporting.related_report import render_related
-from dp_synth_pipeline.reporting.report import ReportMeta
+from dp_synth_pipeline.reporting.report import NO_ROWS, ReportMeta, render_without_rows
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.validation import related_frames
 from dp_synth_pipeline.validation.related_figures import RelatedFigures, measure_related
 
@@ -29,7 +30,6 @@ def write(release: DatabaseRelease, run_id: str) -> Path:
             f"the snapshots of {settings.name} were deleted, so there is nothing to compare with; materialize its tables "
             f"again from `ingested`."
         )
-    figures = _measured(release)
     meta = ReportMeta(
         table=settings.name,
         unit=str(release.relations.root.key),
@@ -41,8 +41,12 @@ def write(release: DatabaseRelease, run_id: str) -> Path:
         created=record.ended_at,
     )
     path = release.store.restricted(settings.name) / "quality_report.html"
-    words = {name: found.fidelity.verdict for name, found in figures.tables.items()}
-    quality_report.keep(path, render_related(figures, meta), {"verdict": figures.verdict, "tables": words})
+    if relating.rows_of(release.state.rows[release.relations.root.name].path):
+        figures = _measured(release)
+        words = {name: found.fidelity.verdict for name, found in figures.tables.items()}
+        quality_report.keep(path, render_related(figures, meta), {"verdict": figures.verdict, "tables": words})
+    else:  # whether the report fails would tell that there is nobody
+        quality_report.keep(path, render_without_rows(meta), {"told": NO_ROWS})
     if settings.retention_days == 0:  # no later stage reads real rows
         release.drop()
     return path

@@ -58,6 +58,9 @@ class ReportMeta:
     looks: Sequence[dict[str, Any]] = ()
 
 
+NO_ROWS = "No real row took part, so there is nothing to compare: what was drawn is noise."
+"""What a report says where there is nothing to say it of."""
+
 LIMITS = {
     "measure": relations.MEASURE,
     "rare": patterns.RARE,
@@ -83,6 +86,11 @@ def render_report(
     """
     told = {"verdict": wording.verdict(figures.fidelity), "evidence": evidence, "loss": scaling.losses(meta.looks)}
     return render("report.html.j2", **told, **table_facts(figures, meta, units=units))
+
+
+def render_without_rows(meta: ReportMeta) -> str:
+    """Return the page of a release that no real row took part in, so that nothing can be compared."""
+    return render("report_without_rows.html.j2", meta=meta, told=NO_ROWS)
 
 
 def table_facts(

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
+from dp_synth_pipeline.cli import summary
 from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, Unlearnable
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.reporting import quality_report, related_quality_report, report
 from dp_synth_pipeline.synthesis import stages
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.relations.relating import RelatedRows
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.schema import TableSchema
 
 ROWS = 3000
 
@@ -173,3 +180,38 @@ def test_a_declared_plan_without_types_takes_declared_columns_and_refuses_others
     ):
         place.begin(plan="weekly").run(stages.Ingestion())
     assert place.last == "voided"
+
+
+def test_a_report_of_no_real_rows_is_written_like_any_other_and_says_so_to_the_owner_alone(place, monkeypatch):
+    """Noise may let an empty table through; whether its report fails would tell that it is empty, exactly and free."""
+    place.rows.iloc[:0].to_parquet(place.folder / "nobody.parquet")
+    counting(monkeypatch, 50)
+    quick = {"max_epochs": 1, "hidden": 4}
+    release = place.begin(
+        source=str(place.folder / "nobody.parquet"), training=quick, validation={"holdout": str(place.csv)}
+    )
+    for stage in stages.of_release(release.settings):
+        release.run(stage)
+    evidence = quality_report.write(release, release.state, "run")
+    page = release.state.files.report
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert report.NO_ROWS in page.read_text()
+    assert evidence.missing
+    assert summary.quality(str(page), Console(force_terminal=True))[0].startswith(f"quality: {report.NO_ROWS}")
+
+
+def test_a_report_of_related_tables_of_nobody_says_so_and_does_not_fail(tmp_path):
+    nobody = tmp_path / "nobody.parquet"
+    pd.DataFrame({"sex": pd.Series([], dtype="string")}).to_parquet(nobody)
+    rows = RelatedRows(nobody, TableSchema(()), 0)
+    release = SimpleNamespace(
+        settings=SimpleNamespace(name="clinic", retention_days=None),
+        record=SimpleNamespace(account="patients", code_version="1", ended_at=None),
+        lineage=SimpleNamespace(epsilon=1.0, delta=1e-5),
+        relations=Relations([Related("patients", key="id"), Related("visits", None, "patients", "id")]),
+        state=SimpleNamespace(rows={"patients": rows, "visits": rows}),
+        store=Store(tmp_path / "store"),
+    )
+    page = related_quality_report.write(release, "run")  # type: ignore[arg-type]
+    assert report.NO_ROWS in page.read_text()
+    assert summary.quality(str(page), Console(force_terminal=True))[0].startswith(f"quality: {report.NO_ROWS}")

@@ -121,7 +121,9 @@ class SyntheticTables:
     @property
     def relations(self) -> Relations:
         """How the tables hang together."""
-        return Relations([Related(**table) for table in self._facts()["tables"]])
+        return Relations(
+            [Related(**{**table, "static": tuple(table.get("static", ()))}) for table in self._facts()["tables"]]
+        )
 
     @property
     def release(self) -> str:

@@ -57,7 +57,9 @@ def related_checks(settings: RelatedTablesSettings, table: Related) -> dg.AssetC
 
         folder = store.releasable(settings.name) / table.name
         own = DatabaseState.from_dict(state)
-        return grouped(table_checks.write_related(own, table, relations, rules, folder, run_id)), folder
+        terms = {} if own.terms is None else {"tables": own.terms["tables"]}  # those that the rows were learnt under
+        found = settings.with_terms(terms).with_static(own.static).relations
+        return grouped(table_checks.write_related(own, found[table.name], found, rules, folder, run_id)), folder
 
     names = [*CheckPlan().names(), *related.related_names(table, rules)]
     return _of_asset(settings, key(settings, f"{table.name}/synthetic"), names, run)

@@ -217,6 +217,11 @@ class CardFacts:
     umbrella_delta: float | None = None
     looks: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def most_rows(self) -> int:
+        """How many rows of one unit took part; 1, which is not said, of related tables: each says how many were kept."""
+        return 1 if self.tables else self.unit_max_rows
+
 
 @dataclass(frozen=True)
 class ReleaseCard:
@@ -260,7 +265,7 @@ class ReleaseCard:
         if f.epsilon is None or f.delta is None:
             return no_guarantee(f.public_by, f.public_why)
         what = "these tables" if f.tables else "this table"
-        return wording.meaning(f.epsilon, f.delta, f.unit, f.unit_max_rows, what)
+        return wording.meaning(f.epsilon, f.delta, f.unit, f.most_rows, what)
 
     @property
     def limits(self) -> tuple[str, ...]:

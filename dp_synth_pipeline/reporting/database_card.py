@@ -97,7 +97,8 @@ def _belongs(table: Related) -> str:
     order = "" if table.order is None else f" in the order of {table.order}"
     which = f"the first {table.max_rows} rows{order}" if table.keep_first else f"{table.max_rows} rows{order}"
     chance = "" if table.keep_first else ", chosen by chance"
-    return f"{table.parent}, by {table.reference}; of each, {which} at most{chance}"
+    static = f"; the same in all of them: {', '.join(table.static)}" if table.static else ""
+    return f"{table.parent}, by {table.reference}; of each, {which} at most{chance}{static}"
 
 
 def _findings(tables: dict[str, TableRelease]) -> Iterator[dict[str, Any]]:
@@ -114,6 +115,6 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
     for name, table in tables.items():
         if (predicate := release.settings.tables[name].filter) is not None:
             yield f"{name}: only rows that satisfy a public predicate were read: {predicate}"
-        sentence = regenerated_sentence(table.settings, table.schema)
+        sentence = regenerated_sentence(table.settings, release.state.sources[name])
         for told in (*exact.limits_of(table.schema), *left_out(table), *([sentence] if sentence else [])):
             yield f"{name}: {told}"

@@ -148,7 +148,8 @@ def _unprotected(f: CardFacts) -> str:
 def _loss(card: ReleaseCard) -> dict[str, Any]:
     f = card.facts
     adjacent = "one unit more or less" if f.relation == ADD_REMOVE else "one unit with other values"
-    whose = "One row" if f.unit == "row" else f"All rows with one value of {f.unit}, at most {f.unit_max_rows}"
+    most = f", at most {f.most_rows}" if f.most_rows > 1 else ""
+    whose = "One row" if f.unit == "row" else f"All rows with one value of {f.unit}{most}"
     account = (
         f" It is charged to an account with a limit of epsilon {f.account_epsilon:g} at delta {f.account_delta:g} on "
         f"everything ever released from the data; epsilon {wording.at_most(f.account_spent_epsilon)} of it was spent "

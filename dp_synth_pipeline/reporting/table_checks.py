@@ -80,12 +80,24 @@ def write_related(
     if table.parent is not None:
         key = str(relations[table.parent].key)
         parent_keys = read(table.parent, [key])[key]
-    facts = related.facts_of(table, read(table.name, related.columns_of(table)), parent_keys)
+    source = state.sources[table.name]
+    made = related.made_for_parents(table, source)
+    facts = related.facts_of(table, read(table.name, related.columns_of(table)), parent_keys, made)
     for name, cells in related.rule_rows(table, relations, rules, read).items():
         facts = facts.append_column(name, cells)
     found = validate(facts, [*related.related_checks(table), *_rule_checks(state, rules)])
-    suite = related.suite(table, state.sources[table.name], own.table_profile(), own.facts.asked_rows or 0)
+    suite = related.suite(table, source, _profile(state, table), own.facts.asked_rows or 0)
     return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))
+
+
+def _profile(state: DatabaseState, table: Related) -> TableProfile:
+    """Return what was released of a table's columns, and of the static ones that its parent carries."""
+    own = state.table(table.name).table_profile()
+    if not table.static:
+        return own
+    above = {c.name: c for c in state.table(str(table.parent)).table_profile().columns}
+    found = {name: above.get(table.carried(name)) for name in table.static}
+    return replace(own, columns=(*own.columns, *(replace(c, name=name) for name, c in found.items() if c is not None)))
 
 
 def _rule_checks(state: DatabaseState, rules: Sequence[Rule]) -> list[Check]:

@@ -45,6 +45,7 @@ from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.profiling import profile_plan, types
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
+from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.texts.plan import TextPlan
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
@@ -444,6 +445,10 @@ class Allocation(ABC):
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]
     ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         """Return the training and its queries of the loss."""
+
+    def static(self, columns: Mapping[str, tuple[str, ...]]) -> StaticPlan:
+        """Return the counts that tell which of some tables' columns are static; by table, the columns."""
+        raise ReleaseStateError("only rows of related tables have static columns.")
 
     def study(self, spec: GeneratorSpec, population: int, spent: Sequence[Event], trials: float) -> StudyPlan:
         """Return the study of so many expected trainings, of which the best is released."""

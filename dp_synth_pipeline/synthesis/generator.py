@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -129,21 +131,25 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "rules": release.settings.validation.enforced_rules,
         **memory.facts(release.state, release.restricted),
     }
-    texts = _raked_texts(release, codec, generator)
+    texts = raked_texts(release, codec, partial(generator.sample, TEXTS, forbidden=codec.forbidden))
     beside = [memory.waiting(release.restricted), *filter(None, [release.state.files.notes])]
     generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, beside, texts)
     return training.audit
 
 
-def _raked_texts(release: Release, codec: TableCodec, generator: GenerativeModel) -> list[Writer]:
-    """Return what writes the text columns, raked upon rows that the generator draws; free, as all draws are."""
+def raked_texts(release: Release, codec: TableCodec, draw: Callable[..., np.ndarray]) -> list[Writer]:
+    """Return what writes the text columns, raked upon rows that a generator draws; free, as all draws are.
+
+    Args:
+        draw: draws codes of rows, and of those that they hang on, int64 (rows, columns), by the numbers of `rng`.
+    """
     import numpy as np
 
     file, rng = release.state.files.texts, np.random.default_rng()
     if file is None:
         return []
-    codes = generator.sample(TEXTS, forbidden=codec.forbidden, rng=rng)
-    rows = codec.decode(codes, rng=rng)
+    codes = draw(rng=rng)[:TEXTS]
+    rows = codec.decode(codes[:, : len(codec.columns)], rng=rng)
     return [writer.raked(codes, lengths.drawn(rows, writer.name), rng) for writer in storage.load(file)]
 
 

@@ -6,6 +6,8 @@ Recognition looks at names and at released figures, so it costs nothing and may 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -48,20 +50,31 @@ def undeclared(settings: ReleaseSettings, kinds: Mapping[str, str]) -> dict[str,
     return {name: kind for name, kind in kinds.items() if not settings.columns.get(name) and name not in wanted}
 
 
-def told_by_names(schema: TableSchema) -> dict[str, str]:
-    """Return the kinds of learned columns whose names alone say that they identify somebody."""
-    found = {c.name: recognition.by_name(c.name, c.arrow_type) for c in schema.learned}
+def told_by_names(schema: TableSchema, carried: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return the kinds of learned columns whose names alone say that they identify somebody.
+
+    Args:
+        carried: the own names of columns that are carried for other rows.
+    """
+    found = {c.name: recognition.by_name(carried.get(c.name, c.name), c.arrow_type) for c in schema.learned}
     return {name: kind.name for name, kind in found.items() if kind is not None}
 
 
-def told_by_profile(schema: TableSchema, profile: TableProfile, hints: Mapping[str, str]) -> dict[str, str]:
+def told_by_profile(
+    schema: TableSchema,
+    profile: TableProfile,
+    hints: Mapping[str, str],
+    carried: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
     """Return the kinds of learned columns that a released profile shows to identify somebody.
 
     Args:
         hints: the kinds of columns whose cells do so if they hardly repeat.
+        carried: the own names of columns that are carried for other rows.
     """
+    own = {c.name: replace(c, name=carried.get(c.name, c.name)) for c in schema.learned}
     found = {
-        c.name: recognition.by_profile(c, profile[c.name], profile.rows, hints.get(c.name))
+        c.name: recognition.by_profile(own[c.name], profile[c.name], profile.rows, hints.get(c.name))
         for c in schema.learned
         if c.base is None and not c.kind.composed
     }

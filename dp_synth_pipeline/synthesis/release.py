@@ -13,9 +13,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dp_synth_pipeline.ledger import Ledger, Lineage
 from dp_synth_pipeline.privacy.events import Event
@@ -55,6 +57,20 @@ class Stage(ABC):
         """Do it, change the release's state, and return public facts of how it went."""
 
 
+class TextRows(NamedTuple):
+    """The rows whose texts are counted, one of each unit, and what they may hang on; restricted.
+
+    Attributes:
+        cells: the text columns.
+        codes: int (rows, columns): of the row itself, and then of the rows above it.
+        above: how the latter are coded.
+    """
+
+    cells: pa.Table
+    codes: np.ndarray
+    above: Sequence[TableCodec] = ()
+
+
 class Release:
     """One release of one table, under the terms that it was reserved for and no others.
 
@@ -65,6 +81,7 @@ class Release:
         attempt: names this execution of a stage, so that a second delivery of it is told apart from a retry.
         workers: processes that train together.
         renew_profile: measure the profile anew, although an earlier one may be reused.
+        carried: by column that rows carry for those that hang on them, the name that it has there.
     """
 
     def __init__(
@@ -80,6 +97,7 @@ class Release:
         self.settings, self.protection, self.store, self.state = settings, protection, store, state
         self.attempt, self.progress = attempt, progress or Silent()
         self.workers, self.renew_profile = 1, False
+        self.carried: dict[str, str] = {}
 
     @classmethod
     def reserve(
@@ -232,6 +250,10 @@ class Release:
                 marker.touch()
         units = np.load(units_file, mmap_mode="r") if units_file.exists() else None
         return np.load(codes_file, mmap_mode="r"), units
+
+    def text_rows(self, codec: TableCodec, columns: Sequence[str]) -> TextRows:
+        """Return the rows whose texts are counted."""
+        return TextRows(pq.read_table(self.state.path("completed"), columns=list(columns)), self.codes(codec)[0])
 
     def typed_schema(self, types: Mapping[str, CellType]) -> TableSchema:
         """Return the table's columns, those with text of which the types were measured as what they are."""

@@ -18,7 +18,8 @@ from dp_synth_pipeline.privacy.events import (
     from_dict,
 )
 
-ROW_COUNT, TYPES, PROFILE, TEXT, NOTES, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
+STATIC, ROW_COUNT, TYPES, PROFILE, TEXT, NOTES, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
+    "static columns",
     "row count",
     "types",
     "profile",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -211,11 +211,18 @@ class Drawer:
         batches = self._kept(source, rows, rng) if self.rules else self._decoded(rows, rng)
         return Drawn(rows, _with_progress(batches, rows, report))
 
-    def written(self, rows: pa.RecordBatch, rng: np.random.Generator) -> pa.RecordBatch:
-        """Return drawn rows with their texts, which are blanks until then: each is written upon the rest of its row."""
+    def written(
+        self, rows: pa.RecordBatch, rng: np.random.Generator, above: Sequence[np.ndarray] = ()
+    ) -> pa.RecordBatch:
+        """Return drawn rows with their texts, which are blanks until then: each is written upon the rest of its row.
+
+        Args:
+            above: codes of the rows that they hang on, int (rows, columns) of each table above.
+        """
         if not self.writers or not rows.num_rows:
             return rows
-        codes, columns = self.codec.encode(rows), dict(zip(rows.schema.names, rows.columns, strict=True))
+        codes = np.concatenate([self.codec.encode(rows), *above], 1)
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         for writer in self.writers:
             texts = writer.write(codes, lengths.drawn(rows, writer.name), rng)
             null = np.asarray(columns[writer.name].is_null())

@@ -24,6 +24,7 @@ from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
+from dp_synth_pipeline.synthesis.protection import events_of
 from dp_synth_pipeline.synthesis.reading import (
     reading,
     sentences,
@@ -34,6 +35,7 @@ from dp_synth_pipeline.synthesis.reading import (
     warnings_about,
 )
 from dp_synth_pipeline.synthesis.release import Release, Stage
+from dp_synth_pipeline.synthesis.release_plan import PROFILE
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
@@ -236,7 +238,8 @@ class Profiling(Stage):
             _regenerate(release, origin.kinds)
             release.progress.log(f"{name}: the profile of release {origin.release} is reused, at no charge.")
         # Base histograms come first, and profiles of earlier versions have discrete noise.
-        first = next(e for e in profile.events if isinstance(e, (Gaussian, DiscreteGaussian)))
+        paid = [e for e in release.protection.entries(origin.release) if e.mechanism == PROFILE]
+        first = next(e for e in events_of(paid) or profile.events if isinstance(e, (Gaussian, DiscreteGaussian)))
         noise = first.combined_noise_multiplier * math.sqrt(first.size) * release.settings.privacy_unit.max_rows
         where = (
             f"reused from release {origin.release}, which was charged for it" if cached else "measured in this release"
@@ -312,7 +315,7 @@ def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Me
         raise _ended(release, findings)
     types = Types(population).perform(release) or Measured({})
     settings = release.settings
-    kinds = undeclared(settings, {**types.kinds, **told_by_names(release.schema)})
+    kinds = undeclared(settings, {**types.kinds, **told_by_names(release.schema, release.carried)})
     _type(release, types.cells, kinds)
     profile = mechanism(population).perform(release)
     if profile is None:
@@ -323,7 +326,7 @@ def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Me
     columns = tuple(replace(c, misfits=misfits.get(c.name, 0.0)) for c in profile.columns)
     events = tuple(release.spent) if release.protection.guaranteed else ()
     profile = replace(profile, columns=columns, set_aside=types.set_aside, events=events)
-    told = undeclared(settings, told_by_profile(release.schema, profile, types.hints))
+    told = undeclared(settings, told_by_profile(release.schema, profile, types.hints, release.carried))
     return Measurement(profile, types.cells, kinds, told)
 
 

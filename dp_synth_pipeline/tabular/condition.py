@@ -105,6 +105,8 @@ def _of_root(path: tuple[str, ...], root: str, columns: Mapping[str, Sequence[st
     if len(path) > 1 and path[0].casefold() == root.casefold():
         return path[1:]
     own = {name.casefold() for name in columns[root]}
+    if ".".join(path).casefold() in own:  # a static column that the root carries
+        return (".".join(path),)
     for table, names in columns.items():
         theirs = {name.casefold() for name in names}
         qualified = len(path) > 1 and path[0].casefold() == table.casefold()

@@ -329,7 +329,7 @@ def _released(column: Column, base: Column, of_base: ColumnProfile, offset: Colu
     ends = [of_base.lower, of_base.upper]
     bins: tuple[tuple[float, float], ...] = ()
     if ends[0] is not None and ends[1] is not None and (offset is None or offset.lower is not None):
-        low, high = _in_units(np.array(ends, dtype=np.float64), base, column)
+        low, high = in_units(np.array(ends, dtype=np.float64), base, column)
         low, high = low - _slack(base, column), high + _slack(base, column)
         if offset is not None:
             low, high = low + (offset.lower or 0), high + (offset.upper or 0)
@@ -391,7 +391,7 @@ def _placed(values: pa.Array, base: Column, column: Column) -> tuple[np.ndarray,
     if _days(base, column) and getattr(base.arrow_type, "tz", None) is not None:
         values = pc.local_timestamp(values.cast(pa.timestamp("us", base.arrow_type.tz), safe=False))  # type: ignore[attr-defined]
     points, null = points_of(values, base)
-    return _in_units(points, base, column), null
+    return in_units(points, base, column), null
 
 
 def _days(base: Column, column: Column) -> bool:
@@ -399,7 +399,8 @@ def _days(base: Column, column: Column) -> bool:
     return column.kind.name == "date" and base.kind.name == "datetime"
 
 
-def _in_units(points: np.ndarray, base: Column, column: Column) -> np.ndarray:
+def in_units(points: np.ndarray, base: Column, column: Column) -> np.ndarray:
+    """Return points of a base's number line on that of another column of its family: days, or microseconds of moments."""
     if _days(base, column):
         return points // grid.DAY
     return points * grid.DAY if column.kind.name == "datetime" and base.kind.name == "date" else points

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,11 +14,17 @@ from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.relations import ruling
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
-from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.validation.checks import TYPE, Check, CheckName, stems_of
 from dp_synth_pipeline.validation.rules import rule_names
 
-KEY, PARENT, ROWS, ORDER = "keys_unique", "rows_have_parents", "rows_per_parent", "rows_in_order"
+KEY, PARENT, ROWS, ORDER, STATIC = (
+    "keys_unique",
+    "rows_have_parents",
+    "rows_per_parent",
+    "rows_in_order",
+    "static_columns_stay",
+)
 """The checks' names, and the columns of `facts_of` that they look at."""
 
 
@@ -43,6 +50,8 @@ def related_checks(table: Related) -> list[Check]:
         checks.append(
             _true(ORDER, f"Rows of one row of {table.parent} follow each other in the order of {table.order}.")
         )
+    if table.max_rows > 1:
+        checks.append(_true(STATIC, f"Static columns are the same in all rows of one row of {table.parent}."))
     return checks
 
 
@@ -73,12 +82,15 @@ def _true(name: str, text: str) -> Check:
     return Check(name, name, "domain", True, text, "expect_column_values_to_be_in_set", kwargs)
 
 
-def facts_of(table: Related, rows: pa.Table, parent_keys: pa.ChunkedArray | None) -> pa.Table:
+def facts_of(
+    table: Related, rows: pa.Table, parent_keys: pa.ChunkedArray | None, made: Sequence[Column] = ()
+) -> pa.Table:
     """Return what `related_checks` looks at, one row for each synthetic row.
 
     Args:
         rows: the synthetic rows, those of one parent in their order.
         parent_keys: the keys of the parent's rows; None for the root.
+        made: the columns that `made_for_parents` tells.
     """
     facts: dict[str, pa.Array | pa.ChunkedArray] = {}
     if table.key is not None:
@@ -90,6 +102,10 @@ def facts_of(table: Related, rows: pa.Table, parent_keys: pa.ChunkedArray | None
         facts[ROWS] = _rows_of_parent(reference)
         if table.order is not None:
             facts[ORDER] = _in_order(reference, rows[table.order])
+        if table.max_rows > 1:
+            at = pc.index_in(reference, value_set=known)  # type: ignore[attr-defined]
+            stay = _stay(reference, [rows[name] for name in table.static])
+            facts[STATIC] = pc.and_(stay, _from_parents(rows, made, at, len(known)))  # type: ignore[attr-defined]
     return pa.table(facts)
 
 
@@ -110,11 +126,36 @@ def _in_order(reference: pa.ChunkedArray, order: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays([pa.array([True]), kept])
 
 
+def _stay(reference: pa.ChunkedArray, static: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """Say of each row whether its static columns are those of the row above it, if both have one parent."""
+    if len(reference) == 0:
+        return pa.array([], pa.bool_())
+    codes = [values.combine_chunks().dictionary_encode("encode").indices.to_numpy() for values in (reference, *static)]
+    parents, *cells = [of_rows[1:] == of_rows[:-1] for of_rows in codes]
+    return pa.array(np.append(True, ~parents | np.logical_and.reduce([parents, *cells])))
+
+
+def _from_parents(rows: pa.Table, made: Sequence[Column], at: pa.ChunkedArray, parents: int) -> pa.Array:
+    """Say of each row whether columns that are made anew hold what the number of its parent's row makes."""
+    kept = np.ones(rows.num_rows, bool)
+    for column in made:
+        wanted = pa.chunked_array([column.kind.generated(column, 0, parents)]).take(at)
+        same = pc.equal(rows[column.name], wanted)  # type: ignore[attr-defined]
+        kept &= pc.fill_null(same, False).to_numpy()
+    return pa.array(kept)
+
+
+def made_for_parents(table: Related, schema: TableSchema) -> list[Column]:
+    """Return the static columns that are made anew: once for each row of the parent, and not for each row."""
+    return [c for c in schema.published if c.name in table.static and c.kind.regenerated]
+
+
 def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
     """Return what is expected of a table's own columns.
 
-    The column that holds the parent's key, the order and what hangs on it are no columns of the model, so that of these
-    the type alone is expected here, and `related_checks` the rest. The profile of a child reads one row of each person, so
+    The column that holds the parent's key, the order and what hangs on it are no columns of the model, and what is made
+    anew for each parent follows from no number of these rows. So of these the type alone is expected here, and
+    `related_checks` the rest. The profile of a child reads one row of each person, so
     it tells no null rate of its rows.
 
     Args:
@@ -125,6 +166,7 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
     from dp_synth_pipeline.validation.expectations import columns_check, suite_for, type_check
 
     names = {table.reference, table.order}
+    names |= {c.name for c in made_for_parents(table, schema)}
     names |= {c.name for c in offsets.ordered(schema) if offsets.root(c, schema).name == table.order}
     apart = [c for c in schema.published if c.name in names]
     own_columns = TableSchema(tuple(c for c in schema.columns if c not in apart))
@@ -139,4 +181,5 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
 
 def columns_of(table: Related) -> Sequence[str]:
     """Return the columns that a table's relations speak of."""
-    return [name for name in dict.fromkeys([table.key, table.reference, table.order]) if name is not None]
+    names = dict.fromkeys([table.key, table.reference, table.order, *table.static])
+    return [name for name in names if name is not None]

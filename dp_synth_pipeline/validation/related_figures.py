@@ -6,12 +6,13 @@ Restricted: every one is computed from real rows without noise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dp_synth_pipeline.tabular.relations.structure import Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.validation import texts
 from dp_synth_pipeline.validation.across_tables import Link, Together, counted_together, links
 from dp_synth_pipeline.validation.fidelity import (
     CHANCE_FACTOR,
@@ -87,6 +88,12 @@ class RelatedFigures:
         return word_of(self.gaps)
 
 
+def _compared(source: TableSchema, real: RelatedFrame, synthetic: RelatedFrame, again: np.ndarray) -> Compared:
+    """Return both frames with the lengths of texts in their place."""
+    here, there = (replace(frame, rows=texts.by_length(frame.rows, source)) for frame in (real, synthetic))
+    return Compared(texts.lengths_of(source), here, there, again)
+
+
 def measure_related(
     relations: Relations,
     sources: Mapping[str, TableSchema],
@@ -102,7 +109,7 @@ def measure_related(
     root = relations.root.name
     persons, drawn = len(real[root].person), len(synthetic[root].person)
     again = np.bincount(rng.integers(0, persons, drawn), minlength=persons)
-    compared = {t.name: Compared(sources[t.name], real[t.name], synthetic[t.name], again) for t in relations}
+    compared = {t.name: _compared(sources[t.name], real[t.name], synthetic[t.name], again) for t in relations}
     alive = [name for name, c in compared.items() if len(c.real.person) and len(c.synthetic.person)]
     whole = [name for name in alive if sources[name].learned]
     return RelatedFigures(

@@ -76,9 +76,15 @@ def real_frames(
 
     def cells(table: Related, kept: np.ndarray) -> dict[str, pa.Array]:
         own, source = files[table.name], sources[table.name]
-        modelled = [c.name for c in offsets.modelled(source).learned]
-        values = {n: _kept(own.numbers, TIME, kept) if n == table.order else _kept(own.rows, n, kept) for n in modelled}
-        return offsets.restored(values, source)
+        values = {}
+        for name in (c.name for c in offsets.modelled(source).learned):
+            if name in table.static:
+                carried = pq.read_table(files[str(table.parent)].rows, columns=[table.carried(name)]).column(0)
+                values[name] = carried.combine_chunks().take(pa.array(links[table.name][0][kept]))
+            else:
+                values[name] = _kept(own.numbers, TIME, kept) if name == table.order else _kept(own.rows, name, kept)
+        written = {c.name: _kept(own.rows, c.name, kept) for c in source if c.kind.composed}
+        return offsets.restored(values, source) | written
 
     return _frames(relations, sources, links, cells)
 

@@ -166,10 +166,10 @@ class TestWhatWouldBeCaught:
     def test_keys_of(self, stage: Stage, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
         honest = drawing.DatabaseDrawer._written
 
-        def told(self: Any, drawn: Any) -> Any:
+        def told(self: Any, drawn: Any, rng: Any) -> Any:
             real = pd.read_parquet(stage.here / "patients.parquet")["patient"]
             keys = real if which == "real ones" else real.rank(ascending=False)
-            table = honest(self, drawn)["patients"][: len(keys)]
+            table = honest(self, drawn, rng)["patients"][: len(keys)]
             column = pa.array(keys[: table.num_rows].astype("int64"))
             return {"patients": table.set_column(0, "patient", column)}
 

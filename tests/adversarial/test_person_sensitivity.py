@@ -39,7 +39,7 @@ from dp_synth_pipeline.tabular.profiling.counting import Counts
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import finds_categories
 from dp_synth_pipeline.tabular.relations import relating
-from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column
 from tests.adversarial.databases import MOST, Tables, clinic, one_more, settings
 
@@ -252,14 +252,17 @@ def test_a_release_is_caught_in_which(
 
 def test_the_code_of_a_row_s_time_follows_from_that_row_alone() -> None:
     """A row without a time once had the code of the least time of anybody: one person could change everybody's."""
-    visits = Related("visits", None, "patients", "patient", "day", max_rows=3)
+    relations = Relations(
+        [Related("patients", key="patient"), Related("visits", None, "patients", "patient", "day", max_rows=3)]
+    )
     schema = schema_lib.build({"visits: first day": pa.int64()}, {})
     column = ColumnProfile(
         "visits: first day", schema.columns[0].kind, (), (), ((0, 50), (50, 100)), (0.4, 0.4), null_rate=0.2
     )
     parent = TableCodec(schema, TableProfile(100, 100, "row", (column,), ()))
     times = pa.array([None, 90, 10, None, -5, 10**15], pa.int64())
-    together = histories.time_codes(visits, parent, times)
-    alone = [histories.time_codes(visits, parent, times[i : i + 1])[0] for i in range(len(times))]
+    clock = histories.clock(relations, "visits", {"patients": parent}.__getitem__)
+    together = clock.coded(times)
+    alone = [clock.coded(times[i : i + 1])[0] for i in range(len(times))]
     assert together.tolist() == alone
     assert len(set(alone)) > 1

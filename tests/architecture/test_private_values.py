@@ -18,7 +18,7 @@ METERED = "synthesis/mechanisms/"
 
 RESTRICTED = {
     "synthesis/stages.py": {"digest", "units", "snapshot"},  # into the ledger, encrypted, and into restricted files
-    "synthesis/release.py": {"completed", "snapshot"},  # into codes and typed rows, as restricted
+    "synthesis/release.py": {"codes", "completed", "snapshot"},  # into codes, typed rows and texts, as restricted
     "synthesis/database/stages.py": {"digest", "units"},  # into the ledger, encrypted, and into restricted state
     "synthesis/database/state.py": {"units"},  # into restricted state
     "synthesis/database/table_release.py": {"codes", "units"},  # into charged training, as `release.codes` is

@@ -1,5 +1,8 @@
 """Related tables under one budget: one release, new keys, no orphans, rows in order, constants that stay so."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -10,17 +13,23 @@ from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReadingFailed
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.synthesis import conditional, generator_files
-from dp_synth_pipeline.synthesis.database import learning
+from dp_synth_pipeline.synthesis.database import learning, stages
 from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
 from dp_synth_pipeline.tabular.condition import Condition
-from dp_synth_pipeline.tabular.relations import relating
+from dp_synth_pipeline.tabular.relations import relating, static_columns
 from tests.integration.clinic import clinic
 
 RELATIONS = {
     "patients": {"key": "patient_id"},
-    "visits": {"key": "visit_id", "parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 6},
+    "visits": {
+        "key": "visit_id",
+        "parent": {"patient_id": "patients"},
+        "order": "visited",
+        "max_rows": 6,
+        "columns": {"ward": {"static": False}},  # drawn row by row, so that what histories keep is seen
+    },
     "drugs": {"parent": {"visit_id": "visits"}, "max_rows": 3},
 }
 QUICK = {"max_epochs": 4, "hidden": 8}
@@ -100,6 +109,16 @@ def test_drawn_rows_of_each_child_come_nearer_to_the_shares_that_its_profile_rel
     assert sum(after for _, after, _ in levelled) < 0.8 * sum(before for before, _, _ in levelled)
 
 
+def test_levelling_takes_the_profile_s_own_noise_and_not_that_of_counts_before_it(fitted, levelled):
+    model, ledger, _ = fitted
+    events = {e.mechanism: e.events for e in ledger.entries("patients")}
+    assert "static columns of visits" in events
+    first, folder = events["profile of visits"][0], model.folder / "visits"
+    population = Drawer(folder, folder / "profile.json", []).profile.population
+    noise = first.combined_noise_multiplier * first.size**0.5 / population
+    assert levelled[0][2] == pytest.approx(noise, rel=1e-3)
+
+
 def test_the_tables_have_the_sources_columns_and_types(drawn):
     real = clinic(10)
     for name, table in real.items():
@@ -134,6 +153,194 @@ def test_what_never_varies_within_a_person_hardly_varies_in_a_synthetic_one(draw
     """Rows drawn one by one would have a second ward in most persons of several visits: 3 wards, 3.5 visits."""
     several = drawn["visits"].groupby("patient_id").filter(lambda rows: len(rows) > 1)
     assert (several.groupby("patient_id")["ward"].nunique() == 1).mean() > 0.6
+
+
+VISITS_ALONE = {
+    "patients": {"key": "patient_id"},
+    "visits": {"key": "visit_id", "parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 6},
+}
+
+
+def visits_alone(patients):
+    """Return one table of visits that says of each patient's visits what the patient is, with an address to write to."""
+    tables = clinic(patients)
+    visits = tables["visits"].merge(tables["patients"], on="patient_id")
+    return visits.assign(email=[f"patient{p}@clinic.org" for p in visits["patient_id"]])
+
+
+def fit_alone(folder, visits, columns):
+    fitter, ledger = synthesizer(folder, epsilon=5.0)
+    relations = {**VISITS_ALONE, "visits": {**VISITS_ALONE["visits"], "columns": columns}}
+    return fitter.fit({"visits": visits}, relations=relations), ledger
+
+
+@pytest.fixture(scope="module")
+def found_static(tmp_path_factory):
+    return fit_alone(tmp_path_factory.mktemp("static"), visits_alone(3000), {"email": {"static": True}})
+
+
+def varying(tables):
+    return tables["visits"].groupby("patient_id").nunique(dropna=False).max().drop("visit_id").to_dict()
+
+
+def test_columns_that_counts_tell_to_be_static_are_the_same_in_all_rows_of_a_person(found_static):
+    model, ledger = found_static
+    tables = model.sample(600)
+    found = varying(tables)
+    assert {n for n, most in found.items() if most == 1} == {"ward", "sex", "born", "email"}
+    assert found["score"] > 1
+    assert list(tables["visits"].columns) == list(visits_alone(5).columns)
+    assert list(tables["patients"].columns) == ["patient_id"]
+    several = tables["visits"].drop_duplicates("patient_id")
+    assert several["born"].nunique() > 300, "each has a birthday of their own"
+    assert (several["sex"] == "F").mean() == pytest.approx(0.5, abs=0.12)
+    mechanisms = [e.mechanism for e in ledger.entries("patients")]
+    assert mechanisms[0] == "static columns of patients"
+    assert [m for m in mechanisms if "static" in m] == mechanisms[:1]
+
+
+def test_persons_can_be_drawn_by_what_is_static_in_their_rows_as_by_their_own_columns(found_static):
+    model, _ = found_static
+    assert set(model.sample(60, where="visits.sex = 'F'")["visits"]["sex"]) == {"F"}
+    assert set(model.sample(60, where={"visits.ward": "north"})["visits"]["ward"]) == {"north"}
+    with pytest.raises(InvalidInput, match=r"'visits\.score' is a column of visits"):
+        model.sample(60, where="visits.score > 50")
+
+
+def test_a_saved_model_draws_static_columns_as_the_one_it_was_saved_from(found_static, tmp_path):
+    model, _ = found_static
+    model.save(tmp_path / "clinic.dps")
+    assert varying(dps.load(tmp_path / "clinic.dps").sample(100)) == pytest.approx(varying(model.sample(100)), abs=2)
+    described = model.folder / stages.DESCRIBED
+    earlier = json.loads(described.read_text())
+    for table in earlier["tables"]:
+        del table["static"]  # as a version wrote it that had none
+    described.with_suffix(".earlier").write_text(json.dumps(earlier))
+    kept = described.rename(described.with_suffix(".kept"))
+    described.with_suffix(".earlier").rename(described)
+    assert [t.static for t in model.relations] == [(), ()]
+    kept.rename(described)
+
+
+def test_what_was_declared_of_every_column_is_free_and_types_of_a_csv_move_with_it(tmp_path):
+    path = tmp_path / "visits.csv"
+    visits_alone(800).drop(columns="ward").to_csv(path, index=False)
+    day = {"kind": "date", "format": "%Y-%m-%d"}
+    declared = {
+        "visited": day,
+        "score": {"static": False},
+        "sex": {"static": True, "categories": ["F", "M", "X"]},
+        "born": {"static": True},
+    }
+    model, ledger = fit_alone(tmp_path, str(path), declared)
+    assert not [e for e in ledger.entries("patients") if "static" in e.mechanism]
+    visits = model.sample(200)["visits"]
+    assert visits.groupby("patient_id")[["sex", "born"]].nunique().max().tolist() == [1, 1]
+    assert set(visits["sex"]) <= {"F", "M", "X"}
+    years = pd.Series([day.year for day in visits["born"].dropna()])  # dates, as they were measured, and no texts
+    assert years.between(1940, 2015).mean() > 0.95
+
+
+def test_a_carried_column_is_recognised_by_its_own_name_and_keeps_nulls_whatever_the_parent_does_with_its_own(tmp_path):
+    visits = clinic(800)["visits"]
+    person = visits["patient_id"]
+    grade = np.where(person % 2, None, person.mod(3).astype(str))
+    visits = visits.assign(name=[f"Ann{n * 7919 % 100_003} Doe{n}" for n in person], grade=grade, phone=person % 2 + 7)
+    visits.drop(columns="ward").to_csv(tmp_path / "visits.csv", index=False)
+    fitter, _ = synthesizer(tmp_path, epsilon=5.0)
+    day = {"visited": {"kind": "date", "format": "%Y-%m-%d"}, "score": {"static": False}}
+    static = {"name": {"static": True}, "grade": {"static": True}, "phone": {"static": True, "kind": "category"}}
+    relations = {
+        "patients": {"key": "patient_id", "nulls": "mode"},
+        "visits": {**VISITS_ALONE["visits"], "columns": {**day, **static}},
+    }
+    sources = {"patients": clinic(800)["patients"], "visits": tmp_path / "visits.csv"}
+    drawn = fitter.fit(sources, relations=relations).sample(200)["visits"]
+    assert drawn["grade"].isna().mean() == pytest.approx(0.5, abs=0.2)
+    assert set(drawn["phone"].dropna()) == {"7", "8"}, "declared as a category, and not made anew"
+    assert drawn["name"].notna().all()
+    assert not set(drawn["name"]) & set(visits["name"])
+    assert drawn.groupby("patient_id")["name"].nunique().max() == 1
+
+
+def test_a_table_of_which_counts_tell_that_nothing_varies_keeps_its_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(static_columns, "measure", lambda rows, plan, odometer: dict(plan.columns))
+    fitter, _ = synthesizer(tmp_path, epsilon=5.0)
+    visits = clinic(300)["visits"][["visit_id", "patient_id", "ward"]]
+    relations = {**VISITS_ALONE, "visits": {"key": "visit_id", "parent": {"patient_id": "patients"}, "max_rows": 6}}
+    model = fitter.fit({"visits": visits}, relations=relations)
+    assert [table.static for table in model.relations] == [(), ()]
+    assert list(model.sample(20)["visits"].columns) == list(visits.columns)
+
+
+def test_a_static_column_without_nulls_has_none_though_patients_without_visits_carry_some(tmp_path):
+    visits = visits_alone(400).drop(columns=["ward", "email"])
+    patients = visits[["patient_id"]].drop_duplicates().assign(city="Rome")
+    nobody = pd.DataFrame({"patient_id": range(9000, 9400), "city": "Oslo"})
+    fitter, _ = synthesizer(tmp_path)
+    columns = {name: {"static": True, "nulls": "drop"} for name in ("sex", "born")}
+    model = fitter.fit(
+        {"patients": pd.concat([patients, nobody]), "visits": visits},
+        relations={"patients": {"key": "patient_id"}, "visits": {**VISITS_ALONE["visits"], "columns": columns}},
+    )
+    drawn = model.sample(400)["visits"]
+    assert drawn[["sex", "born"]].notna().all().all()
+    assert drawn.groupby("patient_id")[["sex", "born"]].nunique().max().tolist() == [1, 1]
+
+
+def test_a_mistake_about_static_columns_is_told_before_anything_is_spent(tmp_path):
+    with pytest.raises(InvalidInput, match=r"tables\.visits\.columns\.visited: static: rows are ordered by it"):
+        fit_alone(tmp_path, visits_alone(20), {"visited": {"static": True}})
+    with pytest.raises(InvalidInput, match=r"sex: static: expected true or false, got 'often'"):
+        fit_alone(tmp_path, visits_alone(20), {"sex": {"static": "often"}})
+    assert {r.state for r in synthesizer(tmp_path)[1].releases("patients")} == {"voided"}
+
+
+def labs_of(visits, *, moment):
+    """Return what was taken on each visit, none to two days after it began."""
+    rng = np.random.default_rng(7)
+    at = np.repeat(np.arange(len(visits)), rng.integers(0, 3, len(visits)))
+    taken = pd.to_datetime(visits["visited"]).to_numpy()[at] + rng.integers(0, 3 * 24, len(at)).astype("timedelta64[h]")
+    taken = pd.Series(taken.astype("datetime64[us]"))
+    return pd.DataFrame(
+        {"visit_id": visits["visit_id"].to_numpy()[at], "taken": taken if moment else taken.dt.date, "value": at % 7}
+    )
+
+
+def fit_labs(folder, *, moment):
+    tables = clinic(1500)
+    tables = {
+        "patients": tables["patients"],
+        "visits": tables["visits"],
+        "labs": labs_of(tables["visits"], moment=moment),
+    }
+    labs = {"parent": {"visit_id": "visits"}, "order": "taken", "max_rows": 2}
+    return synthesizer(folder)[0].fit(
+        tables, relations={**{n: RELATIONS[n] for n in ("patients", "visits")}, "labs": labs}
+    )
+
+
+def days_after_the_visit(drawn):
+    both = drawn["labs"].merge(drawn["visits"][["visit_id", "visited"]], on="visit_id")
+    assert len(both) > 100
+    return (pd.to_datetime(both["taken"]) - pd.to_datetime(both["visited"])) / pd.Timedelta(days=1)
+
+
+@pytest.mark.parametrize("moment", [False, True])
+def test_rows_below_a_visit_lie_as_near_to_its_time_as_real_ones(tmp_path, moment):
+    """Drawn by their dates alone, 1 in 20 of them lay within three days of their visit."""
+    days = days_after_the_visit(fit_labs(tmp_path, moment=moment).sample(400))
+    assert days.between(-1, 4).mean() > 0.8
+    assert days.median() == pytest.approx(1.0, abs=0.8)
+
+
+def test_tables_of_an_earlier_version_draw_rows_below_a_visit_by_their_dates(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        relating, "_beginning", lambda child, source, start: replace(source[child.order], name=child.first)
+    )
+    model = fit_labs(tmp_path, moment=False)
+    monkeypatch.undo()
+    assert days_after_the_visit(model.sample(300)).abs().max() < 5000
 
 
 def test_the_same_seed_draws_the_same_tables(fitted):
@@ -383,7 +590,7 @@ def test_a_database_under_an_umbrella_charges_it_once_for_all_tables_and_fits_wh
 
 def test_rows_that_a_csv_s_untyped_nulls_would_leave_out_are_refused_with_what_to_declare(tmp_path):
     """Left out once rows are related, one row would shift all rows after it to somebody else's parent."""
-    tables = clinic(60)
+    tables = clinic(400)
     tables["patients"].loc[3, "sex"] = None
     for name, table in tables.items():
         table.to_csv(tmp_path / f"{name}.csv", index=False)

@@ -14,7 +14,17 @@ from tests.integration.clinic import clinic
 
 TABLES = {
     "patients": {"key": "patient_id"},
-    "visits": {"key": "visit_id", "parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 6},
+    "visits": {
+        "key": "visit_id",
+        "parent": {"patient_id": "patients"},
+        "order": "visited",
+        "max_rows": 6,
+        "columns": {
+            "ward": {"static": True},
+            "email": {"static": True},
+            "note": {"kind": "text", "max_length": 24},
+        },
+    },
     "drugs": {"parent": {"visit_id": "visits"}, "max_rows": 3},
 }
 OF_A_TABLE = ("profile", "completed", "generator")
@@ -35,7 +45,10 @@ def settings(folder, **changes) -> RelatedTablesSettings:
 
 def prepared(folder, monkeypatch) -> Ledger:
     monkeypatch.setenv("DAGSTER_HOME", str(folder))
-    for name, table in clinic(900).items():
+    tables = clinic(900)
+    email = [f"p{n}@clinic.org" for n in tables["visits"]["patient_id"]]
+    tables["visits"] = tables["visits"].assign(email=email, note="seen in the " + tables["visits"]["ward"])
+    for name, table in tables.items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
     ledger = Ledger.open(f"sqlite:///{folder}/ledger.db")
     ledger.open_account("patients", epsilon=6, delta=1e-5, unit="patient_id", why="test")
@@ -60,7 +73,7 @@ def test_one_refresh_makes_every_asset_of_every_table_and_one_release_pays(refre
     assert release.final_epsilon <= 4.0
     keys = definitions.resolve_job_def("clinic_refresh").asset_layer.selected_asset_keys
     expected = {("clinic", t, s) for t in TABLES for s in (*OF_A_TABLE, "synthetic", "published")}
-    expected |= {("clinic", "patients", "marginals")} | {
+    expected |= {("clinic", "patients", "marginals"), ("clinic", "visits", "texts")} | {
         ("clinic", s) for s in ("ingested", "settled", "quality_report", "release_card")
     }
     assert {tuple(k.path) for k in keys} == expected
@@ -86,6 +99,7 @@ def test_the_checks_of_relations_run_before_anything_is_published_and_pass(refre
         "rows_have_parents",
         "rows_per_parent",
         "rows_in_order",
+        "static_columns_stay",
         "columns",
         "identifiers_regenerated",
         "rule_1__visits_visited_ge_patients_born",
@@ -98,8 +112,11 @@ def test_the_card_states_one_promise_for_a_person_and_lists_the_tables_with_thei
     card = json.loads((refreshed[0] / "store/releasable/clinic/release_card.json").read_text())
     assert [t["name"] for t in card["tables"]] == list(TABLES)
     assert "6 rows in the order of visited" in card["tables"][1]["belongs"]
+    assert "the same in all of them: ward" in card["tables"][1]["belongs"]
     assert card["epsilon"] <= 4.0
     assert card["unit"] == "patient_id"
+    page = (refreshed[0] / "store/releasable/clinic/release_card.md").read_text()
+    assert "in all tables |" in page, "an account's bound on one table's rows is none of these"
     assert {a["told"].partition(":")[0] for a in card["audit"]} == set(TABLES)
 
 
@@ -121,10 +138,20 @@ def test_the_report_of_all_tables_is_restricted_and_no_figure_of_it_is_in_metada
     assert told.asset_materialization.metadata["visibility"].value == "restricted"
 
 
+def test_rows_are_checked_by_the_terms_that_they_were_learnt_under_and_not_by_those_of_today(refreshed, monkeypatch):
+    folder, *_ = refreshed
+    monkeypatch.setenv("DAGSTER_HOME", str(folder))
+    today = settings(folder).tables["visits"].model_dump() | {"max_rows": 1, "columns": {"note": {"kind": "excluded"}}}
+    changed = build_defs([settings(folder, tables={**settings(folder).model_dump()["tables"], "visits": today})])
+    again = [dg.AssetKey(["clinic", table, "synthetic"]) for table in TABLES]
+    outcome = in_process.refresh(changed, "clinic", only=again)
+    assert (outcome.exit_code, outcome.failed_checks) == (0, []), outcome.message
+
+
 def test_a_report_without_the_real_rows_is_refused_in_one_sentence(refreshed, monkeypatch):
     folder, _, definitions, _ = refreshed
     monkeypatch.setenv("DAGSTER_HOME", str(folder))
-    (rows,) = (folder / "store/restricted/clinic").glob("*/visits.parquet")
+    (rows,) = (folder / "store/restricted/clinic").glob("*/visits.static.parquet")
     away = rows.rename(rows.with_suffix(".away"))
     outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(["clinic", "quality_report"])])
     away.rename(rows)

@@ -10,8 +10,10 @@ import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
+from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.texts import tokens
+from tests.integration.clinic import clinic
 from tests.light import light  # noqa: F401
 
 TEXT = {"note": {"kind": "text", "max_length": 30}}
@@ -75,11 +77,71 @@ def test_what_a_text_cannot_be_is_refused_before_a_row_is_read(ledger, tmp_path,
     assert not ledger.entries("clinic")
 
 
-def test_texts_of_related_tables_are_refused_by_name(ledger, tmp_path):
-    tables = {"patients": pd.DataFrame({"id": [1, 2]}), "visits": pd.DataFrame({"patient": [1, 2], "note": ["a", "b"]})}
-    relations = {"patients": {"key": "id"}, "visits": {"parent": {"patient": "patients"}, "columns": TEXT}}
-    with pytest.raises(InvalidInput, match="kind: text"):
-        asked(ledger, tmp_path, columns={}).fit(tables, relations=relations)
+SAID = {"north": "walks alone again", "south": "cannot walk alone yet", "west": "was sent home"}
+
+
+def noted_clinic(patients: int = 1_500) -> dict[str, pd.DataFrame]:
+    """Return patients with a plate each, and visits of which most have a note that follows from the patient's ward."""
+    tables = clinic(patients)
+    plates = [f"{'ABCD'[i % 4]}{'XY'[i % 2]}-{i % 977:03d}" for i in range(patients)]
+    visits = tables["visits"]
+    note = visits["ward"].map(SAID).mask(visits.index % 5 == 0)
+    return {"patients": tables["patients"].assign(plate=plates), "visits": visits.assign(note=note)}
+
+
+def of_clinic(**of_note):
+    note = {"kind": "text", "max_length": 30, **of_note}
+    return {
+        "patients": {"key": "patient_id", "columns": {"plate": {"kind": "text", "max_length": 8}}},
+        "visits": {
+            "key": "visit_id",
+            "parent": {"patient_id": "patients"},
+            "order": "visited",
+            "max_rows": 6,
+            "columns": {"note": note, "ward": {"static": True}, "score": {"static": False}},
+        },
+    }
+
+
+def test_texts_of_related_tables_follow_their_rows_and_those_above_them(ledger, tmp_path, monkeypatch):
+    read, writer = [], Texts._writer
+    monkeypatch.setattr(
+        Texts, "_writer", lambda self, column, rows, *how: read.append(rows) or writer(self, column, rows, *how)
+    )
+    ledger.open_account("people", epsilon=18, delta=1e-5, unit="patient_id")
+    fitter = dps.Synthesizer(
+        "people", 12.0, ledger, table="clinic", training={"max_epochs": 2}, show=False, store=Store(tmp_path / "store")
+    )
+    real = noted_clinic()
+    model = fitter.fit(real, relations=of_clinic())
+    assert [len(rows.codes) for rows in read] == [1_500, real["visits"]["patient_id"].nunique()], (
+        "one row of each person"
+    )
+    assert [rows.cells.num_rows for rows in read] == [len(rows.codes) for rows in read]
+    charged = [e.mechanism for e in ledger.entries("people")]
+    assert [m for m in charged if m.startswith("text")] == ["text of patients", "text of visits"]
+    assert model.epsilon <= 12
+    tables = model.sample(500, seed=3)
+    visits = tables["visits"]
+    pd.testing.assert_frame_equal(visits, model.sample(500, seed=3)["visits"])
+    assert tables["patients"]["plate"].str.fullmatch("[ABCD][XY]-[0-9]{3}").mean() > 0.8
+    assert 0.1 < visits["note"].isna().mean() < 0.35
+    said = visits.dropna(subset=["note"])
+    assert said["note"].str.len().max() <= 30
+    assert not said["note"].str.isspace().any()
+    home = said["note"].str.contains("home")
+    by_ward = home.groupby(said["ward"]).mean()
+    assert by_ward["west"] > 3 * by_ward[["north", "south"]].max(), "the ward is a column of the patient's row"
+    path = model.save(tmp_path / "clinic.dps")
+    assert dps.load(path).sample(20, where="visits.ward = 'west'")["visits"]["note"].notna().any()
+    with pytest.raises(InvalidInput, match="'plate' is text"):
+        model.sample(5, where="plate = 'AX-001'")
+
+
+def test_a_language_model_for_related_tables_is_refused_before_anything_is_spent(ledger, tmp_path):
+    with pytest.raises(InvalidInput, match=r"tables\.visits\.columns\.note: model: .* leave the model out"):
+        asked(ledger, tmp_path, columns={}).fit(noted_clinic(20), relations=of_clinic(model="somewhere"))
+    assert ledger.releases() == []
 
 
 def test_a_text_that_looks_like_an_identifier_is_found_by_its_check():

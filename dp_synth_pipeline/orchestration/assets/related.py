@@ -50,6 +50,10 @@ ABOUT = {
         "json",
     ),
     "completed": ("One row of each person with its nulls handled by released numbers.", "parquet"),
+    "texts": (
+        "Noisy counts of the shapes and words of texts of one row of each person, charged: what writes them.",
+        "json",
+    ),
     "marginals": ("Noisy counts of pairs of columns, charged.", "json"),
     "generator": (
         "Learnt from all rows, each given what it hangs on; a person's whole gradient is clipped once.",
@@ -58,7 +62,7 @@ ABOUT = {
 }
 """What each stage of one table makes, and its kind."""
 
-RELEASED = ("profile", "marginals")
+RELEASED = ("profile", "texts", "marginals")
 """Stages of a table whose outcome may leave; what it learnt may, once the release is settled."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.synthesis.conditional import Pool
-from dp_synth_pipeline.synthesis.database.histories import hung_on, kept_context, time_codes
+from dp_synth_pipeline.synthesis.database.histories import Clock, clock, hung_on, kept_context
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -89,7 +90,7 @@ class Following:
         model: draws a row's own codes upon what is given.
         codec: of its own columns.
         context: composes what is given.
-        parent: the codec of its parent, by whose first time all times are coded.
+        clock: codes the time of each row; None without an order.
         order: the source's column that rows are ordered by; None without an order.
     """
 
@@ -97,7 +98,7 @@ class Following:
     model: GenerativeModel
     codec: TableCodec
     context: Context
-    parent: TableCodec
+    clock: Clock | None
     order: Column | None
 
     def parts(self, above: Above, rng: np.random.Generator) -> list[Part]:
@@ -145,15 +146,17 @@ class Following:
         gaps[beyond] = room[beyond] * first
         return codes, stays, gaps
 
+    def _time_codes(self, times: np.ndarray) -> np.ndarray:
+        assert self.clock is not None
+        assert self.order is not None
+        return self.clock.coded(_at(times, self.order))
+
     def _room(self, times: np.ndarray, left: np.ndarray) -> np.ndarray:
         """Return how far the next row may be, float64 (rows,); infinite where none follows or no end was declared."""
         upper = None if self.order is None else self.order.upper
         if upper is None:
             return np.full(len(times), np.inf)
         return np.where(left > 0, np.maximum(float(grid.axis_value(upper)) - times, 0), np.inf)
-
-    def _time_codes(self, times: np.ndarray) -> np.ndarray:
-        return time_codes(self.table, self.parent, _at(times, self.parent.schema[str(self.table.first)]))
 
     def _gaps(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the distance from each row to the next; 0 where none was drawn."""
@@ -208,7 +211,7 @@ class DatabaseDrawer:
             if table.parent is not None:
                 drawn[table.name] = self._rows(table, drawn, rng)
         report(len(drawn), len(drawn))
-        return DrawnTables(self._written(drawn), effective)
+        return DrawnTables(self._written(drawn, rng), effective)
 
     @property
     def persons(self) -> int:
@@ -250,9 +253,11 @@ class DatabaseDrawer:
 
     def following(self, name: str, model: GenerativeModel, codec: TableCodec, context: Context) -> Following:
         """Return what draws the rows of a table by a model, upon those above it, whose generators are known."""
-        table, parent = self.relations[name], self._drawer(str(self.relations[name].parent)).codec
-        order = None if table.order is None else self.sources[name][table.order]
-        return Following(table, model, codec, context, parent, order)
+        table = self.relations[name]
+        if table.order is None:
+            return Following(table, model, codec, context, None, None)
+        times = clock(self.relations, name, lambda above: self._drawer(above).codec)
+        return Following(table, model, codec, context, times, self.sources[name][table.order])
 
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
@@ -263,21 +268,37 @@ class DatabaseDrawer:
 
     def _above(self, table: Related, drawn: Mapping[str, Rows]) -> Above:
         """Return what the rows of a table hang on, of drawn tables."""
-        parents, root = drawn[str(table.parent)], self.relations.root.name
-        counts, times = _shape(table, parents.values, self._drawer(str(table.parent)).codec.schema)
-        hung = [
-            drawn[t].codes[parents.root] if t == root else parents.codes for t in hung_on(self.relations, table.name)
-        ]
+        parents, parent = drawn[str(table.parent)], self.relations[str(table.parent)]
+        orders = [None if t.order is None else self.sources[t.name][t.order] for t in (parent, table)]
+        counts, times = _shape(table, parents, self._drawer(parent.name).codec.schema, orders)
+        hung = self._codes_above(table, drawn, np.arange(len(parents.codes)))
         return Above(np.concatenate(hung, 1), counts, times, parents.root)
 
-    def _written(self, drawn: Mapping[str, Rows]) -> dict[str, pa.Table]:
-        """Return the tables as their sources have them, with new keys."""
+    def _with_texts(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
+        """Return the rows of a table with their texts, written upon them and upon those above."""
+        drawer, rows = self._drawer(table.name), drawn[table.name]
+        if not drawer.writers:
+            return rows
+        above = [] if rows.parent is None else self._codes_above(table, drawn, rows.parent)
+        (batch,) = rows.values.combine_chunks().to_batches() or [None]
+        return (
+            rows if batch is None else replace(rows, values=pa.Table.from_batches([drawer.written(batch, rng, above)]))
+        )
+
+    def _codes_above(self, table: Related, drawn: Mapping[str, Rows], parents: np.ndarray) -> list[np.ndarray]:
+        """Return the codes of the parent, and of the root, that are above each row; its parents are numbered."""
+        rows, root = drawn[str(table.parent)], self.relations.root.name
+        above = {str(table.parent): rows.codes[parents], root: drawn[root].codes[rows.root[parents]]}
+        return [above[name] for name in hung_on(self.relations, table.name)]
+
+    def _written(self, drawn: Mapping[str, Rows], rng: np.random.Generator) -> dict[str, pa.Table]:
+        """Return the tables as their sources have them, with new keys, and texts that are written upon their rows."""
         keys: dict[str, pa.Array] = {}
         tables = {}
         for table in self.relations:
-            rows, schema = drawn[table.name], self.sources[table.name]
+            rows, schema = self._with_texts(table, drawn, rng), self.sources[table.name]
             reference = None if rows.parent is None else keys[str(table.parent)].take(pa.array(rows.parent))
-            values = _values(table, rows, schema, reference)
+            values = _values(table, rows, schema, reference, _carried(table, drawn, schema, rng))
             arrays = {
                 c.name: values[c.name] if c.name in values else c.kind.generated(c, 0, rows.values.num_rows)
                 for c in schema.published
@@ -288,27 +309,73 @@ class DatabaseDrawer:
         return tables
 
 
-def _values(table: Related, rows: Rows, schema: TableSchema, reference: pa.Array | None) -> dict[str, pa.Array]:
+def _carried(
+    table: Related, drawn: Mapping[str, Rows], schema: TableSchema, rng: np.random.Generator
+) -> dict[str, pa.Array]:
+    """Return a table's static columns, those of its parents: one that is made anew is so once for each parent."""
+    rows, found = drawn[table.name], {}
+    if rows.parent is None:
+        return {}
+    above = drawn[str(table.parent)].values
+    for column in schema.published:
+        if column.name in table.static and column.kind.learned:
+            values = above[table.carried(column.name)].combine_chunks()
+            values = _without_nulls(values, rows.parent, rng) if column.nulls is NullPolicy.DROP else values
+            found[column.name] = values.take(pa.array(rows.parent))
+        elif column.name in table.static:
+            found[column.name] = column.kind.generated(column, 0, above.num_rows).take(pa.array(rows.parent))
+    return found
+
+
+def _without_nulls(values: pa.Array, parents: np.ndarray, rng: np.random.Generator) -> pa.Array:
+    """Return values of which none is null that a row has, in the place of nulls those of other parents that have rows.
+
+    A parent without rows carries a null, so a model knows nulls of a column that has none.
+    """
+    null, donors = np.asarray(values.is_null()), np.unique(parents)
+    donors = donors[~null[donors]]
+    if not len(donors):
+        return values
+    return values.take(pa.array(np.where(null, rng.choice(donors, len(values)), np.arange(len(values)))))
+
+
+def _values(
+    table: Related, rows: Rows, schema: TableSchema, reference: pa.Array | None, static: Mapping[str, pa.Array]
+) -> dict[str, pa.Array]:
     """Return the columns of a source that were drawn, with its order, its parent's keys, and what hangs on others."""
-    values = {n: rows.values[n].combine_chunks() for n in rows.values.column_names}
+    values = {n: rows.values[n].combine_chunks() for n in rows.values.column_names} | dict(static)
     if rows.times is not None:
         values[str(table.order)] = _at(rows.times, schema[str(table.order)])
-    values = offsets.restored(values, schema)
-    values = {c.name: values[c.name] for c in schema.learned}
+    texts = {c.name: values.pop(c.name) for c in schema if c.kind.composed}
+    values = offsets.restored(values, TableSchema(tuple(c for c in schema if not c.kind.composed))) | texts
+    values = {c.name: values[c.name] for c in schema if c.kind.learned or c.name in static}
     if reference is not None:
         values[str(table.reference)] = reference.cast(schema[str(table.reference)].arrow_type)
     return values
 
 
-def _shape(table: Related, parents: pa.Table, schema: TableSchema) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return how many rows each parent row has, and when they begin; one that begins at no time has none."""
-    counts = pc.fill_null(parents[table.count], 0).to_numpy().astype(np.int64)
+def _shape(
+    table: Related, parents: Rows, schema: TableSchema, orders: Sequence[Column | None]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return how many rows each parent row has, and when they begin; one that begins at no time has none.
+
+    Args:
+        schema: of the parent's values.
+        orders: what the parent's rows, and the table's, are ordered by.
+    """
+    counts = pc.fill_null(parents.values[table.count], 0).to_numpy().astype(np.int64)
     counts = np.clip(counts, 0, table.max_rows)
-    if table.first is None:
+    start, order = orders
+    if order is None:
         return counts, None
-    first = parents[table.first].combine_chunks()
-    begun = np.asarray(first.is_valid())
-    return np.where(begun, counts, 0), offsets.points_of(first, schema[table.first])[0]
+    name = str(table.first if table.first in schema.names else table.to_first)
+    first = parents.values[name].combine_chunks()
+    begun, points = np.asarray(first.is_valid()), offsets.points_of(first, schema[name])[0]
+    if name == table.to_first and start is not None and parents.times is not None:
+        points = points + offsets.in_units(parents.times, start, order)
+        low, high = (end if end is None else grid.axis_value(end) for end in (order.lower, order.upper))
+        points = points if low is None and high is None else np.clip(points, low, high)
+    return np.where(begun, counts, 0), points
 
 
 def _at(points: np.ndarray, column: Column) -> pa.Array:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.synthesis import retention
-from dp_synth_pipeline.synthesis.database.table_release import Given, TableRelease
+from dp_synth_pipeline.synthesis.database.table_release import Given, RowsAbove, TableRelease
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 from dp_synth_pipeline.tabular.relations.relating import LEFT, PARENT, PLACE, TIME
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.relations.structure import Relations
+from dp_synth_pipeline.tabular.schema import Column
 
 
 def persons(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> int:
@@ -50,7 +52,7 @@ def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]
     """Return how the rows of a table are composed from released facts alone.
 
     Args:
-        codecs: the codec of the table, and of those above it.
+        codecs: the codec of the table, and of all above it.
     """
     table, own, above = relations[name], codecs[name], hung_on(relations, name)
     of_parents = [(share, _ordered(codecs[t], i)) for t in above for i, share in enumerate(codecs[t].marginals())]
@@ -59,7 +61,7 @@ def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]
         [i for i, (_, ordered) in enumerate(of_parents) if not ordered],
         [i for i in range(len(shares)) if not _ordered(own, i)],
     )
-    times = 0 if table.order is None else _clock(table, codecs[str(table.parent)]).cardinality
+    times = 0 if table.order is None else clock(relations, name, codecs.__getitem__).codec.cardinality
     return Context.of([s for s, _ in of_parents], shares, rows=table.max_rows, times=times, categories=unordered)
 
 
@@ -69,19 +71,36 @@ def hung_on(relations: Relations, name: str) -> list[str]:
 
 
 def _ordered(codec: TableCodec, column: int) -> bool:
-    kind = codec.schema.learned[column].kind
+    kind = codec.modelled[column].kind
     return kind.numeric or kind.ordered
 
 
-def _clock(table: Related, parent: TableCodec) -> Any:
-    """Return the codec of the column of a table's parent that says when its rows begin, by which all times are coded."""
-    names = [column.name for column in parent.schema.learned]
-    return parent.columns[names.index(str(table.first))]
+class Clock(NamedTuple):
+    """Codes times by a released column that says when rows begin.
+
+    Attributes:
+        codec: of that column.
+        column: the column.
+    """
+
+    codec: Codec
+    column: Column
+
+    def coded(self, times: pa.Array) -> np.ndarray:
+        """Return the code of each time, int64 (rows,), by that time alone; no time has the code of no first row."""
+        return self.codec.encode(times.cast(self.column.arrow_type, safe=False))
 
 
-def time_codes(table: Related, parent: TableCodec, times: pa.Array) -> np.ndarray:
-    """Return the code of each time, int64 (rows,), by that row's own time alone; no time has the code of no first row."""
-    return _clock(table, parent).encode(times)
+def clock(relations: Relations, name: str, codec_of: Callable[[str], TableCodec]) -> Clock:
+    """Return what codes the times of a table's rows: when they begin, as a column of the parent or of one above says.
+
+    Args:
+        codec_of: returns the codec of a table above.
+    """
+    table, parent = relations[name], codec_of(str(relations[name].parent))
+    if table.first not in parent.encoded:  # they begin some time after the parent's own time
+        return clock(relations, str(table.parent), codec_of)
+    return Clock(parent.columns[parent.encoded.index(str(table.first))], parent.schema[str(table.first)])
 
 
 def given_rows(
@@ -97,10 +116,21 @@ def given_rows(
     previous = np.where((place > 0)[:, None], np.roll(own, 1, axis=0), -1)
     time = None
     if table.order is not None:
-        time = time_codes(table, tables[str(table.parent)].codec, numbers[TIME].combine_chunks())
+        time = clock(relations, release.name, lambda name: tables[name].codec).coded(numbers[TIME].combine_chunks())
     given = context.given(codes, place, left, previous, time)
     whole = np.concatenate([given, context.relative(own, previous)], 1).astype(np.int16)
     return Given(whole, units.astype(np.int64))
+
+
+def above_rows(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> list[RowsAbove]:
+    """Return the tables that a row is given with, each with its row above every row of the table; restricted."""
+    table = relations[release.name]
+    numbers = pq.read_table(release.rows.path, columns=[release.rows.unit, PARENT])
+    rows = {str(table.parent): numbers[PARENT], relations.root.name: numbers[release.rows.unit]}
+    return [
+        RowsAbove(tables[t].codec, encoded(tables[t]), rows[t].to_numpy().astype(np.int64))
+        for t in hung_on(relations, release.name)
+    ]
 
 
 def kept_context(folder: Path, facts: Mapping[str, Any]) -> Context:

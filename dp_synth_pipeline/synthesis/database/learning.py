@@ -18,8 +18,8 @@ from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
+from dp_synth_pipeline.synthesis.release_plan import PROFILE
 from dp_synth_pipeline.synthesis.run_state import dump_ran
-from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
@@ -48,10 +48,10 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     """
     from dp_synth_pipeline.model import artifact
     from dp_synth_pipeline.model.base import Released
-    from dp_synth_pipeline.synthesis.generator import end_failed
+    from dp_synth_pipeline.synthesis.generator import end_failed, raked_texts
 
     relations, tables, name = release.relations, release.known_tables, table.name
-    codecs = {t: tables[t].codec for t in {name, *histories.hung_on(relations, name)}}
+    codecs = {t: tables[t].codec for t in (name, *(above.name for above in relations.ancestors(name)))}
     context = histories.context_of(relations, name, codecs)
     table.given = histories.given_rows(table, relations, tables, context)
     cardinalities = (*context.cardinalities, *context.own_cardinalities)
@@ -65,7 +65,9 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
-    levelled(model, table, release, context)
+    # Codes of drawn histories come to the shares that the profile released; no real row is looked at.
+    drawn = _Drawn(model, table, release, context)
+    level(model, drawn.weighted, table.codec.marginals(), _noise(table))
     about = {
         "release": table.id,
         "schema": table.state.schema,
@@ -74,34 +76,46 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         "context": context.to_dict(),
         "ran": dump_ran([*table.state.ran, *training.ran]),
     }
-    learnt = table.restricted / retention.LEARNT
-    generator_files.keep(learnt, model, about, table.profile.to_json(), training.audit)
+    learnt, texts = table.restricted / retention.LEARNT, raked_texts(table, table.codec, drawn.one_row_each)
+    generator_files.keep(learnt, model, about, table.profile.to_json(), training.audit, texts=texts)
 
 
-def levelled(model: GenerativeModel, table: TableRelease, release: DatabaseRelease, context: Context) -> None:
-    """Bring the codes of drawn histories to the shares that the profile released; the model changes.
+class _Drawn:
+    """Draws rows of a table from what was learnt of it, upon persons and rows above that are drawn: free."""
 
-    Persons, and the tables above, are drawn from what was learnt of them, so no real row is looked at: free.
-    """
-    folders = {t.name: place for t in release.known_tables.values() if t.name != table.name and (place := found(t))}
-    drawer, rng = DatabaseDrawer(release.relations, release.state.sources, folders), np.random.default_rng()
-    following = drawer.following(table.name, model, table.codec, context)
-    above = drawer.above(table.name, min(PERSONS, release.table(release.relations.root.name).profile.population), rng)
+    def __init__(self, model: GenerativeModel, table: TableRelease, release: DatabaseRelease, context: Context) -> None:
+        folders = {t.name: place for t in release.known_tables.values() if t.name != table.name and (place := found(t))}
+        drawer, self._rng = DatabaseDrawer(release.relations, release.state.sources, folders), np.random.default_rng()
+        self._following = drawer.following(table.name, model, table.codec, context)
+        population = release.table(release.relations.root.name).profile.population
+        self._above = drawer.above(table.name, min(PERSONS, population), self._rng)
 
-    def draw() -> tuple[np.ndarray, np.ndarray]:
+    def weighted(self) -> tuple[np.ndarray, np.ndarray]:
         """Return codes of drawn rows, and their weights: the profile is of one row of each person."""
-        parts = following.parts(above, rng)
-        codes = np.concatenate([np.zeros((0, len(table.codec.columns)), np.int64), *(p.codes for p in parts)])
-        person = above.root[np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])]
-        return codes, 1 / np.bincount(person)[person]
+        codes, _, weights = self._rows()
+        return codes, weights
 
-    level(model, draw, table.codec.marginals(), _noise(table.profile))
+    def one_row_each(self, *, rng: np.random.Generator) -> np.ndarray:
+        """Return codes of drawn rows and of those above, as texts were counted: a person's rows count as one."""
+        codes, parents, weights = self._rows()
+        whole = np.concatenate([codes, self._above.codes[parents]], 1)
+        return whole[rng.choice(len(whole), len(whole), p=weights / weights.sum())] if len(whole) else whole
+
+    def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return codes of drawn rows, the numbers of their parents, and their weights, all of one person's together 1."""
+        parts = self._following.parts(self._above, self._rng)
+        codes = np.concatenate([np.zeros((0, len(self._following.codec.columns)), np.int64), *(p.codes for p in parts)])
+        parents = np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])
+        persons = self._above.root[parents]
+        return codes, parents, 1 / np.bincount(persons)[persons]
 
 
-def _noise(profile: TableProfile) -> float:
+def _noise(table: TableRelease) -> float:
     """Return the noise of the share of a code, as a part of the persons; 0 if there was none."""
-    first = next((e for e in profile.events if isinstance(e, (Gaussian, DiscreteGaussian))), None)
-    return 0.0 if first is None else first.combined_noise_multiplier * first.size**0.5 / max(profile.population, 1)
+    charged = (ran.event for ran in table.state.ran if ran.mechanism == PROFILE)
+    first = next((e for e in charged if isinstance(e, (Gaussian, DiscreteGaussian))), None)
+    units = max(table.profile.population, 1)
+    return 0.0 if first is None else first.combined_noise_multiplier * first.size**0.5 / units
 
 
 def _with_repeats(share: np.ndarray, repeats: bool) -> np.ndarray:

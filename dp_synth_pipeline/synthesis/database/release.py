@@ -109,8 +109,13 @@ class DatabaseRelease:
 
     @property
     def relations(self) -> Relations:
-        """How the tables hang together."""
-        return self.settings.relations
+        """How the tables hang together, with the static columns that were found."""
+        return self._found.relations
+
+    @property
+    def _found(self) -> DatabaseSettings:
+        """The settings, with what was found in place of what nobody declared."""
+        return self.settings.with_static(self.state.static)
 
     @property
     def record(self) -> LedgerRelease:
@@ -144,12 +149,14 @@ class DatabaseRelease:
             ReleaseStateError: if its rows were not read yet, or its parent has no profile.
         """
         state = self.state.table(name)
-        protection = TableProtection(self.settings, self.protection.ledger, self._part(name, state))
+        protection = TableProtection(self._found, self.protection.ledger, self._part(name, state))
         release = TableRelease(
             protection.settings, protection, self.store, state, attempt=self.attempt, progress=self.progress
         )
         release.database, release.name, release.rows = self.settings.name, name, self.state.rows[name]
         release.workers = self.workers
+        below = self.relations.children(name)
+        release.carried = {child.carried(column): column for child in below for column in child.static}
         return release
 
     def _part(self, name: str, state: RunState) -> Part:

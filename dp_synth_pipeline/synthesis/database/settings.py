@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -23,6 +23,7 @@ from dp_synth_pipeline.synthesis.settings import (
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular.constraints import Rule, parse
 from dp_synth_pipeline.tabular.relations import ruling
+from dp_synth_pipeline.tabular.relations.static_columns import STATIC
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
@@ -61,6 +62,26 @@ class DatabaseTable(Section):
     )
     filter: str | None = Field(default=None, description="SQL predicate of one row's columns; only such rows are read.")
     columns: dict[str, Any] = Field(default_factory=dict, description="Declared facts per column: public, and free.")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was declared of each column for itself, as of a single table's."""
+        return {
+            n: {k: v for k, v in facts.items() if k != STATIC} if facts else facts for n, facts in self.columns.items()
+        }
+
+    @property
+    def static(self) -> dict[str, bool]:
+        """What was declared of columns that may be the same in all rows of one parent row."""
+        return {n: facts[STATIC] for n, facts in self.columns.items() if facts and STATIC in facts}
+
+    @field_validator("columns")
+    @classmethod
+    def _columns(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name, facts in value.items():
+            if isinstance(facts, Mapping) and not isinstance(facts.get(STATIC, True), bool):
+                raise InvalidInput(f"columns.{name}: {STATIC}: expected true or false, got {facts[STATIC]!r}.")
+        return value
 
     @field_validator("filter")
     @classmethod
@@ -123,12 +144,11 @@ class DatabaseSettings(Section):
     @classmethod
     def _tables(cls, value: dict[str, DatabaseTable]) -> dict[str, DatabaseTable]:
         for name, table in value.items():
-            check_columns(table.columns, f"tables.{name}.columns")
-            texts = [column for column, facts in table.columns.items() if (facts or {}).get("kind") == "text"]
-            if texts:
+            check_columns(table.facts, f"tables.{name}.columns")
+            if noted := [column for column, facts in table.columns.items() if (facts or {}).get("model") is not None]:
                 raise InvalidInput(
-                    f"tables.{name}.columns.{texts[0]}: kind: text: texts of related tables are not written yet; write "
-                    f"kind: excluded, or synthesize the table by itself."
+                    f"tables.{name}.columns.{noted[0]}: model: texts of related tables are written from counts of words; "
+                    f"leave the model out, or synthesize the table by itself."
                 )
         return value
 
@@ -210,7 +230,7 @@ class DatabaseSettings(Section):
             epsilon=self.epsilon,
             delta=self.delta,
             nulls=table.nulls,
-            columns={**table.columns, **{key: table.columns.get(key) or facts for key, facts in keys.items()}},
+            columns={**table.facts, **{key: table.facts.get(key) or facts for key, facts in keys.items()}},
             population=population if relations[name].parent is not None else self.population,
             locale=self.locale,
             reuse_profile=False,
@@ -220,6 +240,26 @@ class DatabaseSettings(Section):
             contact=self.contact,
             intended_use=self.intended_use,
         )
+
+    def learnt(self, name: str, population: int | None = None) -> ReleaseSettings:
+        """Return the settings under which one table is learnt, with the static columns that its rows carry."""
+        own, carried = self.member(name, population), {}
+        for child in self.relations.children(name):
+            facts = self.tables[child.name].facts
+            carried |= {child.carried(column): facts[column] for column in child.static if column in facts}
+        return own.model_copy(update={"columns": {**own.columns, **carried}}) if carried else own
+
+    def with_static(self, static: Mapping[str, Collection[str]]) -> Self:
+        """Return the settings with static columns that were found, as if they had been declared.
+
+        Args:
+            static: their names by table.
+        """
+        tables = {}
+        for name, table in self.tables.items():
+            found = {c: {**(table.columns.get(c) or {}), STATIC: True} for c in static.get(name, ())}
+            tables[name] = table.model_copy(update={"columns": {**table.columns, **found}}) if found else table
+        return self.model_copy(update={"tables": tables})
 
     @property
     def whole(self) -> ReleaseSettings:
@@ -257,8 +297,10 @@ class DatabaseSettings(Section):
     def with_terms(self, terms: Mapping[str, Any]) -> DatabaseSettings:
         """Return the settings with some terms in place of their own; sources stay, since they are read already."""
         fields = self.model_dump(include=set(DatabaseSettings.model_fields)) | dict(terms)
-        for name, table in fields["tables"].items():
-            table["source"] = self.tables[name].source if name in self.tables else ""
+        sources = {name: table.source for name, table in self.tables.items()}
+        fields["tables"] = {
+            name: {**table, "source": sources.get(name, "")} for name, table in fields["tables"].items()
+        }
         return DatabaseSettings(**fields)
 
     def code_version(self) -> str:
@@ -276,4 +318,5 @@ def _related(name: str, table: DatabaseTable) -> Related:
         order=table.order,
         max_rows=1 if parent is None else table.max_rows,
         keep_first=table.keep == "first",
+        static=tuple(column for column, static in table.static.items() if static),
     )

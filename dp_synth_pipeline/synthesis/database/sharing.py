@@ -7,7 +7,7 @@ that is left. So nothing rests on the shares but quality: the accountant sees th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
@@ -28,6 +28,11 @@ from dp_synth_pipeline.synthesis.allocation import (
 )
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.protection import LedgerProtection, events_of
+from dp_synth_pipeline.tabular.relations import static_columns
+from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
+
+STATIC_SHARE = 0.02
+"""Part of a table's squared signal to noise that takes to find which columns below it are static."""
 
 ROUNDED = 1e-6
 """Part of each table's threshold delta that is left unused, since the ledger rounds every charge up."""
@@ -70,7 +75,7 @@ class SharedAllocation(Calibrated):
     """Divides one table's part of a release over its mechanisms."""
 
     def __init__(self, settings: DatabaseSettings, release: LedgerRelease, part: Part, others: Sequence[Event]) -> None:
-        super().__init__(settings.member(part.table, part.persons), release)
+        super().__init__(settings.learnt(part.table, part.persons), release)
         self._whole, self._part, self._others = self._request, part, others
         self._request = replace(
             self._whole, own_delta=self._whole.own_delta / part.tables * (1 - ROUNDED), share=part.share
@@ -81,6 +86,10 @@ class SharedAllocation(Calibrated):
 
     def noise(self, population: int) -> float:
         return super().noise(population) / sqrt(self._part.share)
+
+    def static(self, columns: Mapping[str, tuple[str, ...]]) -> StaticPlan:
+        whole = whole_noise(self.settings, self._request, self._release.relation)
+        return StaticPlan(columns, whole * sqrt(static_columns.weight(columns) / STATIC_SHARE))
 
     def _budget(self, spent: Sequence[Event], population: int) -> RemainingBudget:
         return RemainingBudget.of(self._release, [*self._others, *spent, *self._promised], self.delta(population))
@@ -136,7 +145,7 @@ class TableProtection(LedgerProtection):
     """One table's part of a database's release: its charges name the table, and its settlement is the database's."""
 
     def __init__(self, settings: DatabaseSettings, ledger: Ledger, part: Part) -> None:
-        super().__init__(settings.member(part.table, part.persons), ledger)
+        super().__init__(settings.learnt(part.table, part.persons), ledger)
         self._database, self.part = settings, part
 
     def allocation(self, release_id: str) -> Allocation:

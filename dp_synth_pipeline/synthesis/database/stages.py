@@ -19,22 +19,25 @@ from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis import generator_files, publication, retention
-from dp_synth_pipeline.synthesis.database import learning
+from dp_synth_pipeline.synthesis.database import histories, learning
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.sharing import named
+from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
+from dp_synth_pipeline.synthesis.mechanisms.static_columns import StaticColumns
 from dp_synth_pipeline.synthesis.progress import Progress
 from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.release import Stage
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
-from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling, reading_failed
+from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling, TextMeasuring, reading_failed
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
-from dp_synth_pipeline.tabular.relations import relating, ruling
+from dp_synth_pipeline.tabular.relations import relating, ruling, static_columns
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
+from dp_synth_pipeline.tabular.relations.structure import Related
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.targets import sink, together
@@ -85,7 +88,7 @@ class Ingestion(DatabaseStage):
                 related = self._related(release, sources)
             except Exception as error:  # rows were read, so why it failed is a fact about them
                 raise reading_failed(release, error) from None
-            tables = {n: self._one_row_each(release, n, rows, untyped[n]) for n, rows in related.items()}
+            tables = {n: _one_row_each(release, n, RunState(release.id), r, untyped[n]) for n, r in related.items()}
         progress.report(f"{settings.name}: reading", 1, 1)
         release.state = replace(release.state, sources=sources, rows=related, tables=tables)
         return {}
@@ -115,6 +118,9 @@ class Ingestion(DatabaseStage):
             sources, untyped = {n: schema for n, (schema, _) in found.items()}, {n: u for n, (_, u) in found.items()}
             for table in release.relations:
                 relating.modelled(release.relations, table.name, sources)
+                static_columns.check(
+                    table, sources[table.name], None if table.parent is None else sources[table.parent]
+                )
             ruling.check(release.settings.parsed_rules, sources, untyped)
         except Exception:
             release.protection.void(release.id, "the sources could not be opened")
@@ -122,14 +128,15 @@ class Ingestion(DatabaseStage):
             raise
         return sources, untyped
 
-    def _one_row_each(
-        self, release: DatabaseRelease, name: str, rows: RelatedRows, untyped: tuple[str, ...]
-    ) -> RunState:
-        folder = release.restricted / name
-        folder.mkdir(exist_ok=True)
-        snapshot = relating.one_row_each(rows, folder / "snapshot.parquet")
-        state = RunState(release.id).reading(dump_schema(rows.schema), "", rows.units, untyped=untyped)
-        return state.with_(snapshot=snapshot)
+
+def _one_row_each(
+    release: DatabaseRelease, name: str, state: RunState, rows: RelatedRows, untyped: tuple[str, ...]
+) -> RunState:
+    """Write one row of each person who has any in a table, and return the table's state with them."""
+    folder = release.restricted / name
+    folder.mkdir(exist_ok=True)
+    snapshot = relating.one_row_each(rows, folder / "snapshot.parquet")
+    return state.reading(dump_schema(rows.schema), "", rows.units, untyped=untyped).with_(snapshot=snapshot)
 
 
 def _opened(release: DatabaseRelease, name: str) -> AbstractContextManager[ingestion.Opened]:
@@ -201,14 +208,80 @@ class OfTable(DatabaseStage):
 
     def done(self, release: DatabaseRelease) -> bool:
         """Say whether the table is past the stage."""
-        return getattr(release.state.table(self.table).files, self.stage.makes) is not None
+        return self.stage.done(release.table(self.table))
+
+    def prepare(self, release: DatabaseRelease, table: TableRelease) -> None:
+        """Give the table what its stage needs of others; by default nothing."""
 
     def run(self, release: DatabaseRelease) -> dict[str, Any]:
         """Do it, and put on record what it changed of the table."""
         table = release.table(self.table)
+        self.prepare(release, table)
         facts = self.stage.run(table)
         release.keep(table)
         return facts
+
+
+class ProfilingTable(OfTable):
+    """Profiles one table, once its rows carry what is the same in all rows that hang on them."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table, Profiling())
+
+    def run(self, release: DatabaseRelease) -> dict[str, Any]:
+        """Find the static columns below, charged unless they were declared; then measure the profile."""
+        children = release.relations.children(self.table)
+        self._find(release, children)
+        static = {child.name: release.relations[child.name].static for child in children}
+        for child in children:
+            if static[child.name]:
+                self._carry(release, release.relations[child.name])
+        if carried := [f"{name}.{column}" for name, columns in static.items() for column in columns]:
+            release.progress.log(f"{release.settings.name}: a row of {self.table} carries {', '.join(carried)}.")
+        return super().run(release)
+
+    def _find(self, release: DatabaseRelease, children: Sequence[Related]) -> None:
+        """Put on record which columns of the tables below are static, of those of which nobody said so."""
+        sources, above = release.state.sources, release.state.sources[self.table]
+        declared = {child.name: release.settings.tables[child.name].static for child in children}
+        columns = {c.name: static_columns.candidates(c, sources[c.name], above, declared[c.name]) for c in children}
+        table = release.table(self.table)
+        found = StaticColumns(columns, release.state.rows).perform(table) or {}
+        release.keep(table)
+        for child in children:
+            static = {*child.static, *found.get(child.name, ())}
+            if not static_columns.modelled_below(child, sources[child.name], static):
+                found[child.name] = ()
+        release.state = replace(release.state, static={**release.state.static, **found})
+
+    def _carry(self, release: DatabaseRelease, child: Related) -> None:
+        """Move static columns from the rows of a child to those that they hang on."""
+        state, rows = release.state, release.state.rows
+        with retention.private():
+            above, below = static_columns.carry(rows[self.table], rows[child.name], child)
+            open_columns = state.table(child.name).untyped
+            carried = tuple(child.carried(c) for c in open_columns if c in child.static)
+            remaining = tuple(c for c in open_columns if c not in child.static)
+            moved = {
+                self.table: (above, (*state.table(self.table).untyped, *carried)),
+                child.name: (below, remaining),
+            }
+            tables = {n: _one_row_each(release, n, state.table(n), r, untyped) for n, (r, untyped) in moved.items()}
+        release.state = replace(
+            state, rows={**rows, **{n: r for n, (r, _) in moved.items()}}, tables={**state.tables, **tables}
+        )
+
+
+class TextsOfTable(OfTable):
+    """Counts the texts of one row of each person, by its own columns and those of the rows above it."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table, TextMeasuring())
+
+    def prepare(self, release: DatabaseRelease, table: TableRelease) -> None:
+        """Find the rows above."""
+        if release.relations[self.table].parent is not None:
+            table.above = histories.above_rows(table, release.relations, release.known_tables)
 
 
 class Learning(OfTable):
@@ -274,23 +347,27 @@ class Settlement(DatabaseStage):
             ran += [(named(event.mechanism, name), event.event) for event in load_ran(facts["ran"])]
             weights += model.weights
         release.protection.settle(release.id, delta=release.delta, ran=ran)
-        sources: dict[str, TableSchema] = {}
-        for name, table in tables.items():
+        sources = {n: _as_modelled(schema, tables, release.relations[n]) for n, schema in release.state.sources.items()}
+        for table in tables.values():
             learnt_folder, folder = table.restricted / retention.LEARNT, table.folder / generator_files.FOLDER
             if generator_files.found(learnt_folder, release.id):  # else a run before this one had got so far
                 generator_files.release_to(learnt_folder, folder)
             rows = table.profile.rows
             table.state = table.state.with_(generator=folder, profile=folder / "profile.json", rows=rows)
             release.keep(table)
-            sources[name] = _as_modelled(release.state.sources[name], table.schema)
         release.state = replace(release.state, sources=sources)
         sink.write_text(json.dumps(described(release), indent=1), release.folder / DESCRIBED)
         return {"weights": weights}
 
 
-def _as_modelled(source_schema: TableSchema, modelled: TableSchema) -> TableSchema:
-    """Return a source's columns, those of them made anew that the profile told to identify somebody."""
-    kinds = {c.name: c for c in modelled.columns}
+def _as_modelled(source_schema: TableSchema, tables: Mapping[str, TableRelease], table: Related) -> TableSchema:
+    """Return a source's columns with the types that were measured, and those made anew that identify somebody."""
+    kinds = {c.name: c for c in tables[table.name].schema.columns}
+    if table.parent is not None:
+        above = {c.name: c for c in tables[table.parent].schema}
+        carried = {name: above.get(table.carried(name)) for name in table.static}
+        nulls = {c.name: c.nulls for c in source_schema}
+        kinds |= {n: replace(c, name=n, nulls=nulls[n]) for n, c in carried.items() if c is not None}
     return TableSchema(tuple(kinds.get(c.name, c) for c in source_schema.columns))
 
 
@@ -379,7 +456,9 @@ def of_database(settings: DatabaseSettings) -> list[DatabaseStage]:
     stages: list[DatabaseStage] = [Ingestion()]
     measures = Method(settings.training.spec().method).measures
     for table in settings.relations:
-        stages += [OfTable(table.name, Profiling()), OfTable(table.name, Completion())]
+        stages += [ProfilingTable(table.name), OfTable(table.name, Completion())]
+        if settings.member(table.name).text_columns:
+            stages.append(TextsOfTable(table.name))
         if measures and table.parent is None:
             stages.append(OfTable(table.name, Measuring()))
         stages.append(Learning(table.name))

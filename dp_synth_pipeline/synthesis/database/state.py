@@ -23,6 +23,7 @@ class DatabaseState:
         sources: the columns of each source, keys included.
         rows: the rows of each table with their persons; restricted.
         tables: how far each table is.
+        static: by table, the columns that counts told to be the same in all rows of one parent row.
         published: where the tables were written.
         card: the release card's page.
     """
@@ -32,6 +33,7 @@ class DatabaseState:
     sources: Mapping[str, TableSchema] = field(default_factory=dict)
     rows: Mapping[str, RelatedRows] = field(default_factory=dict)
     tables: Mapping[str, RunState] = field(default_factory=dict)
+    static: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     published: tuple[str, ...] | None = None
     card: Path | None = None
 
@@ -60,6 +62,7 @@ class DatabaseState:
                 for name, rows in self.rows.items()
             },
             "tables": {name: state.to_dict() for name, state in self.tables.items()},
+            "static": {name: list(columns) for name, columns in self.static.items()},
             "published": None if self.published is None else list(self.published),
             "card": None if self.card is None else str(self.card),
         }
@@ -76,6 +79,7 @@ class DatabaseState:
                 for name, rows in state["rows"].items()
             },
             {name: RunState.from_dict(table) for name, table in state["tables"].items()},
+            {name: tuple(columns) for name, columns in state.get("static", {}).items()},
             None if state["published"] is None else tuple(state["published"]),
             None if state["card"] is None else Path(state["card"]),
         )

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.reading import reading
-from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release import Release, TextRows
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -33,6 +37,20 @@ class Given:
     units: np.ndarray
 
 
+class RowsAbove(NamedTuple):
+    """A table above another one: how its rows are coded, and its row above each row of that one; restricted.
+
+    Attributes:
+        codec: how its rows are coded.
+        codes: of all its rows, int (rows, columns).
+        numbers: of its rows, int64 (rows of the table below,).
+    """
+
+    codec: TableCodec
+    codes: np.ndarray
+    numbers: np.ndarray
+
+
 class TableRelease(Release):
     """One table on its way through the stages.
 
@@ -41,12 +59,14 @@ class TableRelease(Release):
         name: the table's name in its database.
         rows: all rows of the table, with their persons.
         given: what its rows are learnt from; None for the root, which is learnt as a table by itself.
+        above: what its texts may hang on besides their own rows; none of the root.
     """
 
     database: str
     name: str
     rows: RelatedRows
     given: Given | None = None
+    above: Sequence[RowsAbove] = ()
 
     @property
     def folder(self) -> Path:
@@ -68,6 +88,8 @@ class TableRelease(Release):
         names = self.state.untyped
         terms: ingestion.Reading = reading(self.settings, names)
         facts = {name: (terms.get("declared") or {}).get(name) for name in names}
+        # A row without rows below has nulls there, which this table's own policy is not about.
+        facts |= {name: {**(facts[name] or {}), "nulls": NullPolicy.KEEP} for name in names if name in self.carried}
         terms = {**terms, "types": types, "declared": facts}
         return ingestion.typed_schema(ingestion.cells_of(names, terms), terms).columns
 
@@ -85,6 +107,16 @@ class TableRelease(Release):
             with retention.private():
                 nulls.complete(self.rows.path, self.schema, self.profile, path)
         return path
+
+    def text_rows(self, codec: TableCodec, columns: Sequence[str]) -> TextRows:
+        """Return one row of each person, chosen anew, with the rows above it."""
+        if not self.above:
+            return super().text_rows(codec, columns)
+        chosen = relating.one_number_each(self.rows)
+        rows = pq.read_table(self.whole_rows()).take(pa.array(chosen))
+        above = [table.codes[table.numbers[chosen]] for table in self.above]
+        codes = np.concatenate([codec.encode(rows), *above], 1)
+        return TextRows(rows.select(list(columns)), codes, [table.codec for table in self.above])
 
     def drop(self) -> None:
         retention.drop(self.store, self.database, self.id)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dp_synth_pipeline.model.histories.context import merge
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
-from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release import Release, TextRows
 from dp_synth_pipeline.synthesis.release_plan import TEXT
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
@@ -47,16 +46,14 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
         return plan.events
 
     def run(self, release: Release, plan: TextPlan, odometer: Odometer) -> list[Writer]:
-        codes, _ = release.codes(self._codec)
-        return [self._writer(release, column, codes, plan, odometer) for column in self.columns]
+        rows = release.text_rows(self._codec, [c.name for c in self.columns])
+        return [self._writer(column, rows, plan, odometer) for column in self.columns]
 
-    def _writer(
-        self, release: Release, column: Column, codes: np.ndarray, plan: TextPlan, odometer: Odometer
-    ) -> Writer:
-        """Return what writes one column; the rows are read here, and what is made of them after is released."""
+    def _writer(self, column: Column, read: TextRows, plan: TextPlan, odometer: Odometer) -> Writer:
+        """Return what writes one column; the rows are looked at here, and what is made of them after is released."""
         profile, most = self._profile[lengths.name_of(column)], column.max_length or 0
-        cells = pq.read_table(release.state.path("completed"), columns=[column.name]).column(0).combine_chunks()
-        merged, shares = self._merged()
+        cells, codes = read.cells[column.name].combine_chunks(), read.codes
+        merged, shares = self._merged(read.above)
         held = np.flatnonzero(~np.asarray(cells.is_null()))
         texts = [tokens.cleaned(text, most) for text in cells.take(pa.array(held)).cast(pa.string()).to_pylist()]
         by = [np.array(codes_of)[codes[held, number]] for number, codes_of in merged]
@@ -73,12 +70,14 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
             rng=np.random.default_rng(),
         )
 
-    def _merged(self) -> tuple[list[tuple[int, tuple[int, ...]]], list[np.ndarray]]:
+    def _merged(self, above: Sequence[TableCodec]) -> tuple[list[tuple[int, tuple[int, ...]]], list[np.ndarray]]:
         """Return, of each column that is no text, its number, the merged code of each code, and the released shares."""
-        own = {lengths.name_of(c) for c in self._codec.schema if c.kind.composed}
+        codecs = (self._codec, *above)
+        texts = {lengths.name_of(c) for codec in codecs for c in codec.schema if c.kind.composed}
+        coded_columns = [pair for codec in codecs for pair in zip(codec.modelled, codec.columns, strict=True)]
         merged, shares = [], []
-        for number, (column, coded) in enumerate(zip(self._codec.modelled, self._codec.columns, strict=True)):
-            if column.name in own or coded.cardinality < 2:
+        for number, (column, coded) in enumerate(coded_columns):
+            if column.name in texts or coded.cardinality < 2:
                 continue
             found = merge(coded.marginal, MERGED, column.kind.ordered)
             merged.append((number, found))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,6 +25,7 @@ from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import KEY_OF, UNIT
 from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
 from dp_synth_pipeline.tabular.storage import is_text
+from dp_synth_pipeline.tabular.texts import lengths
 
 ROW, PARENT, PLACE, LEFT, TIME = "__row", "__parent", "__place", "__left", "__time"
 """Columns of related rows: their own number and their parent's, their place in their parent's rows, how many follow, and
@@ -34,6 +36,9 @@ NUMBERS = (UNIT, ROW, PARENT, PLACE, LEFT, TIME)
 
 CHANCE = "__chance"
 """A random number of each row, fresh in every run, by which rows are chosen and ties are broken."""
+
+DAY_OF = "date", "datetime"
+"""Days of rows that hang on a moment: which day that moment is on depends on a zone, so no distance is taken."""
 
 DRAWN = "random()"
 """How it is drawn: for each row by itself."""
@@ -59,6 +64,8 @@ class RelatedRows:
 def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]) -> TableSchema:
     """Return the columns of a table that a model sees: its own, its children's counts and beginnings, and its gaps.
 
+    Of a text it sees the length, which stands beside it.
+
     Args:
         sources: the schema of each table's source.
 
@@ -68,17 +75,31 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     table, source = relations[name], sources[name]
     _check_keys(table, source)
     # Rows that `nulls: drop` leaves out are left out before they are related, so that no null of these columns stays.
-    columns = [_with_nulls(column) for column in offsets.modelled(source).learned if column.name != table.order]
+    texts = {lengths.name_of(column): column for column in source if column.kind.composed}
+    own = [texts.get(column.name, column) for column in offsets.modelled(source).learned]
+    columns = [_with_nulls(column) for column in own if column.name != table.order]
     for child in relations.children(name):
         columns.append(_integer(child.count, 0, child.max_rows))
         if child.order is not None:  # a parent without rows here keeps its null
-            order = replace(_ordered(child, sources[child.name]), nulls=NullPolicy.KEEP, constant=None)
-            columns.append(replace(order, name=child.first))
+            columns.append(_beginning(child, sources[child.name], None if table.order is None else source[table.order]))
     if table.order is not None:
         columns.append(gap_of(table, source))
     if not columns:
         raise InvalidInput(f"tables.{name}: no column is left to learn; leave the table out.")
     return TableSchema(tuple(columns))
+
+
+def _beginning(child: Related, source: TableSchema, start: Column | None) -> Column:
+    """Return the column that says when the rows of a parent begin: how far from the parent's own time, if it has one.
+
+    Args:
+        source: the columns of the child's source.
+        start: what the parent's rows are ordered by; None if they have no order.
+    """
+    order = _ordered(child, source)
+    if start is not None and order.kind.family == start.kind.family and (order.kind.name, start.kind.name) != DAY_OF:
+        return replace(offsets.distance(str(child.to_first), order, start), lower=None)
+    return replace(order, name=str(child.first), nulls=NullPolicy.KEEP, constant=None)
 
 
 def _check_keys(table: Related, source: TableSchema) -> None:
@@ -146,7 +167,7 @@ def relate(
         for table in relations:
             con.execute(_source(table, files[table.name], sources[table.name]))
             con.execute(f"CREATE TABLE {_view('kept', table)} AS {_kept(relations, table)}")
-        return {t.name: _written(con, relations, t, (sources[t.name], schemas[t.name]), folder) for t in relations}
+        return {t.name: _written(con, relations, t, (sources, schemas[t.name]), folder) for t in relations}
     finally:
         con.close()
 
@@ -217,27 +238,30 @@ def _written(
     con: duckdb.DuckDBPyConnection,
     relations: Relations,
     table: Related,
-    schemas: tuple[TableSchema, TableSchema],
+    schemas: tuple[Mapping[str, TableSchema], TableSchema],
     folder: Path,
 ) -> RelatedRows:
     """Write a table's rows with what they say of their children and of the next row.
 
     Args:
-        schemas: of the table's source, and of what is modelled of it.
+        schemas: of each table's source, and of what is modelled of this one.
     """
-    source, schema = schemas
+    sources, schema = schemas
     kept, joins, derived = _view("kept", table), "", {}
     for number, child in enumerate(relations.children(table.name)):
         first = "" if child.order is None else f", min({TIME}) AS first"
         of_child = f"SELECT {PARENT}, count(*) AS n{first} FROM {_view('kept', child)} GROUP BY 1"
         joins += f" LEFT JOIN ({of_child}) c{number} ON c{number}.{PARENT} = t.{ROW}"
         derived[child.count] = f"CAST(coalesce(c{number}.n, 0) AS BIGINT)"
-        derived[child.first] = f"c{number}.first"
+        derived[child.first] = first = f"c{number}.first"
+        if child.to_first in schema.names:
+            order = sources[child.name][str(child.order)]
+            derived[child.to_first] = _distance(schema[str(child.to_first)], order, first)
     if table.gap is not None:
         following = f"lead(t.{TIME}) OVER (PARTITION BY t.{PARENT} ORDER BY t.{PLACE})"
-        derived[table.gap] = _distance(schema[table.gap], source[str(table.order)], following)
+        derived[table.gap] = _distance(schema[table.gap], sources[table.name][str(table.order)], following)
     columns = ", ".join(
-        f"{derived[c.name]} AS {quoted(c.name)}" if c.name in derived else f"t.{quoted(c.name)}" for c in schema
+        f"{derived[name]} AS {quoted(name)}" if name in derived else f"t.{quoted(name)}" for name in _stored(schema)
     )
     numbers = NUMBERS[:2] if table.parent is None else NUMBERS
     path = folder / f"{table.name}.parquet"
@@ -248,8 +272,13 @@ def _written(
     return RelatedRows(path, schema, units)
 
 
+def _stored(schema: TableSchema) -> list[str]:
+    """Return the columns that a file of rows has: theirs, and the length of each text."""
+    return [*schema.names, *(lengths.name_of(column) for column in schema if column.kind.composed)]
+
+
 def _distance(gap: Column, order: Column, following: str) -> str:
-    """Write the distance from a row to the next, as the column of gaps holds it; null for the last row.
+    """Write the distance from a row to what follows, as a column of gaps holds it; null where nothing does.
 
     A distance that the column cannot hold is a null as well: whether any is so large is a fact about somebody's rows.
     """
@@ -267,17 +296,27 @@ def _distance(gap: Column, order: Column, following: str) -> str:
 def one_row_each(rows: RelatedRows, path: Path) -> Path:
     """Write one row of each person, chosen uniformly by chance, without its numbers: a table of which a row is a unit."""
     con = connection_beside(path)
-    columns = ", ".join(quoted(c.name) for c in rows.schema)
+    columns = ", ".join(map(quoted, _stored(rows.schema)))
     try:
-        con.execute(
-            f"COPY (SELECT {columns} FROM (SELECT *, {DRAWN} AS {CHANCE} FROM read_parquet({literal(rows.path)})) "
-            f"QUALIFY row_number() OVER (PARTITION BY {UNIT} ORDER BY {CHANCE}) = 1) "
-            f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)"
-        )
+        con.execute(f"COPY ({_one_each(rows, columns)}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")
     finally:
         con.close()
     path.chmod(0o400)
     return path
+
+
+def one_number_each(rows: RelatedRows) -> np.ndarray:
+    """Return the number of one row of each person, chosen uniformly by chance, int64 (persons,); restricted."""
+    with connection_beside(rows.path) as con:
+        return con.execute(f"{_one_each(rows, ROW)} ORDER BY {ROW}").fetchnumpy()[ROW].astype(np.int64)
+
+
+def _one_each(rows: RelatedRows, columns: str) -> str:
+    """Write the query of some columns of one row of each person; chance is fresh in every run."""
+    return (
+        f"SELECT {columns} FROM (SELECT *, {DRAWN} AS {CHANCE} FROM read_parquet({literal(rows.path)})) "
+        f"QUALIFY row_number() OVER (PARTITION BY {UNIT} ORDER BY {CHANCE}) = 1"
+    )
 
 
 def rows_of(path: Path) -> int:

@@ -23,6 +23,7 @@ class Related:
         order: column that a parent's rows are ordered by, such as a date; None if they have no order.
         max_rows: most rows that are kept of one parent row.
         keep_first: keep the first rows in the order, and not random ones.
+        static: columns that are the same in all rows of one parent row; the parent's row carries them.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Related:
     order: str | None = None
     max_rows: int = 1
     keep_first: bool = False
+    static: tuple[str, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -50,8 +52,17 @@ class Related:
 
     @property
     def first(self) -> str | None:
-        """The column of its parent that says where its rows begin in their order."""
+        """The column of its parent that says where its rows begin in their order, if the parent has none."""
         return None if self.order is None else f"{self.name}: first {self.order}"
+
+    @property
+    def to_first(self) -> str | None:
+        """The column of its parent that says so by the distance from the parent's own place in an order."""
+        return None if self.order is None else f"{self.name}: to the first {self.order}"
+
+    def carried(self, column: str) -> str:
+        """Return the name of the column of its parent that carries a static one."""
+        return f"{self.name}.{column}"
 
 
 class Relations:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
-from dp_synth_pipeline.tabular.relations import relating
+from dp_synth_pipeline.tabular.relations import relating, static_columns
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
@@ -35,15 +36,23 @@ def schemas(tables: dict[str, pd.DataFrame], folder: Path) -> dict[str, TableSch
     return {name: _taken(folder, name, table)[1] for name, table in tables.items()}
 
 
-def as_real(tables: dict[str, pd.DataFrame], folder: Path, of_visits: Facts = MappingProxyType({})) -> Frames:
-    """Return tables as a release reads them: copied, related, bounded."""
+def as_real(
+    tables: dict[str, pd.DataFrame],
+    folder: Path,
+    of_visits: Facts = MappingProxyType({}),
+    static: tuple[str, ...] = (),
+) -> Frames:
+    """Return tables as a release reads them: copied, related, bounded, static columns of visits moved to patients."""
     files, sources = {}, {}
     for name, table in tables.items():
         files[name], sources[name] = _taken(folder, name, table, of_visits if name == "visits" else {})
     (folder / "related").mkdir()
     rows = relating.relate(RELATIONS, files, sources, folder / "related")
+    visits = replace(RELATIONS["visits"], static=static)
+    rows["patients"], rows["visits"] = static_columns.carry(rows["patients"], rows["visits"], visits)
     places = {name: RealFiles(found.path, found.path) for name, found in rows.items()}
-    return real_frames(RELATIONS, sources, places)
+    relations = Relations([visits if table.name == "visits" else table for table in RELATIONS])
+    return real_frames(relations, sources, places)
 
 
 def as_synthetic(tables: dict[str, pd.DataFrame], folder: Path) -> Frames:

@@ -15,12 +15,13 @@ from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.run import validate
 
-VISITS = Related("visits", key="visit", parent="people", reference="person", order="day", max_rows=2)
+VISITS = Related("visits", key="visit", parent="people", reference="person", order="day", max_rows=2, static=("sex",))
 DAYS = [dt.date(2024, 1, 1), dt.date(2024, 1, 2), None, dt.date(2023, 5, 5)]
 
 
 def failed(table=VISITS, parents=("a", "b", "c"), **columns):
-    rows = pa.table({"visit": [1, 2, 3, 4], "person": ["a", "a", "b", "c"], "day": DAYS, **columns})
+    own = {"visit": [1, 2, 3, 4], "person": ["a", "a", "b", "c"], "day": DAYS, "sex": ["F", "F", None, "M"]}
+    rows = pa.table(own | columns)
     keys = pa.chunked_array([list(parents)])
     results = validate(related.facts_of(table, rows, keys), related.related_checks(table))
     return {r.name for r in results if not r.passed}
@@ -36,12 +37,38 @@ def test_rows_that_keep_every_relation_pass_and_a_null_has_no_place_in_the_order
         ({"visit": [1, 2, 3, 3]}, related.KEY),
         ({"person": ["a", "a", "b", "z"]}, related.PARENT),
         ({"person": ["a", "a", "b", None]}, related.PARENT),
-        ({"person": ["a", "a", "a", "c"]}, related.ROWS),
+        ({"person": ["a", "a", "a", "c"], "sex": ["F", "F", "F", "M"]}, related.ROWS),
         ({"day": [DAYS[1], DAYS[0], None, DAYS[3]]}, related.ORDER),
+        ({"sex": ["F", "M", "F", "M"]}, related.STATIC),
+        ({"sex": ["F", None, "F", "M"]}, related.STATIC),
     ],
 )
 def test_what_breaks_a_relation_fails_its_check(columns, check):
     assert failed(**columns) == {check}
+
+
+def test_what_is_made_anew_for_each_parent_follows_from_the_parent_s_number_and_not_from_its_row_s():
+    table = replace(VISITS, order=None, static=("email", "sex"))
+    text = dict.fromkeys(("person", "email", "sex"), pa.string())
+    kinds = {"visit": "identifier", "person": "identifier", "email": "email"}
+    schema = build({"visit": pa.int64(), **text}, {name: {"kind": kind} for name, kind in kinds.items()})
+    made = related.made_for_parents(table, schema)
+    assert [c.name for c in made] == ["email"]
+    profile = TableProfile(10, 10, "row", (ColumnProfile("sex", "category", values=("F", "M"), weights=(0.5, 0.5)),))
+    checks = {c.name: c for c in related.suite(table, schema, profile, 20)}
+    assert [c["name"] for c in checks["identifiers_regenerated"].kwargs["columns"]] == ["visit"]
+    assert "email__domain" not in checks
+    assert checks["email__type"].column == "email"
+    people, keys = ["b", "b", "c"], pa.chunked_array([["a", "b", "c"]])
+    first, second, third = schema["email"].kind.generated(schema["email"], 0, 3).to_pylist()
+    for emails, expected in {
+        (second, second, third): True,
+        (first, first, second): False,
+        (third, third, None): False,
+    }.items():
+        rows = pa.table({"visit": [1, 2, 3], "person": people, "email": emails, "sex": ["F", "F", "M"]})
+        facts = related.facts_of(table, rows, keys, made)
+        assert all(facts[related.STATIC].to_pylist()) is expected
 
 
 def test_the_root_has_the_check_of_its_key_alone():
@@ -51,7 +78,8 @@ def test_the_root_has_the_check_of_its_key_alone():
 
 
 def test_a_table_without_rows_keeps_every_relation():
-    empty = {"visit": pa.array([], pa.int64()), "person": pa.array([], pa.string()), "day": pa.array([], pa.date32())}
+    empty = {"visit": pa.array([], pa.int64()), "day": pa.array([], pa.date32())}
+    empty |= dict.fromkeys(("person", "sex"), pa.array([], pa.string()))
     facts = related.facts_of(VISITS, pa.table(empty), pa.chunked_array([["a"]]))
     assert all(r.passed for r in validate(facts, related.related_checks(VISITS)))
 

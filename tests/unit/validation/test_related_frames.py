@@ -46,6 +46,12 @@ def test_columns_that_hang_on_the_order_or_on_another_one_are_seen_as_they_are(t
     assert sorted(rows_of(real, "visits")) == sorted(rows_of(synthetic, "visits"))
 
 
+def test_static_columns_are_read_from_the_rows_that_carry_them(tmp_path) -> None:
+    tables = clinic(60)
+    real = as_real(tables, tmp_path / "real", static=("ward",))
+    assert sorted(rows_of(real, "visits")) == sorted(rows_of(as_synthetic(tables, tmp_path / "drawn"), "visits"))
+
+
 def test_rows_of_one_parent_are_together_and_in_their_order(tmp_path) -> None:
     for frames in (as_real(clinic(60), tmp_path / "real"), as_synthetic(clinic(60), tmp_path / "drawn")):
         visits = frames["visits"]

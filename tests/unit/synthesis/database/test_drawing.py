@@ -4,11 +4,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dp_synth_pipeline.model.histories.context import Context
-from dp_synth_pipeline.synthesis.database.drawing import Following, staying
-from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.synthesis import generator
+from dp_synth_pipeline.synthesis.database import histories, learning
+from dp_synth_pipeline.synthesis.database.drawing import Above, DatabaseDrawer, Following, Part, Rows, _carried, staying
+from dp_synth_pipeline.synthesis.database.table_release import TableRelease
+from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
+from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular.relations import relating
+from dp_synth_pipeline.tabular.relations.relating import RelatedRows
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import build
+from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 
 
 def test_a_value_that_stays_is_the_one_before_though_its_code_stands_for_several():
@@ -16,6 +25,21 @@ def test_a_value_that_stays_is_the_one_before_though_its_code_stands_for_several
     stays = np.array([[False, False], [True, False], [True, False], [False, False], [True, False]])
     drawn = staying(values, ["team", "games"], stays)
     assert drawn.to_pydict() == {"team": ["a", "a", "a", "d", "d"], "games": [1, 2, 3, 4, 5]}
+
+
+def test_static_columns_are_those_of_the_row_right_above_and_not_of_the_person():
+    table = Related("drugs", None, "visits", "visit", max_rows=3, static=("dose", "email"))
+    storage = dict.fromkeys(("visit", "dose", "email"), pa.string())
+    schema = build(storage, {"visit": {"kind": "identifier"}, "email": {"kind": "email"}})
+    codes, person = np.zeros((3, 1), np.int64), np.zeros(3, np.int64)
+    visits = Rows(pa.table({"drugs.dose": ["a", None, "c"]}), codes, person, person)
+    drugs = Rows(pa.table({"drug": [1, 2, 3]}), codes, np.array([1, 2, 2]), person)
+    carried = _carried(table, {"visits": visits, "drugs": drugs}, schema, np.random.default_rng())
+    made = schema["email"].kind.generated(schema["email"], 0, 3).to_pylist()
+    assert {name: cells.to_pylist() for name, cells in carried.items()} == {
+        "dose": [None, "c", "c"],
+        "email": [made[1], made[2], made[2]],
+    }
 
 
 def test_in_a_person_s_first_row_nothing_stays_whatever_was_drawn():
@@ -47,3 +71,67 @@ def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_l
             assert 10 < three_left.mean() < 14, (
                 "the first of three, anywhere within 50 days: after 12.5 of them in the mean"
             )
+
+
+def test_texts_are_written_upon_the_rows_above_in_the_order_in_which_they_were_counted(tmp_path, monkeypatch):
+    """Two prescriptions: of the third visit, the second patient's, and of the first visit, the first patient's."""
+    patient, visit, drug = Related("p", key="p"), Related("v", "v", "p", "p"), Related("d", None, "v", "v")
+    relations, person = Relations([patient, visit, drug]), np.array([0, 0, 1])
+    codes = {"v": np.array([[10], [11], [12]]), "p": np.array([[20], [21]]), "d": np.array([[31], [30]])}
+    drawn = {
+        "p": Rows(pa.table({}), codes["p"], None, np.arange(2)),
+        "v": Rows(pa.table({}), codes["v"], person, person),
+    }
+    written = DatabaseDrawer(relations, {}, {})._codes_above(drug, drawn, np.array([2, 0]))
+    path = tmp_path / "d.parquet"
+    of_rows = {"how": ["first", "third"], relating.ROW: [0, 1], UNIT: [0, 1], relating.PARENT: [0, 2]}
+    pq.write_table(pa.table(of_rows), path)
+    release = TableRelease.__new__(TableRelease)
+    release.name, release.rows = "d", RelatedRows(path, build({"how": pa.string()}, {}), 2)
+    monkeypatch.setattr(TableRelease, "whole_rows", lambda self: path)
+    monkeypatch.setattr(histories, "encoded", lambda table: codes[table.codec])
+    tables = {name: SimpleNamespace(codec=name) for name in codes}
+    release.above = histories.above_rows(release, relations, tables)  # type: ignore[arg-type]
+    own = SimpleNamespace(encode=lambda rows: codes["d"][::-1])
+    counted = release.text_rows(own, ["how"])  # type: ignore[arg-type]
+    assert counted.cells["how"].to_pylist() == ["first", "third"]
+    assert counted.above == ["v", "p"]
+    assert counted.codes.tolist() == [[30, 10, 20], [31, 12, 21]]
+    assert np.concatenate(written, 1).tolist() == [[12, 21], [10, 20]]
+
+
+def test_words_are_counted_by_columns_above_that_are_no_text():
+    schema = build({"note": pa.string(), "age": pa.int64()}, {"note": {"kind": "text", "max_length": 3}})
+    coded = SimpleNamespace(cardinality=2, marginal=np.array([0.5, 0.5]))
+    above = SimpleNamespace(schema=schema, modelled=offsets.modelled(schema).columns, columns=[coded, coded])
+    own = SimpleNamespace(schema=[], modelled=[], columns=[])
+    merged, _ = Texts(own, None)._merged([above])  # type: ignore[arg-type]
+    assert [number for number, _ in merged] == [above.modelled.index(schema["age"])]
+
+
+def test_writers_are_raked_upon_one_row_of_each_person_beside_its_own_parent():
+    """Every other person has one parent with one row, the others have three with three rows each."""
+    persons = np.arange(2_000)
+    root = np.repeat(persons, np.where(persons % 2, 3, 1))
+    parents = np.arange(len(root))
+    counts = np.where(root % 2, 3, 1)
+    who = [np.flatnonzero(counts > place) for place in range(3)]
+    places = [Part(w, parents[w][:, None], np.zeros((len(w), 1), bool), None) for w in who]
+    drawn = learning._Drawn.__new__(learning._Drawn)
+    drawn._rng, drawn._above = np.random.default_rng(1), Above(parents[:, None], counts, None, root)
+    drawn._following = SimpleNamespace(codec=SimpleNamespace(columns=[0]), parts=lambda above, rng: places)  # type: ignore
+    own, above = drawn.one_row_each(rng=np.random.default_rng(2)).T
+    assert (own == above).all()
+    assert abs((root[own] % 2).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(own))
+
+
+def test_no_more_texts_are_written_to_rake_their_writer_than_of_a_single_table(monkeypatch):
+    """A person's rows may be many: some 8,000 persons of 30 rows each would be ten times as many."""
+    raked = []
+    writer = SimpleNamespace(name="note", raked=lambda codes, sizes, rng: raked.append(len(codes)))
+    monkeypatch.setattr(generator.storage, "load", lambda file: [writer])
+    monkeypatch.setattr(generator.lengths, "drawn", lambda rows, name: rows)
+    release = SimpleNamespace(state=SimpleNamespace(files=SimpleNamespace(texts="texts")))
+    codec = SimpleNamespace(columns=[0], decode=lambda codes, rng: codes)
+    generator.raked_texts(release, codec, lambda rng: np.zeros((2 * generator.TEXTS, 3)))  # type: ignore[arg-type]
+    assert raked == [generator.TEXTS]

@@ -78,6 +78,66 @@ def test_a_parent_carries_how_many_rows_follow_it_and_when_they_begin(tmp_path):
     assert patients[patients["visits: rows"] == 0]["visits: first seen"].isna().all()
 
 
+HOUR = 3_600 * 10**6
+"""Microseconds, in which lengths of time are written."""
+
+
+def timed(taken) -> tuple[Relations, dict[str, pd.DataFrame]]:
+    """Return the clinic with the times at which blood was taken on a visit, and that clinic's tables."""
+    labs = pd.DataFrame({"visit": [10, 10, 12, 20], "taken": taken, "value": [1, 2, 3, 4]})
+    relations = Relations(
+        [
+            Related("patients", key="patient"),
+            Related("visits", "visit", "patients", "patient", "seen", max_rows=6),
+            Related("labs", None, "visits", "visit", "taken", max_rows=2),
+        ]
+    )
+    return relations, {**tables(), "labs": labs}
+
+
+@pytest.mark.parametrize(
+    ("taken", "distances"),
+    [
+        (pd.to_datetime(["2024-01-03", "2024-01-02", "2023-05-05", "2024-02-09"]).date, {0.5: 1, 0.2: 0, 0.3: -1}),
+        (
+            pd.to_datetime(["2024-01-01 08:00", "2024-01-02 00:00", "2023-05-05 00:01", "2024-02-10 00:00"]),
+            {0.5: 8 * HOUR, 0.2: HOUR // 60, 0.3: 0},
+        ),
+    ],
+)
+def test_rows_below_begin_so_far_from_the_time_of_the_row_that_they_hang_on(tmp_path, taken, distances):
+    relations, frames = timed(taken)
+    found = related(tmp_path, frames, relations)["visits"]
+    visits = read(found).drop_duplicates("score").set_index("score")["labs: to the first taken"]
+    assert [c.name for c in found.schema if "labs" in c.name] == ["labs: rows", "labs: to the first taken"]
+    assert found.schema["labs: to the first taken"].lower is None, "what was taken before the visit stays before it"
+    several = read(found)[lambda d: d["score"] == 0.3]["labs: to the first taken"]
+    assert several.dropna().tolist() == [distances[0.3]], "a visit without labs has none"
+    assert {score: visits[score] for score in (0.5, 0.2)} == {score: distances[score] for score in (0.5, 0.2)}
+
+
+def test_a_day_below_a_moment_and_rows_below_the_root_say_when_they_begin(tmp_path):
+    relations, frames = timed(pd.to_datetime(["2024-01-03"] * 4).date)
+    frames["visits"]["seen"] = pd.to_datetime(frames["visits"]["seen"])
+    found = related(tmp_path, frames, relations)
+    assert "labs: first taken" in [c.name for c in found["visits"].schema], "its day would depend on a zone"
+    assert "visits: first seen" in [c.name for c in found["patients"].schema]
+
+
+def test_texts_are_kept_with_their_lengths_and_one_row_of_each_person_is_chosen_by_chance(tmp_path):
+    frames = tables()
+    frames["visits"]["note"] = [f"note{'x' * i}" for i in range(len(frames["visits"]))]
+    found = related(tmp_path, frames, columns={"visits": {"note": {"kind": "text", "max_length": 9}}})["visits"]
+    visits = read(found)
+    assert "note" in [c.name for c in found.schema]
+    assert (visits["note: length"] == visits["note"].str.len().clip(upper=9)).all()
+    one = pq.read_table(relating.one_row_each(found, tmp_path / "one.parquet")).column_names
+    assert {"note", "note: length"} <= set(one)
+    drawn = [relating.one_number_each(found) for _ in range(60)]
+    assert all(visits[UNIT].iloc[numbers].is_unique and len(numbers) == found.units for numbers in drawn)
+    assert {n for numbers in drawn for n in numbers.tolist()} == set(range(len(visits))), "each row has its chance"
+
+
 def test_rows_are_ordered_within_their_parent_and_say_how_far_the_next_one_is(tmp_path):
     visits = read(related(tmp_path, tables())["visits"])
     first, second = (visits[visits["score"] == score].iloc[0] for score in (0.5, 0.1))

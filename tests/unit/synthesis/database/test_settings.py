@@ -1,0 +1,32 @@
+"""Settings of related tables take the terms of a release over, and static columns that were found."""
+
+import copy
+
+from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
+
+TABLES = {
+    "patients": {"source": "patients.parquet", "key": "id"},
+    "visits": {"source": "visits.parquet", "parent": {"id": "patients"}, "columns": {"sex": {"kind": "category"}}},
+}
+
+
+def settings(**changes):
+    return DatabaseSettings(**{"database": "clinic", "account": "clinic", "epsilon": 1.0, "tables": TABLES, **changes})
+
+
+def test_the_terms_of_a_release_are_taken_over_and_stay_as_they_are():
+    terms = {"tables": settings().terms()["tables"]}
+    kept = copy.deepcopy(terms)
+    today = settings(tables={**TABLES, "visits": {**TABLES["visits"], "source": "moved.parquet", "max_rows": 3}})
+    found = today.with_terms(terms)
+    assert (found.tables["visits"].max_rows, found.tables["visits"].source) == (10, "moved.parquet")
+    assert terms == kept, "a record that was changed is taken for changed by hand"
+
+
+def test_static_columns_that_were_found_keep_what_was_declared_of_them_and_change_no_settings():
+    asked = settings()
+    found = asked.with_static({"visits": ("sex", "born")})
+    assert found.relations["visits"].static == ("sex", "born")
+    assert found.learnt("patients").columns["visits.sex"] == {"kind": "category"}
+    assert "static" not in str(found.member("visits").columns)
+    assert asked.relations["visits"].static == ()

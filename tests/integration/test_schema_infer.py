@@ -64,9 +64,10 @@ def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_the
     assert columns["city"] == {"kind": "category", "categories": ["Rome", "Oslo", "Lima"]}
     assert columns["children"] == {"kind": "ordinal", "categories": ["0", "1", "2", "3"]}
     assert columns["note"] == {"kind": "excluded"}
-    # The least age is 18. A first cell is cut if noise explains all of it; 340 rows, up to 24, it never does (9 deviations).
-    assert 10 <= columns["age"]["lower"] <= 24
-    assert 70 <= columns["age"]["upper"] <= 90
+    # Ages are 18 to 79. A first cell is cut if noise explains all of it; 340 rows, up to 24, it never does (9 deviations).
+    # Ends are loose where noise says so, and reach as far again at most.
+    assert 0 <= columns["age"]["lower"] <= 24
+    assert 70 <= columns["age"]["upper"] <= 140
     assert columns["income"]["decimals"] == 2
     assert columns["score"]["nulls"] == "keep"
     assert "2023-10-01" <= columns["seen"]["lower"] <= "2024-01-01"

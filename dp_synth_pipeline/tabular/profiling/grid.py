@@ -25,7 +25,7 @@ MISTAKEN = 1e-4
 FURTHER = 0.2
 """Log-odds by which a cell of a public grid is less expected to hold somebody than its neighbour nearer to usual values."""
 
-DOUBTED = 1.5
+DOUBTED = 2.5
 """Standard deviations of noise above which cells beside those that surely hold somebody are believed to."""
 
 DUST = 0.1

@@ -68,7 +68,7 @@ def test_named_values_come_back_as_they_are(values: list[Any], storage: pa.DataT
 def test_whole_numbers_without_a_name_stay_within_their_type_and_what_was_declared(tmp_path: Path) -> None:
     some = np.random.default_rng().integers(2**62, 2**63 - 1, ROWS)  # public, and drawn anew: no value matters
     free = np.array(returned(some.tolist(), pa.int64(), tmp_path))
-    assert free.min() >= 2**61
+    assert free.min() >= 0, "what noise takes for a tail is as long as the values' own range at most"
     assert (free > 2**62).mean() > 0.8, "values above 2^62 were all brought below it"
     low, high = 2**62 + 12_345, 2**63 - 98_765
     bounded = returned(some.tolist(), pa.int64(), tmp_path, {"lower": low, "upper": high}).to_pylist()

@@ -25,7 +25,7 @@ from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
 from dp_synth_pipeline.synthesis import generator_files, no_protection, note_writer
 from dp_synth_pipeline.synthesis.blocks import limits
 from dp_synth_pipeline.synthesis.protection import Unprotected
-from dp_synth_pipeline.synthesis.reading import regenerated_sentence
+from dp_synth_pipeline.synthesis.reading import dates_sentence, regenerated_sentence
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
@@ -145,7 +145,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         "reused_from": origin if origin != record.id else "",
         "limits": _limits(settings, release.state.partitions)
         + exact.limits_of(release.schema)
-        + _regenerated(release)
+        + _recognised(release)
         + texts_of(release.schema)
         + _notes_of(release)
         + left_out(release)
@@ -197,17 +197,17 @@ def _public_facts(of: Release, release: Unprotected) -> dict[str, Any]:
         "delta": None,
         "public_by": release.by,
         "public_why": release.why,
-        "limits": _regenerated(of) + texts_of(of.schema) + _notes_of(of),
+        "limits": _recognised(of) + texts_of(of.schema) + _notes_of(of),
         "code_version": release.code_version,
         "run_id": release.run_id,
         "ledger_head": release.ledger_head,
     }
 
 
-def _regenerated(release: Release) -> list[str]:
-    """Say which columns were recognised and are made anew."""
-    sentence = regenerated_sentence(release.settings, release.schema)
-    return [sentence] if sentence else []
+def _recognised(release: Release) -> list[str]:
+    """Say which columns are made anew, and which dates hang on others, as released figures told."""
+    told = (said(release.settings, release.schema) for said in (regenerated_sentence, dates_sentence))
+    return [sentence for sentence in told if sentence]
 
 
 def texts_of(schema: TableSchema) -> list[str]:

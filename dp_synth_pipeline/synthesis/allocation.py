@@ -42,7 +42,8 @@ from dp_synth_pipeline.privacy.events import Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.privacy.odometer import ROUNDING
 from dp_synth_pipeline.synthesis.release_plan import PROFILE, ReleasePlan
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
-from dp_synth_pipeline.tabular.profiling import profile_plan, types
+from dp_synth_pipeline.tabular.profiling import ordered_dates, profile_plan, types
+from dp_synth_pipeline.tabular.profiling.ordered_dates import DatesPlan, Pairs
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
@@ -127,6 +128,9 @@ MOST_TYPES = 0.4
 """Part of the profile's that types take at most: where rows are few, a type that is missed costs its column most values."""
 
 
+DATES_SHARE = 0.04
+"""Part of the squared signal to noise that takes to find how dates hang on each other, at most."""
+
 TRAINING = SubsampledGaussian(calibration.MOST, 1.0, 1)
 """A training that costs next to nothing."""
 
@@ -176,6 +180,16 @@ def plan_types(
     if unit_count is not None:
         share = min(share, (noise / TYPES_NOISE / unit_count) ** 2)
     return TypesPlan(noise / math.sqrt(share), columns, settings.privacy_unit)
+
+
+def plan_dates(
+    settings: ReleaseSettings, request: BudgetRequest, pairs: Pairs, relation: str, population: int
+) -> DatesPlan | None:
+    """Fix the noise of how pairs of dates hang together; None if it would hide even what holds in all rows."""
+    noise = whole_noise(settings, request, relation) * math.sqrt(len(pairs))
+    share = min(DATES_SHARE, (noise / ordered_dates.NOISE / population) ** 2)
+    plan = DatesPlan(pairs, noise / math.sqrt(share), settings.privacy_unit)
+    return plan if ordered_dates.finds_any(plan.scale, population) else None
 
 
 def plan_profile(
@@ -409,6 +423,10 @@ class Allocation(ABC):
             InvalidInput: if a declared plan does not pay for them.
         """
 
+    def ordered_dates(self, pairs: Pairs, population: int) -> DatesPlan | None:
+        """Return the histograms of the days between dates; None if nothing pays for them, or noise would hide all."""
+        return None
+
     @abstractmethod
     def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
         """Return the row count and the profile.
@@ -478,6 +496,9 @@ class Calibrated(Allocation):
 
     def types(self, columns: int, population: int | None = None) -> TypesPlan:
         return plan_types(self.settings, self._request, columns, self._release.relation, population)
+
+    def ordered_dates(self, pairs: Pairs, population: int) -> DatesPlan | None:
+        return plan_dates(self.settings, self._request, pairs, self._release.relation, population)
 
     def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
         return plan_profile(self.settings, self._request, schema, self._release.relation, population, typed)

@@ -32,7 +32,7 @@ PROFILE, FACTS = "profile.json", "profile.facts.json"
 RENEW = "dp_synth/renew_profile"
 """Run tag: "true" measures the profile anew in this run."""
 
-MECHANISMS = ("row count", "types", "profile")
+MECHANISMS = ("row count", "types", "ordered dates", "profile")
 """The entries of a release that pay for its profile."""
 
 
@@ -51,6 +51,7 @@ class Origin:
         types: for each column of a CSV whose type was measured: the SQL type of its cells, and their format.
         kinds: what released figures told of columns that identify somebody: a CSV's classes of those that the profile
             does not have, the profile itself of those that it has.
+        dates: what was found of dates that hang on others, as a person would declare it.
     """
 
     account: str
@@ -63,6 +64,7 @@ class Origin:
     renew: dict[str, str] | None = None
     types: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
+    dates: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def cells(self) -> dict[str, CellType]:
         """Return what the cells of the columns are whose types were measured with the profile."""
@@ -130,12 +132,14 @@ def keep(
     shaped_by: dict[str, Any],
     types: Mapping[str, CellType] | None = None,
     kinds: Mapping[str, str] | None = None,
+    dates: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Origin:
     """Write a profile that was just measured, and where it comes from, for later refreshes.
 
     Args:
         types: what the cells of a CSV's columns are whose types were measured with it.
         kinds: what released figures told of columns that identify somebody.
+        dates: what was found of dates that hang on others.
     """
     text = profile.to_json()
     origin = Origin(
@@ -148,6 +152,7 @@ def keep(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         types={name: (c.sql, c.format) for name, c in (types or {}).items()},
         kinds=dict(kinds or {}),
+        dates={name: dict(facts) for name, facts in (dates or {}).items()},
     )
     sink.write_text(text, folder / PROFILE)
     _write(folder, origin)

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
-from dp_synth_pipeline.tabular.offsets import HANGS, modelled_name
+from dp_synth_pipeline.tabular.offsets import AFTER, HANGS, SAME_AS, modelled_name
+from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources import public_list
@@ -25,6 +26,12 @@ EMPTY = 0.95
 
 REGENERATED = "Regenerated as what they identify, and never modelled"
 """How the sentence about recognised columns begins."""
+
+HANGING = "Found by noisy counts to hang together, and kept so in every row"
+"""How the sentence about ordered dates begins."""
+
+SAID = {AFTER: "never before", SAME_AS: "the same as"}
+"""What the facts of a column that hangs on another one say."""
 
 
 def reading(settings: ReleaseSettings, kept: Collection[str] = ()) -> Reading:
@@ -103,6 +110,31 @@ def unit_sentence(settings: ReleaseSettings, names: Iterable[str]) -> str:
     )
 
 
+def may_hang(settings: ReleaseSettings, schema: TableSchema) -> frozenset[str]:
+    """Return the dates and datetimes of which a person left open whether they hang on another one."""
+    partitions = settings.partitions
+    declared = {n: facts for n, facts in settings.columns.items() if facts and any(fact in facts for fact in HANGS)}
+    bases = {facts.get(fact) for facts in declared.values() for fact in HANGS}
+    return frozenset(ordered_dates.dates(schema)) - {*declared, *bases, partitions and partitions.column}
+
+
+def dates_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
+    """Say which dates were found to hang on others, and how to have them modelled by themselves; empty if none was."""
+    free = may_hang(settings, schema)
+    found = [c for c in schema if c.base is not None and c.name in free]
+    if not found:
+        return ""
+    told = [f"{c.name} is {SAID[_fact(c)]} {c.base}" for c in found]
+    return (
+        f"{HANGING}: {', '.join(told)}. To model one by itself, declare after: false for it under columns; to keep it as it "
+        f"is, declare what was found, as in columns: {{{found[0].name}: {{{_fact(found[0])}: {found[0].base}}}}}."
+    )
+
+
+def _fact(column: Column) -> str:
+    return AFTER if column.after is not None else SAME_AS
+
+
 def regenerated_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
     """Say which columns are made anew, and how to have them modelled; empty if none was recognised."""
     columns = recognised(settings, schema)
@@ -165,7 +197,11 @@ def kept_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
 
 def sentences(settings: ReleaseSettings, schema: TableSchema) -> list[str]:
     """Say which of a table's columns were recognised, from public and released facts, and what became of them."""
-    said = (regenerated_sentence(settings, schema), kept_sentence(settings, schema))
+    said = (
+        regenerated_sentence(settings, schema),
+        dates_sentence(settings, schema),
+        kept_sentence(settings, schema),
+    )
     return [sentence for sentence in said if sentence]
 
 

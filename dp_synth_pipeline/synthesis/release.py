@@ -267,6 +267,13 @@ class Release:
         ingestion.typed(taken, schema, types, path)
         self.state = self.state.typed(dump_schema(schema), path)
 
+    def hang(self, schema: TableSchema) -> None:
+        """Go on with columns that hang on others: their offsets are written beside them, each row's by itself."""
+        snapshot = self.state.path("snapshot")
+        with retention.private():
+            offsets.write_offsets(snapshot, schema)
+        self.state = self.state.typed(dump_schema(schema), snapshot)
+
     def drop(self) -> None:
         """Delete the real rows of the release, and what was made of them on the way."""
         retention.drop(self.store, self.settings.name, self.id)

@@ -18,10 +18,11 @@ from dp_synth_pipeline.privacy.events import (
     from_dict,
 )
 
-STATIC, ROW_COUNT, TYPES, PROFILE, TEXT, NOTES, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
+STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE, TEXT, NOTES, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
     "static columns",
     "row count",
     "types",
+    "ordered dates",
     "profile",
     "text",
     "notes",

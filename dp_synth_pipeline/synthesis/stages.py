@@ -20,12 +20,14 @@ from dp_synth_pipeline.synthesis import generator_files, holdout, memory, profil
 from dp_synth_pipeline.synthesis.generator import GeneratorStage, end_failed
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.notes import Notes
+from dp_synth_pipeline.synthesis.mechanisms.ordered_dates import OrderedDates
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
 from dp_synth_pipeline.synthesis.protection import events_of
 from dp_synth_pipeline.synthesis.reading import (
+    may_hang,
     reading,
     sentences,
     told_by_names,
@@ -41,6 +43,7 @@ from dp_synth_pipeline.synthesis.sampling import Sampling
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import condition, constraints, offsets, recognition
 from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.types import Types as Measured
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -230,11 +233,14 @@ class Profiling(Stage):
             measured = self._measure(release)
             profile, kinds = measured.profile, {**measured.kinds, **measured.told}
             facts = self._facts(release, release.state.schema)
-            origin = profile_cache.keep(release.folder, profile, self._record(release), facts, measured.cells, kinds)
+            origin = profile_cache.keep(
+                release.folder, profile, self._record(release), facts, measured.cells, kinds, measured.dates
+            )
             _regenerate(release, measured.told)
         else:
             profile, origin = cached.profile, cached.origin
             _type(release, origin.cells(), cached.kinds_by_classes)
+            _hang(release, origin.dates)
             _regenerate(release, origin.kinds)
             release.progress.log(f"{name}: the profile of release {origin.release} is reused, at no charge.")
         # Base histograms come first, and profiles of earlier versions have discrete noise.
@@ -270,7 +276,8 @@ class Profiling(Stage):
         ledger, account = release.protection.ledger, self._record(release).account
         try:
             cached = profile_cache.read(release.folder)
-            schema = dump_schema(_schema(release, cached.origin.cells(), cached.kinds_by_classes))
+            typed = _schema(release, cached.origin.cells(), cached.kinds_by_classes)
+            schema = dump_schema(_hung(release, typed, cached.origin.dates))
         except InvalidInput as error:
             return None, str(error).rstrip(".")
         return profile_cache.find(release.folder, ledger, account, self._facts(release, schema))
@@ -293,16 +300,18 @@ class Measurement:
         cells: the types of a CSV's columns.
         kinds: what names and a CSV's classes told of columns that the profile does not have.
         told: what the profile tells of others.
+        dates: what was found of dates that hang on others.
     """
 
     profile: TableProfile
     cells: Mapping[str, CellType]
     kinds: Mapping[str, str]
     told: Mapping[str, str]
+    dates: Mapping[str, Mapping[str, str]]
 
 
 def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Measurement:
-    """Measure row count, types and profile, in this order, and tell from them which columns are made anew.
+    """Measure row count, types, ordered dates and profile, in this order, and tell which columns are made anew.
 
     Args:
         mechanism: makes the profile's mechanism from the noisy or declared number of units.
@@ -317,6 +326,8 @@ def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Me
     settings = release.settings
     kinds = undeclared(settings, {**types.kinds, **told_by_names(release.schema, release.carried)})
     _type(release, types.cells, kinds)
+    dates = OrderedDates(population).perform(release) or {}
+    _hang(release, dates)
     profile = mechanism(population).perform(release)
     if profile is None:
         raise ReleaseStateError("this release has no row count and no profile in its plan; declare both.")
@@ -327,7 +338,7 @@ def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Me
     events = tuple(release.spent) if release.protection.guaranteed else ()
     profile = replace(profile, columns=columns, set_aside=types.set_aside, events=events)
     told = undeclared(settings, told_by_profile(release.schema, profile, types.hints, release.carried))
-    return Measurement(profile, types.cells, kinds, told)
+    return Measurement(profile, types.cells, kinds, told, dates)
 
 
 def _regenerate(release: Release, kinds: Mapping[str, str]) -> None:
@@ -335,6 +346,18 @@ def _regenerate(release: Release, kinds: Mapping[str, str]) -> None:
     settings = release.settings
     schema = recognition.regenerated(release.schema, undeclared(settings, kinds), settings.locale)
     release.state = replace(release.state, schema=dump_schema(schema))
+
+
+def _hang(release: Release, dates: Mapping[str, Mapping[str, str]]) -> None:
+    """Have columns hang on others from here on, as was found."""
+    if dates:
+        release.hang(_hung(release, release.schema, dates))
+
+
+def _hung(release: Release, schema: TableSchema, dates: Mapping[str, Mapping[str, str]]) -> TableSchema:
+    """Return a schema with what was found of its dates, of which a person said nothing else since."""
+    free = may_hang(release.settings, schema)
+    return ordered_dates.hung(schema, {name: facts for name, facts in dates.items() if name in free})
 
 
 def _schema(release: Release, types: Mapping[str, CellType], kinds: Mapping[str, str]) -> TableSchema:

@@ -73,10 +73,11 @@ def build(
 
 
 def described(name: str, facts: Facts | None) -> dict[str, Any]:
-    """Return a column's facts without its description, which changes nothing of what is learnt."""
+    """Return a column's facts without what changes nothing of how it is read: its description, and that it is after none."""
     if not isinstance((facts or {}).get("description", ""), str):
         raise InvalidInput(f"column {name!r}: description: expected text.")
-    return {fact: value for fact, value in (facts or {}).items() if fact != "description"}
+    said = {fact: value for fact, value in (facts or {}).items() if fact != "description"}
+    return {fact: value for fact, value in said.items() if not (fact == offsets.AFTER and value is False)}
 
 
 INDEX = re.compile(r"__index_level_\d+__")

@@ -212,7 +212,7 @@ def restored(
         if column.kind.composed:
             found[column.name] = lengths.blanks(found[lengths.name_of(column)])
         if column.base is not None:
-            points, null = _placed(found[column.base], schema[column.base], column)
+            points, null = placed(found[column.base], schema[column.base], column)
             if column.after is not None:
                 more, none = points_of(found[offset_name(column)], offsets[offset_name(column)])
                 points, null = _later(points, more, column), null | none
@@ -240,7 +240,7 @@ def _moved(values: Mapping[str, pa.Array], schema: TableSchema, known: Mapping[s
 def _back(points: np.ndarray, drawn: pa.Array, base: Column, column: Column) -> np.ndarray:
     """Return where a base lies by points of the column that hangs on it; a moment keeps its drawn time of day."""
     if _days(base, column):
-        return points_of(drawn, base)[0] + (points - _placed(drawn, base, column)[0]) * grid.DAY
+        return points_of(drawn, base)[0] + (points - placed(drawn, base, column)[0]) * grid.DAY
     return points // grid.DAY if column.kind.name == "datetime" and base.kind.name == "date" else points
 
 
@@ -255,7 +255,7 @@ def agree(table: pa.Table, schema: TableSchema) -> np.ndarray:
         if column.base is None:
             continue
         values = _array(table, column.name)
-        start, none = _placed(_array(table, column.base), schema[column.base], column)
+        start, none = placed(_array(table, column.base), schema[column.base], column)
         if column.after is not None:
             end, null = points_of(values, column)
             good &= null | ~none & (end >= start)
@@ -386,7 +386,7 @@ def points_of(values: pa.Array, column: Column) -> tuple[np.ndarray, np.ndarray]
     return np.where(lost, 0, points), lost
 
 
-def _placed(values: pa.Array, base: Column, column: Column) -> tuple[np.ndarray, np.ndarray]:
+def placed(values: pa.Array, base: Column, column: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return a base's points and nulls on the number line of what hangs on it; a moment's day is that of its zone."""
     if _days(base, column) and getattr(base.arrow_type, "tz", None) is not None:
         values = pc.local_timestamp(values.cast(pa.timestamp("us", base.arrow_type.tz), safe=False))  # type: ignore[attr-defined]
@@ -408,7 +408,7 @@ def in_units(points: np.ndarray, base: Column, column: Column) -> np.ndarray:
 
 def _offsets(values: pa.Array, bases: pa.Array, column: Column, base: Column) -> pa.Array:
     """Return offsets as a snapshot holds them: whole numbers in 64 bits, others as doubles."""
-    (end, null), (start, none) = points_of(values, column), _placed(bases, base, column)
+    (end, null), (start, none) = points_of(values, column), placed(bases, base, column)
     with np.errstate(over="ignore"):
         gap = end.astype(np.float64) - start.astype(np.float64)
     if end.dtype == start.dtype == np.int64:

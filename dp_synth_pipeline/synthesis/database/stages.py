@@ -173,7 +173,7 @@ def _check_hanging(name: str, untyped: Sequence[str], columns: Mapping[str, Any]
     """Refuse columns that hang on others while a type is not known: offsets are computed before types are measured."""
     for column, facts in columns.items():
         for fact in offsets.HANGS:
-            base = (facts or {}).get(fact)
+            base = (facts or {}).get(fact) or None
             unknown = next((c for c in (column, base) if c in untyped), None)
             if base is not None and unknown is not None:
                 raise InvalidInput(

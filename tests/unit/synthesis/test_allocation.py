@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_synth_pipeline.model.language.note_spec import NoteSpec
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import calibration
-from dp_synth_pipeline.privacy.budget import Budget
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis import allocation
-from dp_synth_pipeline.tabular.profiling import profile_plan
+from dp_synth_pipeline.tabular.profiling import ordered_dates, profile_plan
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema, build
 
@@ -109,3 +110,41 @@ def test_a_language_model_beside_a_column_of_counts_leaves_these_their_part():
     budget = allocation.RemainingBudget((), Budget(3.0, DELTA))
     gaussian, _ = allocation.texts(budget, settings, 1e-9, 1).events
     assert math.isclose((budget.whole() / gaussian.noise) ** 2, 1 / (2 + 2 / 3), rel_tol=1e-2)
+
+
+def dates(pairs: int, epsilon: float, rows: int, relation: str = ADD_REMOVE, **facts):
+    settings = TableSettings(table="t", source="t.csv", account="t", epsilon=epsilon, delta=DELTA, **facts)
+    named = tuple((f"a{i}", f"b{i}") for i in range(pairs))
+    request = allocation.BudgetRequest.of(settings, DELTA)
+    return allocation.plan_dates(settings, request, named, relation, rows), allocation.whole_noise(
+        settings, request, relation
+    )
+
+
+@given(st.integers(1, 40), EPSILONS, SIZES)
+def test_finding_how_dates_hang_together_takes_a_small_part_and_no_more_than_it_needs(
+    pairs: int, epsilon: float, rows: int
+) -> None:
+    found, whole = dates(pairs, epsilon, rows)
+    if found is None:
+        return
+    taken = sum(e.amount for e in found.events) * whole**2
+    assert taken <= allocation.DATES_SHARE * (1 + 1e-9)
+    assert found.scale >= ordered_dates.NOISE * rows * (1 - 1e-9), "less noise than is needed is paid for"
+    assert ordered_dates.finds_any(found.scale, rows)
+
+
+def test_where_noise_would_hide_all_nothing_is_spent_on_dates() -> None:
+    assert dates(3, 1.0, 300)[0] is None
+    assert dates(3, 1.0, 30_000)[0] is not None
+
+
+def test_a_unit_of_several_rows_and_a_replaced_one_move_dates_more() -> None:
+    one, three = (dates(3, 2.0, 3_000, unit=unit)[0] for unit in ("row", {"column": "p", "max_rows": 3}))
+    replaced = dates(3, 2.0, 3_000, REPLACE_ONE)[0]
+    assert one is not None
+    assert three is not None
+    assert replaced is not None
+    assert three.unit.max_rows == 3
+    assert three.scale == pytest.approx(3 * one.scale)
+    assert replaced.scale >= 2 * one.scale  # and a little more: a replaced unit is priced by curves

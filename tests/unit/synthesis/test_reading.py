@@ -1,4 +1,4 @@
-"""A column of which hardly anything but nulls is drawn is told with its cause, and with what to declare."""
+"""What is told of columns: of which hardly anything but nulls is drawn, and which dates were found to hang on others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dp_synth_pipeline.synthesis.reading import warnings_about
+from dp_synth_pipeline.synthesis.reading import dates_sentence, may_hang, warnings_about
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.kinds import lookup
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -37,3 +38,31 @@ def test_a_column_of_nulls_is_told_as_one_and_one_with_values_is_not_told() -> N
     assert said.startswith("Nulls, and hardly anything else: c.")
     assert warned("integer", values=(1,), weights=(0.9,), null_rate=0.1) == []
     assert warned("integer", values=(), weights=(), bins=((0.0, 9.0),), bin_weights=(0.9,), null_rate=0.1) == []
+
+
+def dated(*hanging: tuple[str, str, str]) -> TableSchema:
+    """Return four dates and a number; of some, the column, the fact and the base that it hangs on."""
+    facts = {name: {fact: base} for name, fact, base in hanging}
+    dates = [Column(name, lookup("date"), "date32", **facts.get(name, {})) for name in "abcd"]
+    return TableSchema((*dates, Column("n", lookup("integer"), "int64")))
+
+
+def settings(columns: dict[str, Any], **more: Any) -> ReleaseSettings:
+    return ReleaseSettings(table="t", source="t.parquet", account="t", epsilon=1, columns=columns, **more)
+
+
+def test_a_date_may_hang_unless_a_person_said_on_what_or_that_others_hang_on_it() -> None:
+    assert may_hang(settings({}), dated()) == {"a", "b", "c", "d"}
+    declared = {"a": {"after": False}, "b": {"after": "c"}, "d": {"lower": "2020-01-01"}}
+    assert may_hang(settings(declared), dated()) == {"d"}
+    blocks = {"partitions": {"column": "d", "cadence": "weekly", "start": "2026-01-05"}}
+    assert may_hang(settings({}, **blocks), dated()) == {"a", "b", "c"}, "a row stays in its partition"
+
+
+def test_what_was_found_is_told_with_what_keeps_it_and_what_undoes_it_and_what_was_declared_is_not() -> None:
+    assert dates_sentence(settings({}), dated()) == ""
+    said = dates_sentence(settings({}), dated(("b", "after", "a"), ("c", "same_as", "a")))
+    assert "b is never before a, c is the same as a" in said
+    assert "after: false" in said
+    assert "columns: {b: {after: a}}" in said
+    assert dates_sentence(settings({"b": {"after": "a"}}), dated(("b", "after", "a"))) == ""

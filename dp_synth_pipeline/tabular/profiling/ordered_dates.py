@@ -1,0 +1,218 @@
+"""Finds, by noisy counts, which dates and datetimes are the same as others of their row, or hardly ever before them.
+
+A discharge comes after an admission, and an admission's day is that of the arrival. Modelled each by itself, they would
+agree no better than their cells do. So each pair of such columns has one histogram: how many days lie between the two. What
+it shows is what a person may declare of a column, `same_as` or `after` another one, and is treated like it from there on.
+
+One row lies in one cell of each histogram, so a unit with at most `max_rows` rows moves each by at most `max_rows` (L2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.events import Event, Gaussian
+from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular.facts import TableSchema
+from dp_synth_pipeline.tabular.kinds.base import MOMENT, Column
+from dp_synth_pipeline.tabular.profiling import grid
+
+BREAKS = 0.05
+"""Part of the rows in which a fact that is found may not hold: typing errors, taken for the nearest that keep it."""
+
+MOST, SURE = 0.2, 2.0
+"""Part of the rows in which it surely does not hold in fewer, and by how many deviations of noise that is sure."""
+
+NEAR = 0.75
+"""Part of the rows in which what comes after another column does so within a year. A birth is before a visit, too, but a
+visit is not known by its distance from it."""
+
+NOISE = 1 / 400
+"""Noise of a cell as a part of the units: with it, facts are found of columns that nine rows in ten lack."""
+
+DAYS = (1, 31, 366)
+"""Ends of the cells on either side of the same day, in days."""
+
+SAME = len(DAYS) + 1
+"""The cell of equal values: those before it hold rows in which the second column comes first."""
+
+CELLS = 2 * SAME + 3
+"""Cells of a histogram: before, the same, after; then the rows in which one column alone has a value, the first's first."""
+
+BATCH = 1 << 17
+
+Pairs = tuple[tuple[str, str], ...]
+"""Pairs of columns, by their names."""
+
+
+@dataclass(frozen=True)
+class DatesPlan:
+    """The histograms that tell how dates hang on each other, and their noise; from public facts and the noisy row count.
+
+    Attributes:
+        pairs: the pairs of columns, each of which has a histogram.
+        scale: noise of a cell, in rows.
+        unit: the privacy unit, whose rows are bounded already.
+    """
+
+    pairs: Pairs
+    scale: float
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What all histograms together cost, whatever the rows are."""
+        return (Gaussian(self.scale / self.unit.max_rows, len(self.pairs)),)
+
+
+def dates(schema: TableSchema) -> tuple[str, ...]:
+    """Return the names of the dates and datetimes that are learned, in table order."""
+    return tuple(c.name for c in schema.learned if c.kind.family == MOMENT)
+
+
+def pairs(schema: TableSchema, free: Collection[str]) -> Pairs:
+    """Return the pairs of dates of which one at least may be found to hang on the other.
+
+    Args:
+        free: the columns that may.
+    """
+    return tuple(pair for pair in combinations(dates(schema), 2) if not set(pair).isdisjoint(free))
+
+
+def finds_any(scale: float, rows: float) -> bool:
+    """Say whether a fact that holds in all of so many rows would be found as a rule, at this noise."""
+    return MOST * rows >= (SURE + 1) * scale * math.sqrt(SAME + 1)
+
+
+def measure(
+    path: Path, schema: TableSchema, free: Collection[str], plan: DatesPlan, odometer: Odometer
+) -> dict[str, dict[str, str]]:
+    """Return what noisy counts tell of columns, as a person would declare it: `{"left": {"after": "came"}}`.
+
+    Args:
+        path: a Parquet snapshot whose rows per unit are bounded already.
+        free: the columns that may be found to hang on another one.
+        odometer: of the plan's events, as they were charged.
+    """
+    exact = _counts(path, schema, plan)
+    noisy, _ = mechanisms.noisy_histograms(exact, scale=plan.scale, sensitivity=plan.unit.max_rows, odometer=odometer)
+    return _chosen(schema, free, dict(zip(plan.pairs, noisy, strict=True)), plan.scale)
+
+
+def hung(schema: TableSchema, found: Mapping[str, Mapping[str, str]]) -> TableSchema:
+    """Return the schema with what was found of its columns.
+
+    Raises:
+        InvalidInput: if a column cannot hang so.
+    """
+    return offsets.checked(TableSchema(tuple(replace(c, **found.get(c.name, {})) for c in schema)))
+
+
+def _counts(path: Path, schema: TableSchema, plan: DatesPlan) -> list[np.ndarray]:
+    """Count the rows of each pair by the days between its columns; private."""
+    counts = [np.zeros(CELLS, dtype=np.int64) for _ in plan.pairs]
+    names = list(dict.fromkeys(name for pair in plan.pairs for name in pair))
+    for batch in pq.ParquetFile(path).iter_batches(BATCH, columns=names):
+        rows = pa.Table.from_batches([batch])
+        for total, (first, second) in zip(counts, plan.pairs, strict=True):
+            total += _cells(rows, schema[first], schema[second])
+    return counts
+
+
+def _cells(rows: pa.Table, first: Column, second: Column) -> np.ndarray:
+    """Count rows by their cell: by the days from the first column to the second one."""
+    start, end = (rows.column(c.name).combine_chunks() for c in (first, second))
+    if first.kind.name == "date" and second.kind.name != "date":
+        days, null, none = _between(start, end, first, second)
+        days = -days
+    else:
+        days, none, null = _between(end, start, second, first)
+    both = ~(null | none)
+    distance = np.where(days == 0, 0, 1 + np.searchsorted(DAYS, np.abs(days)))
+    cell = SAME + np.where(days < 0, -distance, distance)
+    counts = np.bincount(cell[both], minlength=CELLS)
+    counts[-2:] = np.count_nonzero(~null & none), np.count_nonzero(null & ~none)
+    return counts
+
+
+def _between(
+    values: pa.Array, bases: pa.Array, column: Column, base: Column
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the days from a base to a column, float64 (rows,), and which of either are null; whole days of a date."""
+    (end, null), (start, none) = offsets.points_of(values, column), offsets.placed(bases, base, column)
+    unit = 1 if column.kind.name == "date" else grid.DAY
+    return (end.astype(np.float64) - start.astype(np.float64)) / unit, null, none
+
+
+@dataclass(frozen=True, order=True)
+class _Fact:
+    """Something that a person might declare; what ties a column most comes first, and bases are earlier columns.
+
+    Attributes:
+        distance: of the column from its base: how many cells lie between, on average; below 0 for equal values.
+        base, column: their places in the table.
+        name: the fact.
+    """
+
+    distance: float
+    base: int
+    column: int
+    name: str
+
+
+def _chosen(
+    schema: TableSchema, free: Collection[str], counts: Mapping[tuple[str, str], np.ndarray], scale: float
+) -> dict[str, dict[str, str]]:
+    """Return what ties each column most, so that none hangs on itself and each on one other at most."""
+    facts = sorted(f for (a, b), cells in counts.items() for f in _facts(schema, (a, b), cells.astype(float), scale))
+    found: dict[str, dict[str, str]] = {}
+    for fact in facts:
+        name = schema.names[fact.column]
+        if name in free and name not in found:
+            tried = {**found, name: {fact.name: schema.names[fact.base]}}
+            found = tried if _can_hang(schema, tried) else found
+    return found
+
+
+def _can_hang(schema: TableSchema, found: Mapping[str, Mapping[str, str]]) -> bool:
+    """Say whether a person might declare all that was found, and nothing that they declared would change by it."""
+    try:
+        return all(c.nulls is schema[c.name].nulls for c in hung(schema, found))
+    except InvalidInput:
+        return False
+
+
+def _facts(schema: TableSchema, pair: tuple[str, str], cells: np.ndarray, scale: float) -> list[_Fact]:
+    """Return the facts that noise does not explain, of one pair of columns."""
+    (a, b), (first, second) = pair, (schema.names.index(name) for name in pair)
+    same, before, after = cells[SAME], cells[:SAME].sum(), cells[SAME + 1 : -2].sum()
+    (lone_first, lone_second), rows = cells[-2:], same + before + after
+    others = len(cells) - 1
+
+    def holds(broken: float, cells_of: int) -> bool:
+        noise = scale * math.sqrt(cells_of)
+        most = min(BREAKS * rows + noise, MOST * rows - SURE * noise)
+        return broken <= most and most >= 0  # else noise hides whether there are rows
+
+    found = []
+    if holds(before + after + lone_first + lone_second, others):
+        days = {n: schema[n].kind.name == "date" for n in pair}  # a datetime is not told by its day
+        found += [_Fact(-1.0, first, second, offsets.SAME_AS)] if days[b] or not days[a] else []
+        found += [_Fact(-1.0, second, first, offsets.SAME_AS)] if days[a] or not days[b] else []
+    if cells[1 : 2 * SAME].sum() >= NEAR * rows:
+        distance = float(cells[:-2] @ np.abs(np.arange(len(cells) - 2) - SAME) / max(rows, 1.0))
+        found += [_Fact(distance, first, second, offsets.AFTER)] if holds(before + lone_second, SAME + 1) else []
+        found += [_Fact(distance, second, first, offsets.AFTER)] if holds(after + lone_first, SAME + 1) else []
+    return found

@@ -1,0 +1,95 @@
+"""Dates of which nobody said how they hang together: found by charged counts, and in order in every drawn row."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+import yaml
+
+import dp_synth_pipeline as dps
+from dp_synth_pipeline.synthesis.schema_inference import infer, to_yaml
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from dp_synth_pipeline.synthesis.store import Store
+from tests.integration.test_offsets import visits
+
+DATES = ["arrived", "visited", "discharged", "billed"]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.open_account("visits", epsilon=100, delta=1e-5)
+    return ledger
+
+
+def fitted(ledger, folder, source=None, **changes):
+    how = {"training": {"method": "marginals"}, "show": False, "table": "visits", **changes}
+    rows = visits()[[*DATES, "ward"]] if source is None else source
+    return dps.Synthesizer("visits", 8.0, ledger, store=Store(folder / "store"), **how).fit(rows)
+
+
+def mechanisms(ledger, model):
+    return [e.mechanism for e in ledger.entries(release_id=model.card().facts.release)]
+
+
+def bases(model):
+    return {c.name: (c.after or c.same_as) for c in model.drawer().codec.schema if c.base is not None}
+
+
+def in_order(rows):
+    visited, discharged, billed = (pd.to_datetime(rows[n]) for n in ("visited", "discharged", "billed"))
+    assert (visited == rows["arrived"].dt.normalize()).all()
+    assert (discharged.isna() | (discharged >= visited)).all()
+    assert (billed.isna() | (billed >= discharged)).all()
+
+
+def test_dates_that_nobody_spoke_of_come_back_in_order_and_what_found_it_is_charged(ledger, tmp_path):
+    model = fitted(ledger, tmp_path)
+    assert mechanisms(ledger, model) == ["row count", "ordered dates", "profile", "marginals"]
+    assert bases(model).keys() == {"visited", "discharged", "billed"}
+    in_order(model.sample(2_000, seed=1))
+    (said,) = [limit for limit in model.card().facts.limits if "Found by noisy counts" in limit]
+    assert "visited is the same as arrived" in said
+    assert "billed is never before" in said
+    assert "after: false" in said
+    ledger.verify()
+
+
+def test_what_was_found_is_reused_with_the_profile_until_a_person_says_otherwise(ledger, tmp_path):
+    first, again = fitted(ledger, tmp_path), fitted(ledger, tmp_path)
+    assert mechanisms(ledger, again) == ["marginals"]
+    assert bases(again) == bases(first)
+    in_order(again.sample(500, seed=1))
+    alone = {name: {"after": False} for name in DATES}
+    apart = fitted(ledger, tmp_path, columns=alone)
+    assert mechanisms(ledger, apart) == ["row count", "profile", "marginals"], "nothing is left to find"
+    assert bases(apart) == {}
+    assert not any("Found by noisy counts" in limit for limit in apart.card().facts.limits)
+    billed, left = (pd.to_datetime(apart.sample(2_000, seed=1)[n]) for n in ("billed", "discharged"))
+    assert (billed < left).any(), "dates by themselves are not in order, or this test shows nothing"
+
+
+def test_what_a_person_declared_is_not_looked_for(ledger, tmp_path):
+    model = fitted(ledger, tmp_path, columns={"billed": {"after": "discharged"}, "discharged": {"after": False}})
+    assert mechanisms(ledger, model)[1] == "ordered dates"
+    assert bases(model) == {"visited": "arrived", "billed": "discharged"}
+
+
+def test_dates_of_a_csv_are_typed_first_and_a_table_with_one_date_pays_nothing(ledger, tmp_path):
+    visits()[[*DATES, "ward"]].to_csv(tmp_path / "visits.csv", index=False)
+    model = fitted(ledger, tmp_path, tmp_path / "visits.csv")
+    assert mechanisms(ledger, model)[:4] == ["row count", "types", "ordered dates", "profile"]
+    in_order(model.sample(500, seed=1))
+    one = fitted(ledger, tmp_path, visits()[["visited", "ward", "net"]], table="one")
+    assert mechanisms(ledger, one) == ["row count", "profile", "marginals"]
+
+
+def test_an_inferred_schema_declares_what_was_found(ledger, tmp_path):
+    visits().to_parquet(tmp_path / "visits.parquet")
+    settings = ReleaseSettings(table="visits", source=str(tmp_path / "visits.parquet"), account="visits", epsilon=4)
+    columns = yaml.safe_load(to_yaml(infer(ledger, Store(tmp_path / "store"), settings), settings))["columns"]
+    assert columns["visited"] == {"kind": "date", "same_as": "arrived"}
+    assert columns["billed"]["after"] in {"discharged", "visited", "arrived"}
+    model = fitted(ledger, tmp_path, columns=columns, source=visits())
+    assert "ordered dates" not in mechanisms(ledger, model), "a declared schema has said all of it"
+    in_order(model.sample(500, seed=1))

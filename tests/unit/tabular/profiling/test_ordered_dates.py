@@ -1,0 +1,170 @@
+"""Which dates hang on others is told by noisy counts of the days between them, and by nothing else."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_synth_pipeline.errors import NotCharged
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.tabular.profiling import ordered_dates
+from dp_synth_pipeline.tabular.profiling.ordered_dates import CELLS, DatesPlan
+from dp_synth_pipeline.tabular.schema import build
+
+ROWS = 4_000
+TYPES = {
+    "arrived": pa.timestamp("us"),
+    "visited": pa.date32(),
+    "left": pa.date32(),
+    "born": pa.date32(),
+    "n": pa.int64(),
+}
+
+
+def stays(rows: int = ROWS) -> dict[str, np.ndarray]:
+    """A stay begins on the day of arrival, and half of them end up to 9 days later; births are decades before."""
+    rng = np.random.default_rng()
+    day = np.datetime64("2022-01-01") + rng.integers(0, 700, rows)
+    minutes = rng.integers(0, 24 * 60, rows).astype("timedelta64[m]")
+    return {
+        "arrived": (day.astype("datetime64[us]") + minutes),
+        "visited": day,
+        "left": np.where(rng.random(rows) < 0.5, day + rng.integers(0, 10, rows), np.datetime64("NaT")),
+        "born": day - rng.integers(366 * 5, 366 * 90, rows),
+        "n": rng.integers(0, 9, rows),
+    }
+
+
+def found(
+    columns: dict[str, Any], folder: Path, scale: float = 1e-6, declared: dict[str, Any] | None = None, **changes: Any
+) -> dict[str, dict[str, str]]:
+    """Return what is found of a table's columns at some noise."""
+    arrays = {n: pa.array(v, TYPES[n], from_pandas=True) for n, v in columns.items()}
+    pq.write_table(pa.table(arrays), folder / "rows.parquet")
+    schema = build({n: TYPES[n] for n in columns}, declared)
+    free = changes.get("free", ordered_dates.dates(schema))
+    plan = DatesPlan(ordered_dates.pairs(schema, free), scale)
+    return ordered_dates.measure(folder / "rows.parquet", schema, free, plan, Odometer(plan.events))
+
+
+def test_what_comes_on_the_same_day_or_soon_after_is_found_and_what_is_years_before_is_not(tmp_path: Path) -> None:
+    told = found(stays(), tmp_path, 5.0)
+    assert told["visited"] == {"same_as": "arrived"}
+    assert told["left"] in ({"after": "visited"}, {"after": "arrived"})
+    assert set(told) == {"visited", "left"}
+
+
+def test_the_order_of_columns_does_not_matter(tmp_path: Path) -> None:
+    rows = stays()
+    told = found({n: rows[n] for n in ("left", "visited", "arrived")}, tmp_path)
+    assert told["visited"] == {"same_as": "arrived"}, "a datetime is not told by its day"
+    assert told["left"]["after"] in {"visited", "arrived"}
+
+
+def test_a_datetime_comes_after_a_date_from_its_midnight_on(tmp_path: Path) -> None:
+    rows = stays()
+    told = found({"visited": rows["visited"], "arrived": rows["arrived"] + np.timedelta64(3, "D")}, tmp_path)
+    assert told == {"arrived": {"after": "visited"}}
+
+
+@pytest.mark.parametrize(("broken", "known"), [(0.03, True), (0.1, False)])
+def test_a_few_rows_may_break_it(tmp_path: Path, broken: float, known: bool) -> None:
+    rows = stays()
+    wrong = np.arange(ROWS) < broken * ROWS
+    left = np.where(wrong & ~np.isnat(rows["left"]), rows["visited"] - 5, rows["left"])
+    told = found({"visited": rows["visited"], "left": left}, tmp_path)
+    assert told == ({"left": {"after": "visited"}} if known else {})
+
+
+def test_a_column_that_stands_where_its_base_is_null_stands_by_itself(tmp_path: Path) -> None:
+    rows = stays()
+    visited = np.where(np.arange(ROWS) % 4 > 0, rows["visited"], np.datetime64("NaT"))
+    left = rows["visited"] + np.arange(ROWS) % 10
+    assert found({"visited": visited, "left": left}, tmp_path) == {}
+    assert found({"visited": left, "left": np.where(np.isnat(visited), visited, left)}, tmp_path) == {
+        "left": {"after": "visited"}
+    }, "nulls of its own are not in the way of what comes after another column, and are of equal values"
+
+
+def test_what_a_person_declared_stays(tmp_path: Path) -> None:
+    rows = stays()
+    both = {"visited": rows["visited"], "left": rows["visited"].copy()}
+    assert found(both, tmp_path) == {"left": {"same_as": "visited"}}
+    assert found(both, tmp_path, declared={"left": {"nulls": "drop"}}) == {"visited": {"after": "left"}}, (
+        "nulls of equal columns would be those of the base, and were declared others"
+    )
+    assert found(both, tmp_path, declared={"left": {"lower": date(2000, 1, 1)}}) == {"visited": {"same_as": "left"}}
+    assert found(both, tmp_path, free=["visited"]) == {"visited": {"same_as": "left"}}
+
+
+def test_pairs_of_columns_of_which_all_was_said_are_not_compared() -> None:
+    schema = build(TYPES)
+    assert ordered_dates.dates(schema) == ("arrived", "visited", "left", "born")
+    assert ordered_dates.pairs(schema, []) == ()
+    assert ordered_dates.pairs(schema, ["left"]) == (("arrived", "left"), ("visited", "left"), ("left", "born"))
+
+
+def test_each_column_hangs_on_one_other_at_most_and_none_on_itself(tmp_path: Path) -> None:
+    rows = stays()
+    same = dict.fromkeys(("visited", "left", "born"), rows["visited"])
+    assert found(same, tmp_path) == {"left": {"same_as": "visited"}, "born": {"same_as": "visited"}}
+
+
+def test_noise_that_hides_a_fact_finds_none(tmp_path: Path) -> None:
+    rows = stays()
+    assert not any(found(rows, tmp_path, scale=ROWS * 2.0) for _ in range(20))
+    assert not ordered_dates.finds_any(ROWS * 2.0, ROWS)
+    assert ordered_dates.finds_any(ROWS / 100, ROWS)
+
+
+def test_unrelated_dates_are_hardly_ever_tied(tmp_path: Path) -> None:
+    rng = np.random.default_rng()
+    days = {n: np.datetime64("2022-01-01") + rng.integers(0, 700, ROWS) for n in ("visited", "left", "born")}
+    assert not any(found(days, tmp_path, scale=0.02 * ROWS) for _ in range(20))
+
+
+def test_the_histograms_are_what_is_charged_for(tmp_path: Path) -> None:
+    plan = DatesPlan((("a", "b"), ("a", "c")), 30.0, PrivacyUnit("person", 3))
+    assert plan.events == (Gaussian(10.0, 2),)
+    pq.write_table(pa.table({n: pa.array(stays(10)[n], TYPES[n]) for n in ("visited", "left")}), tmp_path / "r.parquet")
+    schema = build({n: TYPES[n] for n in ("visited", "left")})
+    cheap, charged = (DatesPlan((("visited", "left"),), scale) for scale in (1.0, 2.0))
+    with pytest.raises(NotCharged):
+        ordered_dates.measure(tmp_path / "r.parquet", schema, ["left"], cheap, Odometer(charged.events))
+
+
+MOMENTS = st.none() | st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
+
+
+@given(st.lists(st.tuples(MOMENTS, MOMENTS, MOMENTS), max_size=6), st.tuples(MOMENTS, MOMENTS, MOMENTS))
+def test_a_row_more_moves_one_cell_of_each_histogram_by_one_at_most(rows: list[Any], more: Any) -> None:
+    schema = build({"a": pa.timestamp("us"), "b": pa.date32(), "c": pa.timestamp("us", "UTC")})
+    pairs = ordered_dates.pairs(schema, ordered_dates.dates(schema))
+    assert len(pairs) == 3
+
+    def counts(held: list[Any]) -> list[np.ndarray]:
+        columns = list(zip(*held, strict=True)) or [[], [], []]
+        table = pa.table(
+            {
+                "a": pa.array(columns[0], pa.timestamp("us")),
+                "b": pa.array([v and v.date() for v in columns[1]], pa.date32()),
+                "c": pa.array(columns[2], pa.timestamp("us", "UTC")),
+            }
+        )
+        return [ordered_dates._cells(table, schema[a], schema[b]) for a, b in pairs]
+
+    for before, after in zip(counts(rows), counts([*rows, more]), strict=True):
+        moved = after - before
+        assert len(moved) == CELLS
+        assert moved.min() >= 0
+        assert moved.sum() <= 1

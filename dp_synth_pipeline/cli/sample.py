@@ -16,11 +16,13 @@ from dp_synth_pipeline.cli.options import Options, takes_options
 from dp_synth_pipeline.cli.terminal import console
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.progress_bars import ProgressBars
+from dp_synth_pipeline.reporting.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Drawn
+    from dp_synth_pipeline.synthesis.whole_table import WholeTable
     from dp_synth_pipeline.synthetic_tables import SyntheticTables
 
 STAGE = "drawing"
@@ -72,7 +74,9 @@ def sample(
 ) -> None:
     """Draw rows from a released generator. It reads no source and no ledger, and charges nothing, however often.
 
-    Of related tables, --rows says how many rows the root has, --where is about its columns, and --out names a folder.
+    Of a table with partitions, rows come from all of them, or from one that is named with its folder, such as
+    visits/partition=2026-01-01. Of related tables, --rows says how many rows the root has, --where is about its columns, and
+    --out names a folder.
 
     Example: dp-synth sample visits --rows 1000 --where "smoker = 'yes' AND age >= 60" --out smokers.csv
     """
@@ -91,14 +95,13 @@ def _draw_table(model: str, rows: int, out: str, asked: Asked, release: str, as_
         drawer, of = _drawer(model, release)
         drawn = drawer.draw(rows, asked, partial(bars.report, STAGE))
         place = _written(drawn, drawer.schema, out)
-    facts = {"rows": rows, "out": place, "release": of, "effective_sample_size": drawn.effective, "epsilon_charged": 0}
+    facts = {"rows": rows, "out": place, **of, "effective_sample_size": drawn.effective, "epsilon_charged": 0}
     if as_json:
         typer.echo(json.dumps(facts | {"where": asked.where, "share": asked.share, "seed": asked.seed}))
         return
-    shown = console(stderr=True)
-    shown.print(
-        f"Wrote {rows:,} rows to {place}. Nothing was charged: they come from release {of[:12]}, already paid for."
-    )
+    shown, parts = console(stderr=True), of.get("partitions")
+    source = f"release {of['release'][:12]}" if parts is None else f"the releases of {counted(len(parts), 'partition')}"
+    shown.print(f"Wrote {rows:,} rows to {place}. Nothing was charged: they come from {source}, already paid for.")
     _tell(rows, drawn.effective)
 
 
@@ -136,21 +139,25 @@ def parsed_share(text: str) -> dict[str, dict[Any, float]]:
         raise InvalidInput(f"{form}; got {text!r}.") from None
 
 
-def _drawer(model: str, release: str) -> tuple[Drawer, str]:
-    """Return what draws, and the release that paid for it."""
+def _drawer(model: str, release: str) -> tuple[Drawer | WholeTable, dict[str, Any]]:
+    """Return what draws, and the release that paid for it; of a table with partitions, the release of each."""
     from dp_synth_pipeline import synthesizer
     from dp_synth_pipeline.synthesis import released
     from dp_synth_pipeline.synthesis.sampling import Drawer
     from dp_synth_pipeline.synthesis.store import default_store
+    from dp_synth_pipeline.synthesis.whole_table import WholeTable
 
     if Path(model).exists():
         if release:
             raise InvalidInput("--release chooses among a table's releases; a file is of one release, so leave it out.")
         saved = synthesizer.load(model)
         assert isinstance(saved, synthesizer.SyntheticModel)
-        return saved.drawer(), saved.card().facts.release
-    found = released.generator_of(default_store(), model, release)
-    return Drawer(found.folder, found.folder / "profile.json"), found.release
+        return saved.drawer(), {"release": saved.card().facts.release}
+    store = default_store()
+    if not release and (parts := released.partitions_of(store, model)):
+        return WholeTable(parts), {"partitions": {Path(p.table).name.partition("=")[2]: p.release for p in parts}}
+    found = released.generator_of(store, model, release)
+    return Drawer(found.folder, found.folder / "profile.json"), {"release": found.release}
 
 
 def _database(model: str) -> SyntheticTables | None:

@@ -23,6 +23,9 @@ from dp_synth_pipeline.tabular.targets import sink
 FOLDER = "partition="
 """How a partition's folder begins, in its table's."""
 
+RANGE = "--"
+"""What stands between the first and the last partition in the name of several that were released together."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -150,7 +153,7 @@ def _safe_label(text: str) -> str:
 def folded_label(keys: Sequence[str]) -> str:
     """Return what names one partition, or a range of them, in files and tables."""
     ends = [re.sub(r"[^\w.-]+", "_", k.strip()).lstrip(".") for k in (keys[0], keys[-1])]
-    return ends[0] if len(keys) == 1 else "--".join(ends)
+    return ends[0] if len(keys) == 1 else RANGE.join(ends)
 
 
 def _partition_target(target: str, label: str) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.synthesis.blocks import FOLDER as FOLDER_OF_PARTITION
+from dp_synth_pipeline.synthesis.blocks import RANGE
 from dp_synth_pipeline.synthesis.generator_files import DESCRIBED, EARLIER, FOLDER
 from dp_synth_pipeline.synthesis.store import Store
 
@@ -66,6 +68,16 @@ def generator_of(store: Store, table: str, release: str = "") -> Released:
             f"--release {release}: the store holds none of {table!r} whose id begins so, or several; it holds {ids}."
         )
     return chosen[0]
+
+
+def partitions_of(store: Store, table: str) -> list[Released]:
+    """Return the newest generator of each partition of a table; of one that was released as a whole, none.
+
+    Those that were learnt of several partitions together are left out: their rows are those of the partitions.
+    """
+    found = {r.table: r for r in reversed(generators(store))}
+    names = sorted(name for name in found if name.startswith(f"{table}/{FOLDER_OF_PARTITION}") and RANGE not in name)
+    return [] if table in found else [found[name] for name in names]
 
 
 def like(store: Store, name: str) -> Released:

@@ -16,7 +16,11 @@ import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.progress_bars import ProgressBars
+from dp_synth_pipeline.synthesis import released
+from dp_synth_pipeline.synthesis.generator_files import DESCRIBED
+from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.synthesis.whole_table import WholeTable
 from tests.integration.conftest import people, steps
 
 ROWS = 2_000
@@ -392,3 +396,49 @@ def test_a_wrong_name_is_refused_before_anything_is_read_or_charged(place, tmp_p
     with pytest.raises(InvalidInput, match=message):
         made.fit(source)
     assert [r.state for r in ledger.releases()] == ["voided"]
+
+
+@pytest.fixture
+def parted(home):
+    """A table with two partitions, of which the second has three times as many rows by its released number."""
+    table = home.folder / "home/store/releasable/people"
+    for city, times in (("Oslo", 1), ("Rome", 3), ("Oslo--Rome", 50)):
+        part = shutil.copytree(table, table.parent / f"parted/partition={city}")
+        profile = json.loads((part / "generator/profile.json").read_text())
+        (part / "generator/profile.json").write_text(json.dumps(profile | {"rows": times * profile["rows"]}))
+    return home
+
+
+def test_the_whole_of_a_table_with_partitions_is_drawn_from_the_releases_of_all(parted):
+    done = parted("sample", "parted", "--rows", 4000, "--out", "all.parquet", "--seed", 1)
+    assert done.code == 0, done.text
+    assert "come from the releases of 2 partitions, already paid for" in done.text
+    assert len(pd.read_parquet(parted.folder / "all.parquet")) == 4000
+    told = parted("sample", "parted", "--rows", 10, "--out", "some.csv", "--json")
+    assert json.loads(told.out)["partitions"].keys() == {"Oslo", "Rome"}
+    one = parted("sample", "parted/partition=Rome", "--rows", 10, "--where", "smoker", "--out", "one.csv")
+    assert one.code == 0, one.text
+    refused = parted("sample", "parted", "--rows", 10, "--where", "smoker", "--out", "o.csv")
+    assert refused.code == 2
+    assert "name one, such as parted/partition=Oslo" in refused.text
+
+
+def test_a_partition_gives_as_many_rows_as_its_released_number_says(parted, monkeypatch):
+    found = released.partitions_of(Store(parted.folder / "home/store"), "parted")
+    asked = []
+    honest = Drawer.draw
+    monkeypatch.setattr(Drawer, "draw", lambda self, rows, *how: asked.append(rows) or honest(self, rows, *how))
+    drawn = WholeTable(found).draw(4000)
+    assert sum(batch.num_rows for batch in drawn) == 4000
+    assert asked[1] == pytest.approx(3000, abs=150), "28 is the deviation"
+
+
+def test_partitions_of_other_types_are_no_one_table(parted):
+    folder = parted.folder / "home/store/releasable/parted/partition=Rome/generator"
+    description = folder / DESCRIBED
+    text = description.read_text()
+    assert '\\"int64\\"' in text
+    description.write_text(text.replace('\\"int64\\"', '\\"int32\\"', 1))
+    refused = parted("sample", "parted", "--rows", 10, "--out", "o.csv")
+    assert refused.code == 2
+    assert "of other types than those of parted/partition=Oslo" in refused.text

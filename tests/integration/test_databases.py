@@ -360,8 +360,10 @@ def calls_of(tables, *, moment):
 
 
 def fit_calls(folder, *, moment):
-    tables = clinic(1500)
-    tables = {"patients": tables["patients"], "visits": tables["visits"], "calls": calls_of(tables, moment=moment)}
+    """Learn a clinic a quarter of whose patients have no visit."""
+    tables = {name: table for name, table in clinic(1500).items() if name != "drugs"}
+    tables["visits"] = tables["visits"][tables["visits"]["patient_id"] % 4 > 0]
+    tables["calls"] = calls_of(tables, moment=moment)
     calls = {"parent": {"patient_id": "patients"}, "order": "called", "max_rows": 3}
     relations = {**{n: RELATIONS[n] for n in ("patients", "visits")}, "calls": calls}
     return synthesizer(folder)[0].fit(tables, relations=relations)
@@ -378,14 +380,14 @@ def firsts(drawn):
 
 @pytest.mark.parametrize("moment", [False, True])
 def test_tables_beside_each_other_begin_together_as_in_real_persons(tmp_path, moment):
-    """Drawn by their dates alone, 1 in 50 of these patients called within two days of their first visit."""
+    """Drawn by their dates alone, 1 in 100 of these patients called as near to their first visit."""
     model = fit_calls(tmp_path, moment=moment)
     found = firsts(model.sample(800))
     both = found.dropna()
-    assert len(both) > 400
+    assert len(both) > 300
     assert ((both["called"] - both["visited"]) / pd.Timedelta(days=1)).between(-2, 1).mean() > 0.8
     alone = found["called"][found["visited"].isna()].dropna()
-    assert len(alone) > 5, "who has no visit may call"
+    assert len(alone) > 60, "who has no visit may call"
     assert alone.dt.year.between(2021, 2025).all()
     chosen = firsts(model.sample(60, where="\"visits, else calls: first visited\" >= DATE '2022-10-01'"))
     assert chosen["visited"].dropna().min() >= pd.Timestamp("2022-10-01")
@@ -398,7 +400,7 @@ def test_tables_of_an_earlier_version_draw_each_table_by_its_own_dates(tmp_path,
     found = firsts(model.sample(400))
     assert found["visited"].dropna().dt.year.between(2021, 2025).all()
     assert found["called"].dropna().dt.year.between(2021, 2025).all()
-    assert len(found.dropna()) > 200
+    assert len(found.dropna()) > 100
 
 
 def test_the_same_seed_draws_the_same_tables(fitted):

@@ -133,13 +133,11 @@ def _beginning(
         start = _ordered(base, sources[base.name])
         return replace(offsets.distance(_distance_name(child, base), order, start), lower=None)
     others = _others(relations, child, bases)
-    orders = [order, *(_ordered(other, sources[other.name]) for other in others)]
-    lower, upper = (
-        {o.lower for o in orders},
-        {o.upper for o in orders},
-    )  # an end of the first one's is not all others'
-    ends = {"lower": order.lower if len(lower) == 1 else None, "upper": order.upper if len(upper) == 1 else None}
-    return replace(order, name=child.first(others), nulls=NullPolicy.KEEP, constant=None, **ends)
+    orders = [_ordered(other, sources[other.name]) for other in others]
+    lower = order.lower if all(other.lower == order.lower for other in orders) else None
+    upper = order.upper if all(other.upper == order.upper for other in orders) else None
+    common = replace(order, name=child.first(others), lower=lower, upper=upper)
+    return replace(common, nulls=NullPolicy.KEEP, constant=None)
 
 
 def _distance_name(child: Related, base: Related) -> str:

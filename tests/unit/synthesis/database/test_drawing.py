@@ -90,7 +90,7 @@ def shape(table, columns, order, facts=None):
     own = build({"t": order}, {"t": facts or {}})["t"]
     parents = Rows(values, np.zeros((4, 1), np.int64), None, np.arange(4))
     counts, times = _shape(table, parents, schema, [None, own], relations.beginning(table.name, schema.names))
-    return counts.tolist(), times.tolist()
+    return counts.tolist(), list(times if times is not None else [])
 
 
 def test_rows_begin_at_the_drawn_distance_from_where_those_of_the_table_beside_them_do():

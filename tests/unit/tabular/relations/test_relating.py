@@ -3,6 +3,7 @@
 import math
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -133,7 +134,7 @@ def moments(*written: str):
     return pd.to_datetime(list(written), format="mixed")
 
 
-def siblings(folder: Path, name: str = "t", **times) -> tuple[relating.RelatedRows, list[list[object]]]:
+def siblings(folder: Path, name: str = "t", **times) -> tuple[relating.RelatedRows, list[list[Any]]]:
     """Return what persons 1 to 4 carry of when their rows begin in tables a, b and c: the rows, and each one's cells.
 
     Persons 1, 1 and 2 have a row of a, persons 1, 2 and 3 one of b, and 1, 3 and 4 one of c; nobody is 0.

@@ -177,6 +177,8 @@ def test_numbers_beside_each_other_are_compared_if_they_have_one_name_and_never_
     assert [c.name for c in found.schema if "first" in c.name] == names
     found, _ = siblings(tmp_path / "day", a=[3, 2, 7], b=days("2020-01-01", "2020-12-30", "2022-02-02"))
     assert [c.name for c in found.schema if "first" in c.name] == ["a: first t", "b: first t"]
+    found, _ = siblings(tmp_path / "decimal", a=[Decimal("1.5"), Decimal("2.5"), Decimal("3.5")], b=[10**6] * 3)
+    assert [c.name for c in found.schema if "first" in c.name] == ["a: first t", "b: first t"], "of too few digits"
 
 
 @pytest.mark.parametrize(

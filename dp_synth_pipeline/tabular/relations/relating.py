@@ -95,7 +95,8 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
 def _bases(relations: Relations, parent: Related, sources: Mapping[str, TableSchema]) -> dict[str, Related | None]:
     """Return, for each child with an order, the table from whose time a parent says how far off its rows begin.
 
-    That is the parent itself, if it has a time, or else the first child that has a time to be far from; None for that child.
+    That is the parent itself, if their orders can be compared, or else the first child beside it of which that is so. It is
+    None for a child whose rows begin at a time.
     """
     found: dict[str, Related | None] = {}
     children = [child for child in relations.children(parent.name) if child.order is not None]
@@ -325,8 +326,8 @@ def _begun(
 ) -> dict[str, str]:
     """Write, by column, what a table's rows say of when those below begin.
 
-    Where a parent has no rows in the table whose first time it holds, it holds that of the next one, which is not far from
-    it then. A time that the column cannot hold is a null, as a distance is.
+    A column that speaks of several tables holds the first time of the first of them in which a parent has rows. A time that
+    it cannot hold is a null, as a distance is.
 
     Args:
         schemas: of each table's source, and of what is modelled of this one.

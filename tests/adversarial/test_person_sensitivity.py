@@ -238,10 +238,21 @@ def the_row_before_whoever_it_is_of(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "given", told)
 
 
-honest, given = histories.Given, Context.given
+def from_the_first_row_of_all(patch: pytest.MonkeyPatch) -> None:
+    """Calls are so far from the first visit of anybody."""
+
+    def told(gap: Column, order: Column, following: str, *start: str) -> str:
+        return distance(gap, order, following, *(f"min({one}) OVER ()" for one in start))
+
+    patch.setattr(relating, "_distance", told)
 
 
-@pytest.mark.parametrize("mutant", [a_row_of_each, clipped_by_row, the_row_before_whoever_it_is_of])
+honest, given, distance = histories.Given, Context.given, relating._distance
+
+
+@pytest.mark.parametrize(
+    "mutant", [a_row_of_each, clipped_by_row, the_row_before_whoever_it_is_of, from_the_first_row_of_all]
+)
 def test_a_release_is_caught_in_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Callable[[pytest.MonkeyPatch], None]
 ) -> None:

@@ -20,17 +20,18 @@ from tests.adversarial import pinned
 
 Tables = dict[str, pd.DataFrame]
 
-MOST = {"visits": 3, "drugs": 2}
+MOST = {"visits": 3, "drugs": 2, "calls": 2}
 RELATIONS: dict[str, dict[str, Any]] = {
     "patients": {"key": "patient"},
     "visits": {"key": "visit", "parent": {"patient": "patients"}, "order": "seen", "max_rows": MOST["visits"]},
     "drugs": {"parent": {"visit": "visits"}, "max_rows": MOST["drugs"]},
+    "calls": {"parent": {"patient": "patients"}, "order": "called", "max_rows": MOST["calls"]},
 }
 TRAINING = {"max_epochs": 1, "hidden": 4}
 
 
 def clinic(patients: int = 60) -> Tables:
-    """Return patients, their visits in time, and what was prescribed; column `x` differs in every row of a table."""
+    """Return patients, their visits and calls in time, and what was prescribed; `x` differs in every row of a table."""
     rng = np.random.default_rng(3)
     person = np.repeat(np.arange(patients), rng.integers(0, 6, patients))
     visits = pd.DataFrame(
@@ -42,6 +43,8 @@ def clinic(patients: int = 60) -> Tables:
             "x": np.arange(len(person)) / 7,
         }
     )
+    caller = np.repeat(np.arange(patients), np.arange(patients) % 4)
+    called = pd.Timestamp("2024-02-01") + pd.to_timedelta(np.arange(len(caller)) % 300, unit="D")
     held = np.repeat(visits["visit"].to_numpy(), rng.integers(0, 4, len(visits)))
     return {
         "patients": pd.DataFrame(
@@ -55,6 +58,7 @@ def clinic(patients: int = 60) -> Tables:
         "drugs": pd.DataFrame(
             {"visit": held, "drug": rng.choice(["Oslo", "Lima"], len(held)), "x": np.arange(len(held)) / 7}
         ),
+        "calls": pd.DataFrame({"patient": caller + 500.0, "called": called, "x": np.arange(len(caller)) / 7}),
     }
 
 
@@ -67,6 +71,7 @@ def one_more(tables: Tables, visits: int = 40, drugs: int = 9) -> Tables:
         "patients": pd.DataFrame({"patient": [9**8] * 3, "city": ["Atlantis"] * 3, "x": [1e9, -1e9, None]}),
         "visits": pd.DataFrame({"visit": names, "patient": 9.0**8, "seen": seen, "ward": "Atlantis", "x": 1e9}),
         "drugs": pd.DataFrame({"visit": names * drugs, "drug": "hemlock", "x": 1e9}),
+        "calls": pd.DataFrame({"patient": 9.0**8, "called": seen[::-1], "x": 1e9}),
     }
     return {name: pd.concat([table, more[name]], ignore_index=True) for name, table in tables.items()}
 

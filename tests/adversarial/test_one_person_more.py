@@ -25,6 +25,8 @@ from tests.adversarial.pinned import Stage, differences
 
 pytestmark = pytest.mark.slow
 
+FIRST_TIMES = "visits, else calls: first seen"
+
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
@@ -43,7 +45,7 @@ def test_one_person_more_changes_not_a_byte_of_what_leaves(stage: Stage) -> None
     first = compare(stage, clinic(), one_more(clinic()))
     assert first["told"] == ""
     assert {"clinic/visits/generator/generator.safetensors", "clinic/release_card.json"} <= first["files"].keys()
-    assert set(first["published"]) == {"patients.parquet", "visits.parquet", "drugs.parquet"}
+    assert set(first["published"]) == {f"{name}.parquet" for name in FULL}
     assert len(first["log"]) > 10
 
 
@@ -145,9 +147,9 @@ class TestWhatWouldBeCaught:
 
         def told(*given: Any) -> Any:
             found = honest(*given)
-            times = pq.read_table(found["patients"].path)["visits: first seen"].to_pandas()
+            times = pq.read_table(found["patients"].path)[FIRST_TIMES].to_pandas()
             columns = [
-                replace(c, lower=times.min().to_pydatetime()) if c.name == "visits: first seen" else c
+                replace(c, lower=times.min().to_pydatetime()) if c.name == FIRST_TIMES else c
                 for c in found["patients"].schema
             ]
             return found | {"patients": replace(found["patients"], schema=TableSchema(tuple(columns)))}

@@ -1,7 +1,6 @@
 """Related tables under one budget: one release, new keys, no orphans, rows in order, constants that stay so."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -335,12 +334,73 @@ def test_rows_below_a_visit_lie_as_near_to_its_time_as_real_ones(tmp_path, momen
 
 
 def test_tables_of_an_earlier_version_draw_rows_below_a_visit_by_their_dates(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        relating, "_beginning", lambda child, source, start: replace(source[child.order], name=child.first)
-    )
+    monkeypatch.setattr(relating, "_bases", at_times)
     model = fit_labs(tmp_path, moment=False)
     monkeypatch.undo()
     assert days_after_the_visit(model.sample(300)).abs().max() < 5000
+
+
+def at_times(relations, parent, sources):
+    """Return of no table that its rows begin at a distance, as an earlier version had it."""
+    return {child.name: None for child in relations.children(parent.name) if child.order is not None}
+
+
+def calls_of(tables, *, moment):
+    """Return when patients called: first on the day before their first visit, or, without one, on any day of 2023."""
+    rng, patients = np.random.default_rng(8), tables["patients"]["patient_id"]
+    seen = pd.to_datetime(tables["visits"]["visited"]).groupby(tables["visits"]["patient_id"]).min().reindex(patients)
+    some = pd.Series(pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 365, len(patients)), unit="D"))
+    first = (seen - pd.Timedelta(days=1)).fillna(pd.Series(some.to_numpy(), seen.index))[
+        rng.random(len(patients)) < 0.8
+    ]
+    at = first.repeat(rng.integers(1, 4, len(first)))
+    at += pd.to_timedelta(at.groupby(level=0).cumcount() * 9, unit="D") + pd.Timedelta(hours=8)
+    called = at if moment else at.dt.date
+    return pd.DataFrame({"patient_id": at.index, "called": called.to_numpy(), "minutes": range(len(at))})
+
+
+def fit_calls(folder, *, moment):
+    """Learn a clinic a quarter of whose patients have no visit."""
+    tables = {name: table for name, table in clinic(1500).items() if name != "drugs"}
+    tables["visits"] = tables["visits"][tables["visits"]["patient_id"] % 4 > 0]
+    tables["calls"] = calls_of(tables, moment=moment)
+    calls = {"parent": {"patient_id": "patients"}, "order": "called", "max_rows": 3}
+    relations = {**{n: RELATIONS[n] for n in ("patients", "visits")}, "calls": calls}
+    return synthesizer(folder)[0].fit(tables, relations=relations)
+
+
+def firsts(drawn):
+    """Return the first visit and the first call of each patient; neither of one who has none."""
+    times = [
+        pd.to_datetime(drawn[t].groupby("patient_id")[at].min())
+        for t, at in (("visits", "visited"), ("calls", "called"))
+    ]
+    return pd.concat(times, axis=1).reindex(drawn["patients"]["patient_id"])
+
+
+@pytest.mark.parametrize("moment", [False, True])
+def test_tables_beside_each_other_begin_together_as_in_real_persons(tmp_path, moment):
+    """Drawn by their dates alone, 1 in 100 of these patients called as near to their first visit."""
+    model = fit_calls(tmp_path, moment=moment)
+    found = firsts(model.sample(800))
+    both = found.dropna()
+    assert len(both) > 300
+    assert ((both["called"] - both["visited"]) / pd.Timedelta(days=1)).between(-2, 1).mean() > 0.8
+    alone = found["called"][found["visited"].isna()].dropna()
+    assert len(alone) > 60, "who has no visit may call"
+    assert alone.dt.year.between(2021, 2025).all()
+    chosen = firsts(model.sample(60, where="\"visits, else calls: first visited\" >= DATE '2022-10-01'"))
+    assert chosen["visited"].dropna().min() >= pd.Timestamp("2022-10-01")
+
+
+def test_tables_of_an_earlier_version_draw_each_table_by_its_own_dates(tmp_path, monkeypatch):
+    monkeypatch.setattr(relating, "_bases", at_times)
+    model = fit_calls(tmp_path, moment=False)
+    monkeypatch.undo()
+    found = firsts(model.sample(400))
+    assert found["visited"].dropna().dt.year.between(2021, 2025).all()
+    assert found["called"].dropna().dt.year.between(2021, 2025).all()
+    assert len(found.dropna()) > 100
 
 
 def test_the_same_seed_draws_the_same_tables(fitted):

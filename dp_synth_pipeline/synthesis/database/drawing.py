@@ -22,7 +22,7 @@ from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import grid
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 if TYPE_CHECKING:
@@ -270,7 +270,8 @@ class DatabaseDrawer:
         """Return what the rows of a table hang on, of drawn tables."""
         parents, parent = drawn[str(table.parent)], self.relations[str(table.parent)]
         orders = [None if t.order is None else self.sources[t.name][t.order] for t in (parent, table)]
-        counts, times = _shape(table, parents, self._drawer(parent.name).codec.schema, orders)
+        schema = self._drawer(parent.name).codec.schema
+        counts, times = _shape(table, parents, schema, orders, self.relations.beginning(table.name, schema.names))
         hung = self._codes_above(table, drawn, np.arange(len(parents.codes)))
         return Above(np.concatenate(hung, 1), counts, times, parents.root)
 
@@ -355,27 +356,39 @@ def _values(
 
 
 def _shape(
-    table: Related, parents: Rows, schema: TableSchema, orders: Sequence[Column | None]
+    table: Related, parents: Rows, schema: TableSchema, orders: Sequence[Column | None], beginning: Beginning
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return how many rows each parent row has, and when they begin; one that begins at no time has none.
 
     Args:
         schema: of the parent's values.
         orders: what the parent's rows, and the table's, are ordered by.
+        beginning: how the parent says when they begin.
     """
     counts = pc.fill_null(parents.values[table.count], 0).to_numpy().astype(np.int64)
     counts = np.clip(counts, 0, table.max_rows)
     start, order = orders
     if order is None:
         return counts, None
-    name = str(table.first if table.first in schema.names else table.to_first)
-    first = parents.values[name].combine_chunks()
-    begun, points = np.asarray(first.is_valid()), offsets.points_of(first, schema[name])[0]
-    if name == table.to_first and start is not None and parents.times is not None:
-        points = points + offsets.in_units(parents.times, start, order)
-        low, high = (end if end is None else grid.axis_value(end) for end in (order.lower, order.upper))
-        points = points if low is None and high is None else np.clip(points, low, high)
+    begun, points = np.ones(len(counts), bool), parents.times
+    if beginning.time is not None:
+        start = schema[beginning.time]
+        points, begun = _points(parents, start)
+    assert points is not None
+    assert start is not None
+    points = offsets.in_units(points, start, order)
+    if beginning.distance is not None:
+        distances, valid = _points(parents, schema[beginning.distance])
+        points, begun = points + distances, begun & valid
+    low, high = (end if end is None else grid.axis_value(end) for end in (order.lower, order.upper))
+    points = points if low is None and high is None else np.clip(points, low, high)
     return np.where(begun, counts, 0), points
+
+
+def _points(rows: Rows, column: Column) -> tuple[np.ndarray, np.ndarray]:
+    """Return a drawn column's points on its number line, and whether there is a value, bool (rows,)."""
+    values = rows.values[column.name].combine_chunks()
+    return offsets.points_of(values, column)[0], np.asarray(values.is_valid())
 
 
 def _at(points: np.ndarray, column: Column) -> pa.Array:

@@ -98,9 +98,10 @@ def clock(relations: Relations, name: str, codec_of: Callable[[str], TableCodec]
         codec_of: returns the codec of a table above.
     """
     table, parent = relations[name], codec_of(str(relations[name].parent))
-    if table.first not in parent.encoded:  # they begin some time after the parent's own time
+    time = relations.beginning(name, parent.encoded).time
+    if time is None:  # they begin some time after the parent's own time
         return clock(relations, str(table.parent), codec_of)
-    return Clock(parent.columns[parent.encoded.index(str(table.first))], parent.schema[str(table.first)])
+    return Clock(parent.columns[parent.encoded.index(time)], parent.schema[time])
 
 
 def given_rows(

@@ -86,7 +86,7 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
         if fill is None:
             columns.append(name)
         else:
-            columns.append(f"coalesce({name}, TRY_CAST(? AS {_sql_type(column)})) AS {name}")
+            columns.append(f"coalesce({name}, TRY_CAST(? AS {sql_type(column)})) AS {name}")
             values.append(str(fill).lower() if isinstance(fill, bool) else str(fill))
     kept = [f"{quoted(c.name)} IS NOT NULL" for c in own if c.nulls is NullPolicy.DROP]
     if UNIT in pq.ParquetFile(snapshot).schema_arrow.names:
@@ -126,7 +126,8 @@ def _copy(snapshot: Path, query: str, values: list[Any], out: Path) -> None:
 _WIDTHS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER", 64: "BIGINT"}
 
 
-def _sql_type(column: Column) -> str:
+def sql_type(column: Column) -> str:
+    """Name the SQL type of a column's values in a snapshot."""
     if column.storage.startswith("decimal128("):
         return column.storage.replace("decimal128", "DECIMAL")
     if exact.is_whole(column):  # a wider type would make the column one of doubles

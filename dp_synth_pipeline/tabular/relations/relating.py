@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular import schema as schema_lib
+from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.kinds.base import NUMBER
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -78,10 +80,11 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     texts = {lengths.name_of(column): column for column in source if column.kind.composed}
     own = [texts.get(column.name, column) for column in offsets.modelled(source).learned]
     columns = [_with_nulls(column) for column in own if column.name != table.order]
+    bases = _bases(relations, table, sources)
     for child in relations.children(name):
         columns.append(_integer(child.count, 0, child.max_rows))
         if child.order is not None:  # a parent without rows here keeps its null
-            columns.append(_beginning(child, sources[child.name], None if table.order is None else source[table.order]))
+            columns.append(_beginning(relations, child, bases, sources))
     if table.order is not None:
         columns.append(gap_of(table, source))
     if not columns:
@@ -89,17 +92,62 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     return TableSchema(tuple(columns))
 
 
-def _beginning(child: Related, source: TableSchema, start: Column | None) -> Column:
-    """Return the column that says when the rows of a parent begin: how far from the parent's own time, if it has one.
+def _bases(relations: Relations, parent: Related, sources: Mapping[str, TableSchema]) -> dict[str, Related | None]:
+    """Return, for each child with an order, the table from whose time a parent says how far off its rows begin.
+
+    That is the parent itself, if their orders can be compared, or else the first child beside it of which that is so. It is
+    None for a child whose rows begin at a time.
+    """
+    found: dict[str, Related | None] = {}
+    children = [child for child in relations.children(parent.name) if child.order is not None]
+    for child in children:
+        order = _ordered(child, sources[child.name])
+        at_times = [other for other in children if other.name in found and found[other.name] is None]
+        starts = [(t, _ordered(t, sources[t.name])) for t in (parent, *at_times) if t.order is not None]
+        found[child.name] = next((t for t, start in starts if _comparable(order, start, siblings=t != parent)), None)
+    return found
+
+
+def _comparable(order: Column, start: Column, *, siblings: bool) -> bool:
+    """Say whether distances are taken from values of one order to those of another.
+
+    Nobody says that numbers of siblings, such as an age and a year, count the same thing unless they have one name. A
+    decimal of few digits cannot hold other numbers.
+    """
+    if order.kind.family != start.kind.family or (order.kind.name, start.kind.name) == DAY_OF:
+        return False
+    if siblings and order.kind.family == NUMBER and order.name != start.name:
+        return False
+    return order.arrow_type == start.arrow_type or not pa.types.is_decimal(start.arrow_type)
+
+
+def _beginning(
+    relations: Relations, child: Related, bases: Mapping[str, Related | None], sources: Mapping[str, TableSchema]
+) -> Column:
+    """Return the column that says when the rows of a parent begin in a table: a time, or a distance from one.
 
     Args:
-        source: the columns of the child's source.
-        start: what the parent's rows are ordered by; None if they have no order.
+        bases: of each child of that parent, the table from whose time the distance is.
     """
-    order = _ordered(child, source)
-    if start is not None and order.kind.family == start.kind.family and (order.kind.name, start.kind.name) != DAY_OF:
-        return replace(offsets.distance(str(child.to_first), order, start), lower=None)
-    return replace(order, name=str(child.first), nulls=NullPolicy.KEEP, constant=None)
+    order, base = _ordered(child, sources[child.name]), bases[child.name]
+    if base is not None:
+        start = _ordered(base, sources[base.name])
+        return replace(offsets.distance(_distance_name(child, base), order, start), lower=None)
+    others = _others(relations, child, bases)
+    orders = [_ordered(other, sources[other.name]) for other in others]
+    lower = order.lower if all(other.lower == order.lower for other in orders) else None
+    upper = order.upper if all(other.upper == order.upper for other in orders) else None
+    common = replace(order, name=child.first(others), lower=lower, upper=upper)
+    return replace(common, nulls=NullPolicy.KEEP, constant=None)
+
+
+def _distance_name(child: Related, base: Related) -> str:
+    return child.to_first(None if base.name == child.parent else base)
+
+
+def _others(relations: Relations, child: Related, bases: Mapping[str, Related | None]) -> list[Related]:
+    """Return the children of which a parent says how far from a child's first row they begin."""
+    return [other for other in relations.children(str(child.parent)) if bases.get(other.name) == child]
 
 
 def _check_keys(table: Related, source: TableSchema) -> None:
@@ -247,16 +295,14 @@ def _written(
         schemas: of each table's source, and of what is modelled of this one.
     """
     sources, schema = schemas
-    kept, joins, derived = _view("kept", table), "", {}
+    kept, joins, derived, firsts = _view("kept", table), "", {}, {}
     for number, child in enumerate(relations.children(table.name)):
         first = "" if child.order is None else f", min({TIME}) AS first"
         of_child = f"SELECT {PARENT}, count(*) AS n{first} FROM {_view('kept', child)} GROUP BY 1"
         joins += f" LEFT JOIN ({of_child}) c{number} ON c{number}.{PARENT} = t.{ROW}"
         derived[child.count] = f"CAST(coalesce(c{number}.n, 0) AS BIGINT)"
-        derived[child.first] = first = f"c{number}.first"
-        if child.to_first in schema.names:
-            order = sources[child.name][str(child.order)]
-            derived[child.to_first] = _distance(schema[str(child.to_first)], order, first)
+        firsts[child.name] = f"c{number}.first"
+    derived |= _begun(relations, table, schemas, firsts)
     if table.gap is not None:
         following = f"lead(t.{TIME}) OVER (PARTITION BY t.{PARENT} ORDER BY t.{PLACE})"
         derived[table.gap] = _distance(schema[table.gap], sources[table.name][str(table.order)], following)
@@ -272,17 +318,46 @@ def _written(
     return RelatedRows(path, schema, units)
 
 
+def _begun(
+    relations: Relations,
+    table: Related,
+    schemas: tuple[Mapping[str, TableSchema], TableSchema],
+    firsts: Mapping[str, str],
+) -> dict[str, str]:
+    """Write, by column, what a table's rows say of when those below begin.
+
+    A column that speaks of several tables holds the first time of the first of them in which a parent has rows. A time that
+    it cannot hold is a null, as a distance is.
+
+    Args:
+        schemas: of each table's source, and of what is modelled of this one.
+        firsts: the first time of each child's rows.
+    """
+    sources, schema = schemas
+    bases = _bases(relations, table, sources)
+    found, times = {}, {table.name: f"t.{TIME}"}
+    for child in (relations[name] for name, base in bases.items() if base is None):
+        others = _others(relations, child, bases)
+        name = child.first(others)
+        casts = [f"TRY_CAST({firsts[other.name]} AS {nulls.sql_type(schema[name])})" for other in others]
+        found[name] = times[child.name] = f"coalesce({', '.join([firsts[child.name], *casts])})"
+    for child, base in ((relations[name], base) for name, base in bases.items() if base is not None):
+        name, order = _distance_name(child, base), sources[child.name][str(child.order)]
+        found[name] = _distance(schema[name], order, firsts[child.name], times[base.name])
+    return found
+
+
 def _stored(schema: TableSchema) -> list[str]:
     """Return the columns that a file of rows has: theirs, and the length of each text."""
     return [*schema.names, *(lengths.name_of(column) for column in schema if column.kind.composed)]
 
 
-def _distance(gap: Column, order: Column, following: str) -> str:
-    """Write the distance from a row to what follows, as a column of gaps holds it; null where nothing does.
+def _distance(gap: Column, order: Column, following: str, start: str = f"t.{TIME}") -> str:
+    """Write the distance from a row, or another time, to what follows, as a column of gaps holds it; null if nothing does.
 
     A distance that the column cannot hold is a null as well: whether any is so large is a fact about somebody's rows.
     """
-    end, start = following, f"t.{TIME}"
+    end = following
     if pa.types.is_floating(gap.arrow_type):
         distance = f"CAST({end} AS DOUBLE) - CAST({start} AS DOUBLE)"
         return f"CASE WHEN isfinite({distance}) THEN {distance} END"

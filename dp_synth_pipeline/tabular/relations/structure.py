@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dp_synth_pipeline.errors import InvalidInput
 
@@ -50,19 +51,37 @@ class Related:
         """The column of its parent that says how many rows it has here."""
         return f"{self.name}: rows"
 
-    @property
-    def first(self) -> str | None:
-        """The column of its parent that says where its rows begin in their order, if the parent has none."""
-        return None if self.order is None else f"{self.name}: first {self.order}"
+    def first(self, others: Sequence[Related] = ()) -> str:
+        """Return the column of its parent that says where its rows begin in their order.
 
-    @property
-    def to_first(self) -> str | None:
-        """The column of its parent that says so by the distance from the parent's own place in an order."""
-        return None if self.order is None else f"{self.name}: to the first {self.order}"
+        Args:
+            others: tables whose rows it speaks of where this one has none: the first of them that has any.
+        """
+        return f"{', else '.join(table.name for table in (self, *others))}: first {self.order}"
+
+    def to_first(self, other: Related | None = None) -> str:
+        """Return the column of its parent that says so by a distance from the parent's own time.
+
+        Args:
+            other: the table from whose first row the distance is taken instead.
+        """
+        return f"{self.name}: to the first {self.order}{'' if other is None else f' from {other.name}'}"
 
     def carried(self, column: str) -> str:
         """Return the name of the column of its parent that carries a static one."""
         return f"{self.name}.{column}"
+
+
+class Beginning(NamedTuple):
+    """How a parent's row says when its rows in one table begin: at a time, or at a distance from one.
+
+    Attributes:
+        time: the parent's column that holds a time; None if it is the parent's own time.
+        distance: the parent's column that holds the distance from that time; None if they begin at the time itself.
+    """
+
+    time: str | None
+    distance: str | None = None
 
 
 class Relations:
@@ -126,6 +145,20 @@ class Relations:
             found.append(self[parent])
             parent = self[parent].parent
         return found
+
+    def beginning(self, name: str, columns: Collection[str]) -> Beginning:
+        """Return how the columns of its parent, as they were released, say when a table's rows begin.
+
+        Args:
+            columns: their names, by which releases of earlier versions say it as they did.
+        """
+        table = self[name]
+        siblings = self.children(str(table.parent))
+        for leader in siblings:
+            others = [other for other in siblings if other.to_first(leader) in columns]
+            if others and table in (leader, *others):
+                return Beginning(leader.first(others), None if table == leader else table.to_first(leader))
+        return Beginning(None, table.to_first()) if table.to_first() in columns else Beginning(table.first())
 
     def most_rows(self, name: str) -> int:
         """Return how many rows of one privacy unit a table has at most."""

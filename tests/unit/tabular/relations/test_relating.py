@@ -1,7 +1,9 @@
 """Rows find their persons by keys alone, bounded; parents carry the shape of their children; one person moves one row."""
 
 import math
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -122,6 +124,108 @@ def test_a_day_below_a_moment_and_rows_below_the_root_say_when_they_begin(tmp_pa
     found = related(tmp_path, frames, relations)
     assert "labs: first taken" in [c.name for c in found["visits"].schema], "its day would depend on a zone"
     assert "visits: first seen" in [c.name for c in found["patients"].schema]
+
+
+def days(*written: str):
+    return pd.to_datetime(list(written), format="mixed").date
+
+
+def moments(*written: str):
+    return pd.to_datetime(list(written), format="mixed")
+
+
+def siblings(folder: Path, name: str = "t", **times) -> tuple[relating.RelatedRows, list[list[Any]]]:
+    """Return what persons 1 to 4 carry of when their rows begin in tables a, b and c: the rows, and each one's cells.
+
+    Persons 1, 1 and 2 have a row of a, persons 1, 2 and 3 one of b, and 1, 3 and 4 one of c; nobody is 0.
+    """
+    owners = {"a": [1, 1, 2], "b": [1, 2, 3], "c": [1, 3, 4]}
+    orders = {table: name if table == "b" else "t" for table in times}
+    children = [Related(table, None, "p", "k", orders[table], max_rows=2) for table in times]
+    frames = {"p": pd.DataFrame({"k": range(5), "x": range(5)})}
+    frames |= {t: pd.DataFrame({"k": owners[t], orders[t]: at, "y": 0}) for t, at in times.items()}
+    found = related(folder, frames, Relations([Related("p", "k"), *children]))["p"]
+    cells = pq.read_table(found.path).sort_by("x")
+    return found, [cells[c.name].to_pylist() for c in found.schema if c.name != "x" and "rows" not in c.name]
+
+
+def test_tables_beside_each_other_begin_so_far_from_the_first_row_of_the_first_one_that_has_any(tmp_path):
+    first, second = days("2020-01-05", "2020-01-01", "2021-01-01"), days("2020-01-01", "2020-12-30", "2022-02-02")
+    third = days("2020-02-01", "2022-02-01", "2023-03-03")
+    found, (begun, to_b, to_c) = siblings(tmp_path, a=first, b=second, c=third)
+    names = ["a, else b, else c: first t", "b: to the first t from a", "c: to the first t from a"]
+    assert [c.name for c in found.schema if "first" in c.name] == names
+    assert [str(day) for day in begun] == ["None", "2020-01-01", "2021-01-01", "2022-02-02", "2023-03-03"]
+    assert to_b == [None, 0, -2, 0, None], "who has no row of the first table begins at the second's"
+    assert to_c == [None, 31, None, -1, 0]
+    assert all(found.schema[name].lower is None for name in names), "what came before stays before"
+
+
+def test_moments_are_measured_from_days_beside_them_and_days_from_no_moment(tmp_path):
+    at = moments("2020-01-01 10:00", "2020-12-30", "2022-02-02 12:00")
+    _, (begun, to_b) = siblings(tmp_path / "days", a=days("2020-01-05", "2020-01-01", "2021-01-01"), b=at)
+    assert [str(day) for day in begun[1:4]] == ["2020-01-01", "2021-01-01", "2022-02-02"]
+    assert to_b[1:4] == [10 * HOUR, -48 * HOUR, 12 * HOUR]
+    found, _ = siblings(tmp_path / "moments", a=at, b=days("2020-01-01", "2020-12-30", "2022-02-02"), c=at)
+    names = ["a, else c: first t", "b: first t", "c: to the first t from a"]
+    assert [c.name for c in found.schema if "first" in c.name] == names, "its day would depend on a zone"
+
+
+def test_numbers_beside_each_other_are_compared_if_they_have_one_name_and_never_with_days(tmp_path):
+    found, _ = siblings(tmp_path / "year", "year", a=[3, 2, 7], b=[1990, 1991, 1992], c=[2.5, 3.5, 4.5])
+    names = ["a, else c: first t", "b: first year", "c: to the first t from a"]
+    assert [c.name for c in found.schema if "first" in c.name] == names
+    found, _ = siblings(tmp_path / "day", a=[3, 2, 7], b=days("2020-01-01", "2020-12-30", "2022-02-02"))
+    assert [c.name for c in found.schema if "first" in c.name] == ["a: first t", "b: first t"]
+    found, _ = siblings(tmp_path / "decimal", a=[Decimal("1.5"), Decimal("2.5"), Decimal("3.5")], b=[10**6] * 3)
+    assert [c.name for c in found.schema if "first" in c.name] == ["a: first t", "b: first t"], "of too few digits"
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"a": pd.array([3, 2, 7], "Int8"), "b": pd.array([2, -(2**63), 2**63 - 1], "Int64")},
+        {"a": [3, 2, 7], "b": [math.inf, -1e300, 1e300]},
+        {"a": [math.inf, math.nan, 1e300], "b": pd.array([0, 2**63, 2**64 - 1], "UInt64")},
+        {"a": [Decimal("1.50"), Decimal("2.50"), Decimal("3.50")], "b": pd.array([2, 3, 2**62], "Int64")},
+        {"a": days("1700-01-01", "1700-01-01", "2020-01-01"), "b": moments("1700-01-01", "2200-01-01", "1750-01-01")},
+    ],
+)
+def test_whether_a_first_time_is_too_large_for_another_table_s_refuses_nothing(tmp_path, times):
+    found, columns = siblings(tmp_path, **times)
+    assert all(len(column) == 5 for column in columns)
+    distances = [c for column in columns[1:] for c in column if c is not None]
+    assert found.schema["a: rows"].upper == 2
+    assert all(math.isfinite(float(distance)) for distance in distances if not hasattr(distance, "year"))
+
+
+@pytest.mark.parametrize(
+    ("ends", "kept"), [(({"lower": 0, "upper": 9}, {"lower": 0}), (0, None)), (({}, {}), (None, None))]
+)
+def test_a_time_that_speaks_of_two_tables_has_the_declared_ends_that_both_have(tmp_path, ends, kept):
+    relations = Relations([Related("p", "k"), *(Related(t, None, "p", "k", "t", max_rows=2) for t in "ab")])
+    frames = {
+        "p": pd.DataFrame({"k": [1], "x": [1]}),
+        **{t: pd.DataFrame({"k": [1], "t": [5], "y": [1]}) for t in "ab"},
+    }
+    found = related(tmp_path, frames, relations, columns={t: {"t": e} for t, e in zip("ab", ends, strict=True)})
+    column = found["p"].schema["a, else b: first t"]
+    assert (column.lower, column.upper) == kept
+
+
+def test_tables_below_a_row_with_a_time_begin_so_far_from_that_time_and_others_from_each_other(tmp_path):
+    """Visits are numbered, so what is dated below them begins on days; what is numbered, at a distance from the visit."""
+    frames = {name: tables()[name] for name in ("patients", "visits")}
+    frames["visits"]["seen"] = range(len(frames["visits"]))
+    below = {"bills": days("2024-01-05", "2024-01-09"), "calls": days("2024-01-02", "2024-02-09"), "steps": [3, 4]}
+    frames |= {name: pd.DataFrame({"visit": [10, 12], "at": at, "y": 0}) for name, at in below.items()}
+    visits = Related("visits", "visit", "patients", "patient", "seen", max_rows=9)
+    children = [Related(name, None, "visits", "visit", "at", max_rows=2) for name in below]
+    found = related(tmp_path, frames, Relations([RELATIONS["patients"], visits, *children]))["visits"]
+    names = ["bills, else calls: first at", "calls: to the first at from bills", "steps: to the first at"]
+    assert [c.name for c in found.schema if "first" in c.name] == names
+    rows = read(found).set_index("score")
+    assert rows["calls: to the first at from bills"].dropna().to_dict() == {0.5: -3, 0.2: 31}
 
 
 def test_texts_are_kept_with_their_lengths_and_one_row_of_each_person_is_chosen_by_chance(tmp_path):

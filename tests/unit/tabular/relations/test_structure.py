@@ -3,7 +3,7 @@
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.relations.structure import Beginning, Related, Relations
 
 PATIENTS = Related("patients", key="patient_id")
 VISITS = Related("visits", "visit_id", "patients", "patient_id", "visited", max_rows=30)
@@ -43,3 +43,20 @@ def test_a_persons_rows_are_bounded_by_the_product_of_the_bounds_above():
 def test_what_is_no_tree_is_refused_by_name(tables, words):
     with pytest.raises(InvalidInput, match=words):
         Relations(tables)
+
+
+def test_the_columns_that_were_released_say_how_rows_begin_as_those_of_earlier_versions_did():
+    calls, bills = (Related(name, None, "patients", "patient_id", "day") for name in ("calls", "bills"))
+    labs = Related("labs", None, "visits", "visit_id", "taken")
+    relations = Relations([PATIENTS, VISITS, labs, calls, bills])
+    now = {"visits, else bills: first visited", "bills: to the first day from visits", "calls: first day"}
+    found = {name: relations.beginning(name, now) for name in ("visits", "calls", "bills")}
+    assert found == {
+        "visits": Beginning("visits, else bills: first visited"),
+        "calls": Beginning("calls: first day"),
+        "bills": Beginning("visits, else bills: first visited", "bills: to the first day from visits"),
+    }
+    earlier = {"visits: first visited", "calls: first day", "bills: first day"}
+    assert {relations.beginning(name, earlier).time for name in ("visits", "calls", "bills")} == earlier
+    assert relations.beginning("labs", {"labs: to the first taken"}) == Beginning(None, "labs: to the first taken")
+    assert relations.beginning("labs", {"labs: first taken"}) == Beginning("labs: first taken")

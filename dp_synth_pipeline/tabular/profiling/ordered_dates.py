@@ -10,10 +10,12 @@ One row lies in one cell of each histogram, so a unit with at most `max_rows` ro
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,14 +44,15 @@ visit is not known by its distance from it."""
 NOISE = 1 / 400
 """Noise of a cell as a part of the units: with it, facts are found of columns that nine rows in ten lack."""
 
-DAYS = (1, 31, 366)
-"""Ends of the cells on either side of the same day, in days."""
+YEAR = 366
+"""Days in a year, at most."""
 
-SAME = len(DAYS) + 1
-"""The cell of equal values: those before it hold rows in which the second column comes first."""
+SAME, CELLS = 2, 7
+"""Cells of a histogram, by where the second column lies: over a year before, within a year before, the same, within a year
+after, over a year after; then the rows in which one column alone has a value, the first's first. `SAME` is the third."""
 
-CELLS = 2 * SAME + 3
-"""Cells of a histogram: before, the same, after; then the rows in which one column alone has a value, the first's first."""
+BROKEN = SAME + 1
+"""Cells of rows in which a column is not after another one: it is before it, or stands alone."""
 
 BATCH = 1 << 17
 
@@ -93,7 +96,7 @@ def pairs(schema: TableSchema, free: Collection[str]) -> Pairs:
 
 def finds_any(scale: float, rows: float) -> bool:
     """Say whether a fact that holds in all of so many rows would be found as a rule, at this noise."""
-    return MOST * rows >= (SURE + 1) * scale * math.sqrt(SAME + 1)
+    return MOST * rows >= (SURE + 1) * scale * math.sqrt(BROKEN)
 
 
 def measure(
@@ -140,9 +143,8 @@ def _cells(rows: pa.Table, first: Column, second: Column) -> np.ndarray:
     else:
         days, none, null = _between(end, start, second, first)
     both = ~(null | none)
-    distance = np.where(days == 0, 0, 1 + np.searchsorted(DAYS, np.abs(days)))
-    cell = SAME + np.where(days < 0, -distance, distance)
-    counts = np.bincount(cell[both], minlength=CELLS)
+    cell = SAME + np.sign(days) * (1 + (np.abs(days) > YEAR))
+    counts = np.bincount(cell[both].astype(np.int64), minlength=CELLS)
     counts[-2:] = np.count_nonzero(~null & none), np.count_nonzero(null & ~none)
     return counts
 
@@ -156,32 +158,24 @@ def _between(
     return (end.astype(np.float64) - start.astype(np.float64)) / unit, null, none
 
 
-@dataclass(frozen=True, order=True)
-class _Fact:
-    """Something that a person might declare; what ties a column most comes first, and bases are earlier columns.
+class _Fact(NamedTuple):
+    """Something that a person might declare of a column: its name, `after` or `same_as`, and on which other one it hangs."""
 
-    Attributes:
-        distance: of the column from its base: how many cells lie between, on average; below 0 for equal values.
-        base, column: their places in the table.
-        name: the fact.
-    """
-
-    distance: float
-    base: int
-    column: int
+    column: str
     name: str
+    base: str
 
 
 def _chosen(
     schema: TableSchema, free: Collection[str], counts: Mapping[tuple[str, str], np.ndarray], scale: float
 ) -> dict[str, dict[str, str]]:
     """Return what ties each column most, so that none hangs on itself and each on one other at most."""
-    facts = sorted(f for (a, b), cells in counts.items() for f in _facts(schema, (a, b), cells.astype(float), scale))
+    facts = [f for pair, cells in counts.items() for f in _facts(schema, pair, cells.astype(float), scale)]
+    latest = Counter(fact.column for fact in facts if fact.name == offsets.AFTER)  # what is after most lies nearest
     found: dict[str, dict[str, str]] = {}
-    for fact in facts:
-        name = schema.names[fact.column]
-        if name in free and name not in found:
-            tried = {**found, name: {fact.name: schema.names[fact.base]}}
+    for column, name, base in sorted(facts, key=lambda f: (f.name == offsets.AFTER, -latest[f.base])):
+        if column in free and column not in found:
+            tried = {**found, column: {name: base}}
             found = tried if _can_hang(schema, tried) else found
     return found
 
@@ -195,11 +189,10 @@ def _can_hang(schema: TableSchema, found: Mapping[str, Mapping[str, str]]) -> bo
 
 
 def _facts(schema: TableSchema, pair: tuple[str, str], cells: np.ndarray, scale: float) -> list[_Fact]:
-    """Return the facts that noise does not explain, of one pair of columns."""
-    (a, b), (first, second) = pair, (schema.names.index(name) for name in pair)
+    """Return the facts that noise does not explain, of one pair of columns; the first one as a base first."""
+    (first, second), (lone_first, lone_second) = pair, cells[-2:]
     same, before, after = cells[SAME], cells[:SAME].sum(), cells[SAME + 1 : -2].sum()
-    (lone_first, lone_second), rows = cells[-2:], same + before + after
-    others = len(cells) - 1
+    rows = same + before + after
 
     def holds(broken: float, cells_of: int) -> bool:
         noise = scale * math.sqrt(cells_of)
@@ -207,12 +200,11 @@ def _facts(schema: TableSchema, pair: tuple[str, str], cells: np.ndarray, scale:
         return broken <= most and most >= 0  # else noise hides whether there are rows
 
     found = []
-    if holds(before + after + lone_first + lone_second, others):
-        days = {n: schema[n].kind.name == "date" for n in pair}  # a datetime is not told by its day
-        found += [_Fact(-1.0, first, second, offsets.SAME_AS)] if days[b] or not days[a] else []
-        found += [_Fact(-1.0, second, first, offsets.SAME_AS)] if days[a] or not days[b] else []
+    if holds(before + after + lone_first + lone_second, CELLS - 1):
+        days = {name: schema[name].kind.name == "date" for name in pair}  # a datetime is not told by its day
+        found += [_Fact(second, offsets.SAME_AS, first)] if days[second] or not days[first] else []
+        found += [_Fact(first, offsets.SAME_AS, second)] if days[first] or not days[second] else []
     if cells[1 : 2 * SAME].sum() >= NEAR * rows:
-        distance = float(cells[:-2] @ np.abs(np.arange(len(cells) - 2) - SAME) / max(rows, 1.0))
-        found += [_Fact(distance, first, second, offsets.AFTER)] if holds(before + lone_second, SAME + 1) else []
-        found += [_Fact(distance, second, first, offsets.AFTER)] if holds(after + lone_first, SAME + 1) else []
+        found += [_Fact(second, offsets.AFTER, first)] if holds(before + lone_second, BROKEN) else []
+        found += [_Fact(first, offsets.AFTER, second)] if holds(after + lone_first, BROKEN) else []
     return found

@@ -64,6 +64,16 @@ def test_what_comes_on_the_same_day_or_soon_after_is_found_and_what_is_years_bef
     assert set(told) == {"visited", "left"}
 
 
+def test_of_several_bases_the_latest_is_taken_which_lies_nearest(tmp_path: Path) -> None:
+    visited = stays()["visited"]
+    left = visited + np.random.default_rng().integers(1, 10, ROWS)
+    paid = left + np.random.default_rng().integers(1, 31, ROWS)
+    for names in (("visited", "left", "born"), ("born", "left", "visited"), ("left", "born", "visited")):
+        rows = {"visited": visited, "left": left, "born": paid}
+        told = found({name: rows[name] for name in names}, tmp_path, 5.0)
+        assert told == {"left": {"after": "visited"}, "born": {"after": "left"}}
+
+
 def test_the_order_of_columns_does_not_matter(tmp_path: Path) -> None:
     rows = stays()
     told = found({n: rows[n] for n in ("left", "visited", "arrived")}, tmp_path)

@@ -35,7 +35,7 @@ BREAKS = 0.05
 """Part of the rows in which a fact that is found may not hold: typing errors, taken for the nearest that keep it."""
 
 MOST, SURE = 0.2, 2.0
-"""Part of the rows in which it surely does not hold in fewer, and by how many deviations of noise that is sure."""
+"""A fact that more than this part of the rows may break, at so many deviations of noise, is not found."""
 
 NEAR = 0.75
 """Part of the rows in which what comes after another column does so within a year. A birth is before a visit, too, but a

@@ -148,6 +148,11 @@ def test_the_histograms_are_what_is_charged_for(tmp_path: Path) -> None:
     assert plan.events == (Gaussian(10.0, 2),)
     pq.write_table(pa.table({n: pa.array(stays(10)[n], TYPES[n]) for n in ("visited", "left")}), tmp_path / "r.parquet")
     schema = build({n: TYPES[n] for n in ("visited", "left")})
+    persons = DatesPlan((("visited", "left"),), 30.0, PrivacyUnit("person", 3))
+    odometer = Odometer(persons.events)
+    ordered_dates.measure(tmp_path / "r.parquet", schema, ["left"], persons, odometer)
+    with pytest.raises(NotCharged):  # one call is all that was charged for
+        ordered_dates.measure(tmp_path / "r.parquet", schema, ["left"], persons, odometer)
     cheap, charged = (DatesPlan((("visited", "left"),), scale) for scale in (1.0, 2.0))
     with pytest.raises(NotCharged):
         ordered_dates.measure(tmp_path / "r.parquet", schema, ["left"], cheap, Odometer(charged.events))

@@ -18,7 +18,7 @@ from dp_synth_pipeline.reporting.release_card import (
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
-from dp_synth_pipeline.synthesis.reading import regenerated_sentence
+from dp_synth_pipeline.synthesis.reading import dates_sentence, regenerated_sentence
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.relations.structure import Related
@@ -115,6 +115,7 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
     for name, table in tables.items():
         if (predicate := release.settings.tables[name].filter) is not None:
             yield f"{name}: only rows that satisfy a public predicate were read: {predicate}"
-        sentence = regenerated_sentence(table.settings, release.state.sources[name])
-        for told in (*exact.limits_of(table.schema), *left_out(table), *([sentence] if sentence else [])):
+        source = release.state.sources[name]
+        said = [tell(table.settings, source) for tell in (regenerated_sentence, dates_sentence)]
+        for told in (*exact.limits_of(table.schema), *left_out(table), *filter(None, said)):
             yield f"{name}: {told}"

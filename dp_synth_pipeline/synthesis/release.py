@@ -27,12 +27,13 @@ from dp_synth_pipeline.synthesis.allocation import Allocation
 from dp_synth_pipeline.synthesis.no_protection import protection_of
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
 from dp_synth_pipeline.synthesis.protection import Protection, Record
-from dp_synth_pipeline.synthesis.reading import reading
+from dp_synth_pipeline.synthesis.reading import may_hang, reading
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion
@@ -267,9 +268,23 @@ class Release:
         ingestion.typed(taken, schema, types, path)
         self.state = self.state.typed(dump_schema(schema), path)
 
-    def hang(self, schema: TableSchema) -> None:
+    @property
+    def dated(self) -> TableSchema:
+        """The columns among which dates are looked for that hang on others."""
+        return self.schema
+
+    @property
+    def may_hang(self) -> frozenset[str]:
+        """The dates of which a person left open whether they hang on others."""
+        return may_hang(self.settings, self.dated)
+
+    def dated_rows(self) -> Path:
+        """Return where the rows lie by which that is told; restricted."""
+        return self.state.path("snapshot")
+
+    def hang(self, found: Mapping[str, Mapping[str, str]]) -> None:
         """Go on with columns that hang on others: their offsets are written beside them, each row's by itself."""
-        snapshot = self.state.path("snapshot")
+        snapshot, schema = self.state.path("snapshot"), ordered_dates.hung(self.schema, found)
         with retention.private():
             offsets.write_offsets(snapshot, schema)
         self.state = self.state.typed(dump_schema(schema), snapshot)

@@ -351,7 +351,7 @@ def _regenerate(release: Release, kinds: Mapping[str, str]) -> None:
 def _hang(release: Release, dates: Mapping[str, Mapping[str, str]]) -> None:
     """Have columns hang on others from here on, as was found."""
     if dates:
-        release.hang(_hung(release, release.schema, dates))
+        release.hang({name: facts for name, facts in dates.items() if name in release.may_hang})
 
 
 def _hung(release: Release, schema: TableSchema, dates: Mapping[str, Mapping[str, str]]) -> TableSchema:

@@ -291,13 +291,13 @@ def root(column: Column, schema: TableSchema) -> Column:
 def write_offsets(path: Path, schema: TableSchema) -> None:
     """Add offsets and lengths to a Parquet file of rows, batch by batch; nothing changes where no column has any."""
     if any(c.after is not None or c.kind.composed for c in schema):
-        _rewrite(path, lambda rows: with_offsets(rows, schema))
+        rewrite(path, lambda rows: with_offsets(rows, schema))
 
 
 def write_completed(path: Path, schema: TableSchema) -> None:
     """Fill, in a Parquet file whose modelled columns were completed, what hangs on them."""
     if any(c.base is not None for c in schema):
-        _rewrite(path, lambda rows: _completed(rows, schema))
+        rewrite(path, lambda rows: _completed(rows, schema))
 
 
 def _completed(rows: pa.Table, schema: TableSchema) -> pa.Table:
@@ -359,15 +359,17 @@ def _slack(base: Column, column: Column) -> float:
     return 0.0 if digits is None or column.kind.family != NUMBER else 10.0**-digits
 
 
-def _rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    partial, file = path.with_suffix(".offsets"), pq.ParquetFile(path)
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table], to: Path | None = None) -> None:
+    """Change the rows of a Parquet file batch by batch, in its place or in that of another one."""
+    to = path if to is None else to
+    partial, file = to.with_suffix(".offsets"), pq.ParquetFile(path)
     schema = change(file.schema_arrow.empty_table()).schema
     try:
         with pq.ParquetWriter(partial, schema, compression="zstd") as out:
             for batch in file.iter_batches(BATCH):
                 out.write_table(change(pa.Table.from_batches([batch])).cast(schema))
         partial.chmod(path.stat().st_mode & 0o777)
-        partial.replace(path)
+        partial.replace(to)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -93,3 +93,60 @@ def test_an_inferred_schema_declares_what_was_found(ledger, tmp_path):
     model = fitted(ledger, tmp_path, columns=columns, source=visits())
     assert "ordered dates" not in mechanisms(ledger, model), "a declared schema has said all of it"
     in_order(model.sample(500, seed=1))
+
+
+RELATIONS = {
+    "patients": {"key": "patient_id"},
+    "visits": {"parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 3},
+}
+
+
+def clinic():
+    """Patients, and their visits with the dates of the register above: 3,000 of 1,500 patients."""
+    rows = visits()[[*DATES, "ward"]].assign(patient_id=[i % 1_500 for i in range(3_000)])
+    return {"patients": pd.DataFrame({"patient_id": range(1_500), "sex": ["F", "M"] * 750}), "visits": rows}
+
+
+def related(tmp_path, data, relations=RELATIONS):
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path / 'clinic.db'}")
+    ledger.open_account("clinic", epsilon=30, delta=1e-5, unit="patient_id")
+    how = {"training": {"max_epochs": 1}, "show": False, "store": Store(tmp_path / "store")}
+    model = dps.Synthesizer("clinic", 8.0, ledger, **how).fit(data, relations=relations)
+    return ledger, model
+
+
+def test_rows_of_related_tables_keep_their_dates_in_order_and_the_order_is_a_base(tmp_path):
+    ledger, model = related(tmp_path, clinic())
+    assert "ordered dates of visits" in [e.mechanism for e in ledger.entries("clinic")]
+    source = model.drawer().sources["visits"]
+    assert {c.name for c in source if c.base is not None} == {"arrived", "discharged", "billed"}
+    assert source["visited"].base is None, "rows follow each other by it"
+    rows = model.sample(seed=1)["visits"]
+    assert list(rows.columns) == list(clinic()["visits"].columns)
+    in_order(rows)
+    stay = (pd.to_datetime(rows["discharged"]) - pd.to_datetime(rows["visited"])).dt.days.dropna()
+    assert stay.between(1, 9).mean() > 0.9
+    (said,) = [limit for limit in model.card().facts.limits if "Found by noisy counts" in limit]
+    assert said.startswith("visits: ")
+    ledger.verify()
+    model.save(tmp_path / "clinic.dps")
+    in_order(dps.load(tmp_path / "clinic.dps").sample(300)["visits"])
+
+
+def test_dates_of_related_csv_files_are_typed_first(tmp_path):
+    data = {name: tmp_path / f"{name}.csv" for name in clinic()}
+    for name, frame in clinic().items():
+        frame.to_csv(data[name], index=False)
+    order = {"columns": {"visited": {"kind": "date", "format": "%Y-%m-%d"}}}
+    relations = {**RELATIONS, "visits": {**RELATIONS["visits"], **order}}
+    _, model = related(tmp_path, {name: str(path) for name, path in data.items()}, relations)
+    rows = model.sample(seed=1)["visits"]
+    assert str(rows["arrived"].dtype).startswith("datetime64")
+    in_order(rows)
+
+
+def test_dates_of_related_tables_stand_by_themselves_if_a_person_says_so(tmp_path):
+    apart = {"columns": {name: {"after": False} for name in DATES}}
+    ledger, model = related(tmp_path, clinic(), {**RELATIONS, "visits": {**RELATIONS["visits"], **apart}})
+    assert not any("ordered dates" in e.mechanism for e in ledger.entries("clinic"))
+    assert not any(c.base for c in model.drawer().sources["visits"])

@@ -154,6 +154,7 @@ class DatabaseRelease:
             protection.settings, protection, self.store, state, attempt=self.attempt, progress=self.progress
         )
         release.database, release.name, release.rows = self.settings.name, name, self.state.rows[name]
+        release.source, release.order = self.state.sources[name], self.relations[name].order
         release.workers = self.workers
         below = self.relations.children(name)
         release.carried = {child.carried(column): column for child in below for column in child.static}
@@ -172,7 +173,8 @@ class DatabaseRelease:
     def keep(self, release: TableRelease) -> None:
         """Put on record how far a table is."""
         rows = {**self.state.rows, release.name: release.rows}
-        self.state = replace(self.state.with_table(release.name, release.state), rows=rows)
+        sources = {**self.state.sources, release.name: release.source}
+        self.state = replace(self.state.with_table(release.name, release.state), rows=rows, sources=sources)
 
     @property
     def known_tables(self) -> Mapping[str, TableRelease]:

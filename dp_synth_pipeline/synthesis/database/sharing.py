@@ -28,7 +28,6 @@ from dp_synth_pipeline.synthesis.allocation import (
 )
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.protection import LedgerProtection, events_of
-from dp_synth_pipeline.tabular.profiling.ordered_dates import Pairs
 from dp_synth_pipeline.tabular.relations import static_columns
 from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
 
@@ -87,9 +86,6 @@ class SharedAllocation(Calibrated):
 
     def noise(self, population: int) -> float:
         return super().noise(population) / sqrt(self._part.share)
-
-    def ordered_dates(self, pairs: Pairs, population: int) -> None:
-        """Rows are related before they are measured, so that columns hang on each other as a person declared, or not."""
 
     def static(self, columns: Mapping[str, tuple[str, ...]]) -> StaticPlan:
         whole = whole_noise(self.settings, self._request, self._release.relation)

@@ -28,7 +28,7 @@ from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
 from dp_synth_pipeline.synthesis.mechanisms.static_columns import StaticColumns
 from dp_synth_pipeline.synthesis.progress import Progress
-from dp_synth_pipeline.synthesis.reading import reading
+from dp_synth_pipeline.synthesis.reading import dates_sentence, reading
 from dp_synth_pipeline.synthesis.release import Stage
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
@@ -238,7 +238,10 @@ class ProfilingTable(OfTable):
                 self._carry(release, release.relations[child.name])
         if carried := [f"{name}.{column}" for name, columns in static.items() for column in columns]:
             release.progress.log(f"{release.settings.name}: a row of {self.table} carries {', '.join(carried)}.")
-        return super().run(release)
+        facts = super().run(release)
+        if said := dates_sentence(release.table(self.table).settings, release.state.sources[self.table]):
+            release.progress.log(f"{release.settings.name}: {self.table}: {said}")
+        return facts
 
     def _find(self, release: DatabaseRelease, children: Sequence[Related]) -> None:
         """Put on record which columns of the tables below are static, of those of which nobody said so."""

@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.release import Release, TextRows
+from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.policies import NullPolicy
+from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -60,11 +62,15 @@ class TableRelease(Release):
         rows: all rows of the table, with their persons.
         given: what its rows are learnt from; None for the root, which is learnt as a table by itself.
         above: what its texts may hang on besides their own rows; none of the root.
+        source: the columns of its source.
+        order: the column that its rows are ordered by; None without.
     """
 
     database: str
     name: str
     rows: RelatedRows
+    source: TableSchema
+    order: str | None = None
     given: Given | None = None
     above: Sequence[RowsAbove] = ()
 
@@ -99,6 +105,33 @@ class TableRelease(Release):
         path = self.rows.path.with_suffix(".typed.parquet")
         ingestion.typed(self.rows.path, schema, types, path, relating.NUMBERS)
         self.rows = replace(self.rows, path=path, schema=schema)
+
+    @property
+    def dated(self) -> TableSchema:
+        """The source's columns that rows have, with the types that were measured, and what they are ordered by."""
+        own = {c.name: c for c in self.schema}
+        return TableSchema(tuple(own.get(c.name, c) for c in self.source if c.name in own or c.name == self.order))
+
+    @property
+    def may_hang(self) -> frozenset[str]:
+        """The dates that may hang on others; rows follow each other by their order, which hangs on none."""
+        return super().may_hang - {self.order}
+
+    def dated_rows(self) -> Path:
+        """Write one row of each person with its order; return where."""
+        with retention.private():
+            return relating.one_row_each(self.rows, self.restricted / "dates.parquet", self.order)
+
+    def hang(self, found: Mapping[str, Mapping[str, str]]) -> None:
+        """Go on with offsets in the place of columns that hang on others: of all rows, and of one row of each person."""
+        dated = ordered_dates.hung(self.dated, found)
+        with retention.private():
+            path = self.rows.path.with_suffix(".dated.parquet")
+            self.rows = relating.hang(self.rows, dated, self.order, path)
+            snapshot = relating.one_row_each(self.rows, self.restricted / "snapshot.dated.parquet")
+        known = {c.name: c for c in dated}
+        self.source = TableSchema(tuple(known.get(c.name, c) for c in self.source))
+        self.state = self.state.typed(dump_schema(self.rows.schema), snapshot)
 
     def whole_rows(self) -> Path:
         """Write all rows of the table, nulls handled and in the order of their numbers; return where. Restricted."""

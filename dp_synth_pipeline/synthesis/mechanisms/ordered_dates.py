@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
-from dp_synth_pipeline.synthesis.reading import may_hang
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import ORDERED_DATES
 from dp_synth_pipeline.tabular.profiling import ordered_dates
@@ -23,12 +22,11 @@ class OrderedDates(Mechanism[DatesPlan, dict[str, dict[str, str]]]):
         self._population = population
 
     def plan(self, release: Release) -> DatesPlan | None:
-        pairs = ordered_dates.pairs(release.schema, may_hang(release.settings, release.schema))
+        pairs = ordered_dates.pairs(release.dated, release.may_hang)
         return release.allocation.ordered_dates(pairs, self._population) if pairs else None
 
     def events(self, release: Release, plan: DatesPlan) -> Sequence[Event]:
         return plan.events
 
     def run(self, release: Release, plan: DatesPlan, odometer: Odometer) -> dict[str, dict[str, str]]:
-        free = may_hang(release.settings, release.schema)
-        return ordered_dates.measure(release.state.path("snapshot"), release.schema, free, plan, odometer)
+        return ordered_dates.measure(release.dated_rows(), release.dated, release.may_hang, plan, odometer)

@@ -368,10 +368,15 @@ def _distance(gap: Column, order: Column, following: str, start: str = f"t.{TIME
     return f"TRY_CAST(CAST({end} AS HUGEINT) - CAST({start} AS HUGEINT) AS BIGINT)"
 
 
-def one_row_each(rows: RelatedRows, path: Path) -> Path:
-    """Write one row of each person, chosen uniformly by chance, without its numbers: a table of which a row is a unit."""
+def one_row_each(rows: RelatedRows, path: Path, order: str | None = None) -> Path:
+    """Write one row of each person, chosen uniformly by chance, without its numbers: a table of which a row is a unit.
+
+    Args:
+        order: the name under which what rows are ordered by is written as well; by default it is not.
+    """
     con = connection_beside(path)
-    columns = ", ".join(map(quoted, _stored(rows.schema)))
+    columns = ", ".join(map(quoted, _stored(rows.schema))) + ("" if order is None else f", {TIME} AS {quoted(order)}")
+    path.unlink(missing_ok=True)
     try:
         con.execute(f"COPY ({_one_each(rows, columns)}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")
     finally:
@@ -392,6 +397,28 @@ def _one_each(rows: RelatedRows, columns: str) -> str:
         f"SELECT {columns} FROM (SELECT *, {DRAWN} AS {CHANCE} FROM read_parquet({literal(rows.path)})) "
         f"QUALIFY row_number() OVER (PARTITION BY {UNIT} ORDER BY {CHANCE}) = 1"
     )
+
+
+def hang(rows: RelatedRows, dated: TableSchema, order: str | None, path: Path) -> RelatedRows:
+    """Write rows with offsets in the place of columns that hang on others; restricted.
+
+    Args:
+        dated: the source's columns that rows have, and their order, with what they hang on.
+        order: the name of what rows are ordered by, which they may hang on.
+    """
+    hanging = {c.name: c for c in dated if c.base is not None}
+    modelled = offsets.modelled(dated)
+    kept = [c for c in rows.schema if c.name not in hanging or hanging[c.name].after is not None]
+    columns = [modelled[offsets.offset_name(hanging[c.name])] if c.name in hanging else c for c in kept]
+
+    def change(batch: pa.Table) -> pa.Table:
+        if order is not None:
+            batch = batch.append_column(order, batch.column(TIME).cast(dated[order].arrow_type))
+        whole = offsets.with_offsets(batch, dated)
+        return whole.drop_columns([name for name in (*hanging, order) if name is not None])
+
+    offsets.rewrite(rows.path, change, path)
+    return replace(rows, path=path, schema=TableSchema(tuple(columns)))
 
 
 def rows_of(path: Path) -> int:

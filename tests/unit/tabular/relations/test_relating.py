@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.policies import NullPolicy
+from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 
@@ -432,3 +435,33 @@ def test_what_hangs_on_an_order_is_an_offset_and_an_order_hangs_on_nothing(tmp_p
     assert not {"left", "seen"} & set(rows["visits"].schema.names)
     with pytest.raises(InvalidInput, match=r"tables.visits: order: 'seen' hangs on 'left'.*\{left: \{after: seen\}\}"):
         related(tmp_path / "two", frames, columns={"visits": {"seen": {"same_as": "left"}}})
+
+
+def test_what_is_found_to_hang_on_an_order_is_an_offset_from_then_on_and_what_equals_it_is_gone(tmp_path):
+    frames = tables()
+    seen = pd.to_datetime(frames["visits"]["seen"])
+    frames["visits"]["left"] = (seen + pd.to_timedelta(range(len(seen)), unit="D")).dt.date
+    frames["visits"]["billed"] = frames["visits"]["seen"]
+    rows = related(tmp_path, frames)["visits"]
+    before = read(rows)
+    dated = build({name: pa.date32() for name in ("seen", "left", "billed")})
+    dated = ordered_dates.hung(dated, {"left": {"after": "seen"}, "billed": {"same_as": "seen"}})
+    hung = relating.hang(rows, dated, "seen", tmp_path / "hung.parquet")
+    after = read(hung)
+    assert hung.schema.names == tuple(
+        {"left": "left: after seen"}.get(name, name) for name in rows.schema.names if name != "billed"
+    )
+    days = (pd.to_datetime(before["left"]) - pd.to_datetime(before[relating.TIME])).dt.days
+    assert after["left: after seen"].tolist() == days.tolist()
+    assert not {"left", "billed", "seen"} & set(after)
+    same = [c for c in before if c in after]
+    pd.testing.assert_frame_equal(after[same], before[same])
+    assert hung.path.stat().st_mode & 0o077 == 0
+    pd.testing.assert_frame_equal(read(rows), before)
+
+
+def test_one_row_of_each_person_may_have_what_it_is_ordered_by(tmp_path):
+    rows = related(tmp_path, tables())["visits"]
+    one = pq.read_table(relating.one_row_each(rows, tmp_path / "one.parquet", "seen")).to_pandas()
+    assert len(one) == rows.units
+    assert set(one["seen"]) <= set(read(rows)[relating.TIME])

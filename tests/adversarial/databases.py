@@ -43,6 +43,7 @@ def clinic(patients: int = 60) -> Tables:
             "x": np.arange(len(person)) / 7,
         }
     )
+    visits["left"] = visits["seen"] + pd.to_timedelta(np.arange(len(person)) % 5, unit="D")
     caller = np.repeat(np.arange(patients), np.arange(patients) % 4)
     called = pd.Timestamp("2024-02-01") + pd.to_timedelta(np.arange(len(caller)) % 300, unit="D")
     held = np.repeat(visits["visit"].to_numpy(), rng.integers(0, 4, len(visits)))
@@ -69,7 +70,9 @@ def one_more(tables: Tables, visits: int = 40, drugs: int = 9) -> Tables:
     names = [f"w{i}" for i in range(visits)]
     more = {
         "patients": pd.DataFrame({"patient": [9**8] * 3, "city": ["Atlantis"] * 3, "x": [1e9, -1e9, None]}),
-        "visits": pd.DataFrame({"visit": names, "patient": 9.0**8, "seen": seen, "ward": "Atlantis", "x": 1e9}),
+        "visits": pd.DataFrame(
+            {"visit": names, "patient": 9.0**8, "seen": seen, "ward": "Atlantis", "x": 1e9, "left": seen[::-1]}
+        ),
         "drugs": pd.DataFrame({"visit": names * drugs, "drug": "hemlock", "x": 1e9}),
         "calls": pd.DataFrame({"patient": 9.0**8, "called": seen[::-1], "x": 1e9}),
     }

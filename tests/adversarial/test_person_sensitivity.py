@@ -139,6 +139,7 @@ def asked(tables: Tables, folder: Path, patch: pytest.MonkeyPatch, replay: list[
                 codes, units = given.codes, given.units
                 cardinalities = (*context.cardinalities, *context.own_cardinalities)
             heard.given[stage.table] = np.array(codes, np.int64), np.array(units), cardinalities
+    assert "left: after seen" in release.table("visits").schema.names, "it was found by a count, and so was listened to"
     return heard
 
 
@@ -176,13 +177,18 @@ def trained(first: Heard, second: Heard, table: str) -> float:
     return float((clipped(network, codes, units) - clipped(network, others, their_units)).norm()) / CLIP
 
 
-OWN = {"patients": 6, "visits": 4, "drugs": 2, "calls": 2}
-"""Columns that are drawn: of each table its own, its gaps, and its children's counts and first times, or distances."""
+OWN = {"patients": 6, "visits": 5, "drugs": 2, "calls": 2}
+"""Columns that are drawn: of each table its own or offsets, its gaps, and its children's counts and first times, or
+distances."""
 
 
 def untimely(tables: Tables) -> Tables:
     """Return the tables with rows whose time is unknown."""
-    return {**tables, "visits": tables["visits"].assign(seen=lambda d: d["seen"].where(d["x"] % 1 > 0.2))}
+    known = tables["visits"]["x"] % 1 > 0.2
+    return {
+        **tables,
+        "visits": tables["visits"].assign(**{n: tables["visits"][n].where(known) for n in ("seen", "left")}),
+    }
 
 
 def heard_of_both(folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> tuple[Heard, Heard]:
@@ -216,8 +222,10 @@ def test_one_person_moves_every_query_of_a_release_by_at_most_its_sensitivity(
 def a_row_of_each(patch: pytest.MonkeyPatch) -> None:
     """Profiles count all rows of a person."""
 
-    def told(rows: relating.RelatedRows, path: Path) -> Path:
-        pd.read_parquet(rows.path)[[c.name for c in rows.schema]].to_parquet(path)
+    def told(rows: relating.RelatedRows, path: Path, order: str | None = None) -> Path:
+        every = pd.read_parquet(rows.path)
+        more = [] if order is None else [order]
+        every.rename(columns={relating.TIME: order})[[c.name for c in rows.schema] + more].to_parquet(path)
         return path
 
     patch.setattr(relating, "one_row_each", told)

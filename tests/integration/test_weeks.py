@@ -33,7 +33,7 @@ IN_PROCESS = {
 @pytest.fixture
 def weekly(tmp_path, monkeypatch):
     """The daemon's view of one scheduled table, an account with room for a few refreshes, and its schedule started."""
-    people(200).to_parquet(tmp_path / "people.parquet")
+    people(2000).to_parquet(tmp_path / "people.parquet")
     ledger = Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.open_account("people", epsilon=2.3, delta=1e-4, why="test")
     monkeypatch.setenv("DP_SYNTH_TEST_WEEKLY", str(tmp_path))

@@ -241,7 +241,7 @@ def test_no_noise_beyond_a_table_has_a_part_of_its_rows() -> None:
     rng = np.random.default_rng()
     found = [grid.ends(np.arange(81.0), rng.normal([60.0] * 20 + [0.0] * 60, 10.0), 10.0) for _ in range(500)]
     assert np.mean([last for _, last in found]) < 20.2, "it is 19.4, with a deviation of 0.10"
-    assert {first for first, _ in found} == {0}
+    assert np.mean([first for first, _ in found]) < 0.03, "noise hides the first cell in 2 of 10,000, not 15 of 500"
 
 
 def test_a_cell_covers_the_values_in_it_that_have_no_name() -> None:

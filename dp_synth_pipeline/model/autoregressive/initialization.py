@@ -11,6 +11,7 @@ import torch
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.devices import fastest
 from dp_synth_pipeline.model.dpsgd.optimization import Flat
 from dp_synth_pipeline.model.marginals import loglinear, mixture
 from dp_synth_pipeline.model.marginals.measuring import Marginals
@@ -79,7 +80,8 @@ def _fits(measured: Marginals, shares: Sequence[np.ndarray]) -> Callable[[int], 
 
     def draw(rows: int) -> torch.Tensor:
         of_mixture = round(share * rows)
-        return torch.cat([chained[torch.randint(len(chained), (rows - of_mixture,))], mixed.draw(of_mixture)])
+        of_chain = chained[torch.randint(len(chained), (rows - of_mixture,))]
+        return torch.cat([of_chain.to(mixed.weight.device), mixed.draw(of_mixture)])
 
     return draw
 
@@ -92,8 +94,11 @@ def same_shape(network: AutoregressiveNetwork, other: AutoregressiveNetwork) -> 
 
 
 def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *, steps: int = STEPS) -> None:
-    """Train without noise on rows that cost nothing: draws of a released fit, or a public table."""
-    flat = Flat(network)
+    """Train without noise on rows that cost nothing: draws of a released fit, or a public table.
+
+    It runs on the `fastest` device; the network comes back to the CPU.
+    """
+    flat = Flat(network.to(fastest()))
     optimizer = torch.optim.Adam(flat.parameters(), lr=RATE)
     device = flat.vector.device
     batch = rows_taught(flat.vector.numel(), len(network.cardinalities))
@@ -105,6 +110,7 @@ def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *
             flat.gather()
             optimizer.step()
     flat.release()
+    network.cpu()
 
 
 def rows_taught(weights: int, columns: int) -> int:

@@ -37,7 +37,7 @@ weigh nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -152,14 +152,14 @@ class Rounded:
     Attributes:
         inputs: (rows, ...), multiples of 2**-input_bits as 32-bit floats; or codes.
         gradients: int32 (rows, d, n), in bounds * 2**-gradient_bits.
-        loads: float64 (rows,); at least the L2 norm of what each row adds, in bounds.
+        runs: consecutive rows that double precision adds up exactly.
     """
 
     layer: nn.Module
     parameters: tuple[nn.Parameter, ...]
     inputs: torch.Tensor
     gradients: torch.Tensor
-    loads: torch.Tensor
+    runs: Sequence[slice]
 
 
 class OnePassClipping:
@@ -219,10 +219,10 @@ class OnePassClipping:
     @torch.no_grad()
     def backward(self, losses: torch.Tensor) -> None:
         """Add the clipped sum for per-unit `losses` (units,), summed over a unit's rows already, to `sums`."""
-        passes, weights, loads = self._weighed(losses)
+        passes, weights = self._weighed(losses)
         doubles = SharedInputs([(layer, _by_row(a, g)[0]) for layer, a, g in passes])
         for each in passes:  # one after the other, while its numbers are at hand
-            for part in _parts(*each, weights, loads, self.lattice):
+            for part in _parts(*each, weights, self.lattice):
                 for p, total in _exact_sums(part, self.lattice, doubles).items():
                     self.sums[p] = total if p not in self.sums else self.sums[p] + total
 
@@ -238,23 +238,23 @@ class OnePassClipping:
 
         That holds where a row's activations and gradients do not depend on the rows beside it (see `repeatable`).
         """
-        passes, weights, loads = self._weighed(losses)
-        return [part for each in passes for part in _parts(*each, weights, loads, self.lattice)]
+        passes, weights = self._weighed(losses)
+        return [part for each in passes for part in _parts(*each, weights, self.lattice)]
 
-    def _weighed(self, losses: torch.Tensor) -> tuple[list[Pass], Grads, Grads]:
+    def _weighed(self, losses: torch.Tensor) -> tuple[list[Pass], dict[nn.Parameter, Weights]]:
         """Return each layer with its rounded input and its gradient, and each parameter's `Weights`."""
         seen, self._seen = self._seen, []
         with torch.enable_grad():
             grads = torch.autograd.grad(losses.sum(), [output for _, _, output in seen])
         shared, places = SharedInputs([(layer, a) for layer, a, _ in seen]), self.lattice.input_bits
         passes = [(y, _rounded_input(a, places, shared), g) for (y, a, _), g in zip(seen, grads, strict=True)]
-        weights, loads, sound = self._weights(passes)
-        if not sound:
+        weights = self._weights(passes)
+        if not all(each.sound for each in weights.values()):
             passes = [(y, a if _is_codes(a) else _finite(a), _finite(g)) for y, a, g in passes]
-        return passes, weights, loads
+        return passes, weights
 
-    def _weights(self, passes: list[Pass]) -> tuple[Grads, Grads, bool]:
-        """Return units' weights (units,) and rows' loads (units * rows,) for each parameter, and if all are finite."""
+    def _weights(self, passes: list[Pass]) -> dict[nn.Parameter, Weights]:
+        """Return what weighs the units of a batch for each parameter: one thing for all, unless bounds differ."""
         norms = _Norms(passes, self.lattice)
         bound = self.max_grad_norm
         if isinstance(bound, Sequence):
@@ -264,8 +264,7 @@ class OnePassClipping:
         first = found[self.parameters[0]]
         self.units = len(first.weights)
         self.unclipped = self.units - (first.weights < 1).sum()
-        sound = all(each.sound for each in found.values())
-        return {p: each.weights for p, each in found.items()}, {p: each.loads for p, each in found.items()}, sound
+        return found
 
 
 @dataclass(frozen=True)
@@ -274,12 +273,12 @@ class Weights:
 
     Attributes:
         weights: float64 (units,), at most 1.
-        loads: float64 (units * rows,); at least the norms of the weighted rows, in the lattice's bounds.
+        runs: consecutive rows, of all units, whose weighted gradients double precision adds up exactly.
         sound: whether all gradients are finite; the others have weight 0.
     """
 
     weights: torch.Tensor
-    loads: torch.Tensor
+    runs: Sequence[slice]
     sound: bool
 
 
@@ -319,8 +318,10 @@ class _Norms:
         weights = torch.minimum(room / (norm + SLACK * together), MOST_ROWS * self.lattice.bound / together)
         finite = torch.isfinite(norm) & torch.isfinite(together)
         weights = torch.where(finite, weights.nan_to_num(0.0).clamp(max=1.0), 0.0)
-        loads = each * weights.repeat_interleave(self.rows) + rounding
-        return Weights(weights, loads.nan_to_num(0.0, 0.0, 0.0) / self.lattice.bound, bool(finite.all()))
+        norms = each * weights.repeat_interleave(self.rows) + rounding  # at least those of the weighted rows
+        loads = norms.nan_to_num(0.0, 0.0, 0.0) / self.lattice.bound
+        runs = exact_ranges(loads, 0.99 * EXACT * 2.0**-self.lattice.bits)
+        return Weights(weights, runs, bool(finite.all()))
 
     @staticmethod
     def _of(squares: Grads, parameters: Sequence[nn.Parameter]) -> torch.Tensor:
@@ -356,7 +357,7 @@ def _rounded_input(a: torch.Tensor, places: int, shared: SharedInputs) -> torch.
 
 
 def _parts(
-    layer: nn.Module, a: torch.Tensor, g: torch.Tensor, weights: Grads, loads: Grads, lattice: Lattice
+    layer: nn.Module, a: torch.Tensor, g: torch.Tensor, weights: Mapping[nn.Parameter, Weights], lattice: Lattice
 ) -> Iterator[Rounded]:
     """Yield one layer's part: one for all of its parameters, or one for each if their bounds differ."""
     grouped = g.dim() == 4
@@ -364,14 +365,13 @@ def _parts(
     mine = list(layer.parameters(recurse=False))
     alike = all(weights[p] is weights[mine[0]] for p in mine)
     for group in [tuple(mine)] if alike else [(p,) for p in mine]:
-        each = weights[group[0]]
-        factors = (
-            (each * (2.0**lattice.gradient_bits / lattice.bound)).float().repeat_interleave(len(g) // max(len(each), 1))
-        )
+        of_units = weights[group[0]].weights
+        scale = (of_units * (2.0**lattice.gradient_bits / lattice.bound)).float()
+        factors = scale.repeat_interleave(len(g) // max(len(scale), 1))
         scaled = g * factors[:, None, None]
         if grouped:
             scaled.round_()
-        yield Rounded(layer, group, a, scaled.to(torch.int32), loads[group[0]])
+        yield Rounded(layer, group, a, scaled.to(torch.int32), weights[group[0]].runs)
 
 
 def _exact_sums(r: Rounded, lattice: Lattice, shared: SharedInputs) -> Grads:
@@ -379,7 +379,7 @@ def _exact_sums(r: Rounded, lattice: Lattice, shared: SharedInputs) -> Grads:
     a = r.inputs if _is_codes(r.inputs) else shared.once("double", r.inputs, torch.Tensor.double)
     a = a if _is_codes(a) else a[..., : r.inputs.shape[-2], :]
     found: Grads = {}
-    for rows in exact_ranges(r.loads, 0.99 * EXACT * 2.0**-lattice.bits):
+    for rows in r.runs:
         sums = SUMS[type(r.layer)](r.layer, a[rows], r.gradients[rows].double())
         for p in r.parameters:
             total = (sums[p] * 2.0**lattice.input_bits).to(torch.int64)

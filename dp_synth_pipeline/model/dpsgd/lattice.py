@@ -102,19 +102,16 @@ class Lattice:
 
 
 def exact_ranges(loads: torch.Tensor, most: float) -> list[slice]:
-    """Cut rows into runs whose loads add up to at most `most`, or that are one row.
+    """Cut rows into runs whose loads add up to at most `most`, but for rounding, or that are one row.
 
     Where it cuts changes no sum: all of them are exact.
 
     Args:
         loads: float64 (rows,), at least 0.
     """
-    if float(loads.sum()) <= most:
-        return [slice(0, len(loads))]
-    cuts, held = [0], 0.0
-    for row, load in enumerate(np.asarray(loads.cpu())):
-        if held + load > most and row > cuts[-1]:
-            cuts.append(row)
-            held = 0.0
-        held += load
+    upto = np.append(0.0, np.cumsum(loads.cpu().numpy()))
+    cuts = [0]
+    while upto[-1] - upto[cuts[-1]] > most and cuts[-1] + 1 < len(loads):
+        after = int(np.searchsorted(upto, upto[cuts[-1]] + most, side="right")) - 1
+        cuts.append(max(after, cuts[-1] + 1))
     return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(loads)], strict=True)]

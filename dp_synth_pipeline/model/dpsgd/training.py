@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 import torch
 
 from dp_synth_pipeline.errors import Diverged, TrainingError
+from dp_synth_pipeline.model.devices import fastest
 from dp_synth_pipeline.model.dpsgd import checkpoint, distributed
 from dp_synth_pipeline.model.dpsgd.descent import Descent
 from dp_synth_pipeline.model.dpsgd.plan import Look
@@ -92,7 +93,7 @@ def train_public(network: Network, training: Training, hooks: Hooks = Hooks()) -
 
 
 def _placed(training: Training) -> Training:
-    return replace(training, device=training.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return replace(training, device=training.device or str(fastest()))
 
 
 def _run(

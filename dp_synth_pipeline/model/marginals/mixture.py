@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from dp_synth_pipeline.model.devices import fastest
 from dp_synth_pipeline.model.marginals.measuring import Clique, Layout, Marginals
 from dp_synth_pipeline.model.threads import few_threads
 
@@ -39,7 +40,7 @@ class Mixture(nn.Module):
     def start_from(self, shares: Sequence[np.ndarray], spread: float = 0.7) -> None:
         """Start every component near the released 1-way shares, each a little off in its own direction."""
         base = torch.cat([torch.as_tensor(s, dtype=torch.float32).clamp(min=1e-4).log() for s in shares])
-        self.logits.copy_(base + spread * torch.randn_like(self.logits))
+        self.logits.copy_(base.to(self.logits.device) + spread * torch.randn_like(self.logits))
 
     @torch.no_grad()
     def take(self, part: Mixture, columns: Sequence[int]) -> None:
@@ -82,14 +83,15 @@ def fit(
     *,
     components: int = COMPONENTS,
     steps: int = STEPS,
-    device: torch.device | str = "cpu",
+    device: torch.device | str | None = None,
 ) -> Mixture:
     """Return the mixture whose marginals are nearest to the measured ones, by squared error.
 
     Every cell carries the same noise, so squared error is the likelihood. Memory and time grow with the codes in all
     (squared up to `DENSE` of them; with measured cells beyond), not with rows. Columns of which nothing was measured have
-    their released shares, whatever the others have.
+    their released shares, whatever the others have. It lies on the device where it was fitted, by default the `fastest`.
     """
+    device = device or fastest()
     cards, measured_columns = measured.layout.cardinalities, sorted(set().union(*measured.layout.cliques))
     if 0 < len(measured_columns) < len(cards):
         part = _only(measured, measured_columns)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from dp_synth_pipeline.model.devices import fastest
 from dp_synth_pipeline.model.marginals.balanced_sampling import CLIQUES, balanced
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, count
 from dp_synth_pipeline.model.marginals.pairs import ORDINARY
@@ -77,7 +78,9 @@ def even(layout: Layout) -> Tilt:
     return Tilt(layout, np.zeros(layout.cells, dtype=np.float32))
 
 
-def rake(codes: np.ndarray, measured: Marginals, *, steps: int = STEPS, device: torch.device | str = "cpu") -> Tilt:
+def rake(
+    codes: np.ndarray, measured: Marginals, *, steps: int = STEPS, device: torch.device | str | None = None
+) -> Tilt:
     """Find the tilt at which the drawn rows have the measured marginals, as far as the noise lets one know them.
 
     Maximises the dual `tilt . marginals - log mean(weight)` less a quadratic penalty. At the maximum each cell misses its
@@ -85,7 +88,9 @@ def rake(codes: np.ndarray, measured: Marginals, *, steps: int = STEPS, device: 
 
     Args:
         codes: int (draws, columns), drawn by the generator.
+        device: where it is found; by default on the `fastest`.
     """
+    device = device or fastest()
     if len(measured.layout.cliques) > MOST_CLIQUES:
         measured = _farthest(codes[:LEAST_DRAWS], measured, MOST_CLIQUES)
     draws = _Draws(codes, measured.layout, device)

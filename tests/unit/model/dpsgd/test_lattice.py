@@ -90,7 +90,13 @@ def test_rows_are_cut_into_runs_that_carry_no_more_than_asked_or_are_one_row(row
     found = exact_ranges(loads, most)
     assert [i for cut in found for i in range(cut.start, cut.stop)] == list(range(rows))
     for cut in found:
-        assert float(loads[cut].sum()) <= most or cut.stop - cut.start == 1
+        assert float(loads[cut].sum()) <= most * (1 + 1e-9) or cut.stop - cut.start == 1
+
+
+def test_a_heavy_row_is_a_run_of_its_own_and_others_are_as_few_as_they_can_be() -> None:
+    loads = torch.tensor([0.1, 5.0, 0.1, 0.1, 3.0, 1.0, 1.0, 1.0, 9.0], dtype=torch.float64)
+    runs = [(cut.start, cut.stop) for cut in exact_ranges(loads, 3.5)]
+    assert runs == [(0, 1), (1, 2), (2, 5), (5, 8), (8, 9)]
 
 
 def test_sums_of_whole_numbers_are_exact_in_any_order_below_the_limit() -> None:

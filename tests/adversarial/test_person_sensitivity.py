@@ -30,6 +30,7 @@ from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.synthesis.database import histories, stages
+from dp_synth_pipeline.synthesis.database.beside import Matched
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import schema as schema_lib
@@ -239,11 +240,21 @@ def clipped_by_row(patch: pytest.MonkeyPatch) -> None:
 def the_row_before_whoever_it_is_of(patch: pytest.MonkeyPatch) -> None:
     """A person's first row follows a row of somebody else."""
 
-    def told(self: Context, parents: Any, place: Any, left: Any, previous: np.ndarray, time: Any = None) -> np.ndarray:
+    def told(self: Context, parents: Any, place: Any, left: Any, previous: np.ndarray, *more: Any) -> np.ndarray:
         others = np.where(previous < 0, np.roll(previous, 1, axis=0), previous)
-        return given(self, parents, place, left, others, time)
+        return given(self, parents, place, left, others, *more)
 
     patch.setattr(Context, "given", told)
+
+
+def a_row_beside_that_tells_of_all(patch: pytest.MonkeyPatch) -> None:
+    """What lies beside a call before a person's first visit follows from the number of all visits."""
+
+    def told(self: Matched, codes: np.ndarray) -> np.ndarray:
+        found = taken(self, codes)
+        return np.where(found < 0, len(codes) % 2 - 1, found)
+
+    patch.setattr(Matched, "taken", told)
 
 
 def from_the_first_row_of_all(patch: pytest.MonkeyPatch) -> None:
@@ -255,12 +266,17 @@ def from_the_first_row_of_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(relating, "_distance", told)
 
 
-honest, given, distance = histories.Given, Context.given, relating._distance
+honest, given, taken, distance = histories.Given, Context.given, Matched.taken, relating._distance
+MUTANTS = [
+    a_row_of_each,
+    clipped_by_row,
+    the_row_before_whoever_it_is_of,
+    a_row_beside_that_tells_of_all,
+    from_the_first_row_of_all,
+]
 
 
-@pytest.mark.parametrize(
-    "mutant", [a_row_of_each, clipped_by_row, the_row_before_whoever_it_is_of, from_the_first_row_of_all]
-)
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_release_is_caught_in_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Callable[[pytest.MonkeyPatch], None]
 ) -> None:

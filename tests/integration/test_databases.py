@@ -67,7 +67,7 @@ def recorded(level, levelled):
     return told
 
 
-def distance(codes, weights, shares):
+def distance(drawn, codes, weights, shares):
     """Return the mean total variation between the shares of drawn codes and the released ones."""
     found = [np.bincount(c, weights, minlength=len(s)) / weights.sum() for c, s in zip(codes.T, shares, strict=True)]
     return np.mean([np.abs(f - s).sum() / 2 for f, s in zip(found, shares, strict=True)])
@@ -401,6 +401,48 @@ def test_tables_of_an_earlier_version_draw_each_table_by_its_own_dates(tmp_path,
     assert found["visited"].dropna().dt.year.between(2021, 2025).all()
     assert found["called"].dropna().dt.year.between(2021, 2025).all()
     assert len(found.dropna()) > 100
+
+
+def tests_of(visits):
+    """Return one or two blood tests on the day of each visit, taken on the ward of that visit."""
+    taken = visits.loc[visits.index.repeat(np.random.default_rng(9).integers(1, 3, len(visits)))]
+    return pd.DataFrame(
+        {
+            "patient_id": taken["patient_id"].to_numpy(),
+            "taken": taken["visited"].to_numpy(),
+            "ward": taken["ward"].to_numpy(),
+            "value": np.random.default_rng(10).normal(5, 1, len(taken)).round(1),
+        }
+    )
+
+
+def share_beside(tables):
+    """Return the shares of blood tests on the day of some visit, and of those on the ward of one of that day."""
+    visits, tests = tables["visits"], tables["tests"]
+    days = visits.groupby(["patient_id", "visited"])["ward"].agg(set).rename("wards")
+    wards = tests.join(days, on=["patient_id", "taken"])["wards"]
+    there = wards.notna()
+    return there.mean(), np.mean([w in found for w, found in zip(tests["ward"][there], wards[there], strict=True)])
+
+
+def test_rows_of_tables_beside_each_other_lie_on_the_same_days_and_agree(tmp_path):
+    """Drawn by themselves, tests would lie on another day but for the first, and on another ward in half of them."""
+    rng = np.random.default_rng(11)
+    visits = clinic(1500)["visits"]
+    visits = visits.assign(ward=rng.choice(["north", "south", "west"], len(visits)))  # another one in each visit
+    tables = {"patients": clinic(1500)["patients"], "visits": visits, "tests": tests_of(visits)}
+    assert share_beside(tables) == (1, 1)
+    tests = {"parent": {"patient_id": "patients"}, "order": "taken", "max_rows": 12}
+    relations = {**{n: RELATIONS[n] for n in ("patients", "visits")}, "tests": tests}
+    fitter, _ = synthesizer(tmp_path, epsilon=5.0, training={"max_epochs": 12, "hidden": 8})
+    model = fitter.fit(tables, relations=relations)
+    day, ward = share_beside(model.sample(1500))
+    assert day > 0.9
+    assert ward > 0.9
+    known = {f: set(visits["ward"]) for f in ("visits", "tests")}
+    assert all(set(model.sample(50, seed=2)[name]["ward"]) <= wards for name, wards in known.items())
+    again = [model.sample(40, seed=3)["tests"] for _ in range(2)]
+    assert again[0].equals(again[1])
 
 
 def test_the_same_seed_draws_the_same_tables(fitted):

@@ -1,17 +1,18 @@
-"""What a row of a history is drawn upon: who it belongs to, its place, how many follow, the time, and the row before.
+"""What a row of a history is drawn upon: whose it is, its place, how many follow, the time, the row before and one beside.
 
 All of it enters a network as codes, merged to few a column: under noise, a code that few rows have is learnt from few rows.
 What was merged follows from released shares alone.
 
 A category that stays as it was is a code of its own, "as in the row before". So how long somebody stays with a team is one
-number to learn, and not one for each team.
+number to learn, and not one for each team. Another code is "as in the row beside", which is the same person's latest one,
+up to that time, in another table. Of the distance to the next row, it says that it ends where the next row beside begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -25,7 +26,58 @@ WIDER = 1.3
 """How many times as many places each further code has."""
 
 NONE = 0
-"""Code of a column of the row before where there is none."""
+"""Code of a column of the row before, or beside, where there is none."""
+
+NOW, BEFORE = 1, 2
+"""Codes of when the row beside was: at the row's own time, or before."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """How rows are drawn upon those of a table beside theirs.
+
+    Attributes:
+        given: which columns of the table beside are given: few, since under noise each one more makes all of them worse.
+        merged: for each of these, the merged code of each of its codes.
+        namesakes: for each own column, which column beside is the same if values are; -1 if none is.
+        copies: for each own column, its own code of each code of that column; -1 where it has none.
+        gap: the own column that holds the distance to the next row; -1 if none does.
+    """
+
+    given: tuple[int, ...]
+    merged: tuple[tuple[int, ...], ...]
+    namesakes: tuple[int, ...]
+    copies: tuple[tuple[int, ...], ...]
+    gap: int = -1
+
+    def has_code(self, column: int) -> bool:
+        """Say whether an own column has a code for "as in the row beside", or "until the next one"."""
+        return self.namesakes[column] >= 0 or column == self.gap
+
+    def copied(self, codes: np.ndarray) -> np.ndarray:
+        """Return the own codes of values beside, int64 (rows, own columns); -1 where there is none.
+
+        Args:
+            codes: of the rows beside, int (rows, their columns); -1 where there is none.
+        """
+        found = np.full((len(codes), len(self.namesakes)), -1, dtype=np.int64)
+        for column, (namesake, copies) in enumerate(zip(self.namesakes, self.copies, strict=True)):
+            if namesake >= 0:
+                beside = codes[:, namesake]
+                found[:, column] = np.where(beside < 0, -1, np.array(copies)[beside])
+        return found
+
+
+class RowsBeside(NamedTuple):
+    """The rows beside some rows.
+
+    Attributes:
+        codes: int (rows, their columns); -1 where there is none.
+        when: `NONE`, `NOW` or `BEFORE`, int (rows,).
+    """
+
+    codes: np.ndarray
+    when: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -38,6 +90,7 @@ class Context:
         repeats: for each column of the child, whether it has a code for "as in the row before"; it is the last one.
         places: the merged code of each place, and of each number of rows left.
         times: how many codes the time so far has; 0 if rows have no time.
+        beside: how rows are drawn upon those of a table beside; None if they are not.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -45,6 +98,7 @@ class Context:
     repeats: tuple[bool, ...]
     places: tuple[int, ...]
     times: int = 0
+    beside: Beside | None = None
 
     @classmethod
     def of(
@@ -55,7 +109,7 @@ class Context:
         rows: int,
         times: int = 0,
         categories: tuple[Sequence[int], Sequence[int]] = ((), ()),
-        most: int = MOST,
+        beside: Beside | None = None,
     ) -> Self:
         """Return the context that released shares call for.
 
@@ -65,28 +119,44 @@ class Context:
             rows: most rows that a history has.
             times: how many codes the time so far has; 0 if rows have no time.
             categories: which of the root's, and which of the child's columns have codes in no order.
-            most: how many codes a column is merged to, at most.
+            beside: how rows are drawn upon those of a table beside.
         """
         of_parents, of_own = (frozenset(c) for c in categories)
         return cls(
-            tuple(merge(s, most, i not in of_parents) for i, s in enumerate(parent_shares)),
-            tuple(merge(s, most, i not in of_own) for i, s in enumerate(own_shares)),
+            tuple(merge(s, MOST, i not in of_parents) for i, s in enumerate(parent_shares)),
+            tuple(merge(s, MOST, i not in of_own) for i, s in enumerate(own_shares)),
             tuple(i in of_own for i in range(len(own_shares))),
             merge_places(rows),
             times,
+            beside,
         )
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        """Codes of each given column: the root's, place, rows left, the time if any, and the row before's."""
+        """Codes of each given column: the root's, place, rows left, the time if any, and the rows' before and beside."""
         places = max(self.places) + 1
         time = (self.times,) if self.times else ()
-        return (*(max(m) + 1 for m in self.parents), places, places, *time, *(max(m) + 2 for m in self.own))
+        beside = () if self.beside is None else (*(max(m) + 2 for m in self.beside.merged), BEFORE + 1)
+        return (*(max(m) + 1 for m in self.parents), places, places, *time, *(max(m) + 2 for m in self.own), *beside)
 
     @property
     def own_cardinalities(self) -> tuple[int, ...]:
-        """Codes of each column that is drawn."""
-        return tuple(len(m) + r for m, r in zip(self.own, self.repeats, strict=True))
+        """Codes of each column that is drawn: its own, "as in the row before", "as in the row beside"."""
+        return tuple(int(end) for end in self._copied + self._has_copies)
+
+    @property
+    def _stays(self) -> np.ndarray:
+        """The code for "as in the row before" of each column, or the number of its own codes if it has none."""
+        return np.array([len(m) for m in self.own])
+
+    @property
+    def _copied(self) -> np.ndarray:
+        """The code for "as in the row beside" of each column, or one more than its last code if it has none."""
+        return self._stays + np.array(self.repeats, dtype=np.int64)
+
+    @property
+    def _has_copies(self) -> np.ndarray:
+        return np.array([self.beside is not None and self.beside.has_code(c) for c in range(len(self.own))])
 
     def given(
         self,
@@ -95,6 +165,7 @@ class Context:
         left: np.ndarray,
         previous: np.ndarray,
         time: np.ndarray | None = None,
+        beside: RowsBeside | None = None,
     ) -> np.ndarray:
         """Return what rows are drawn upon, int64 (rows, given columns).
 
@@ -104,6 +175,7 @@ class Context:
             left: how many come after it, int (rows,).
             previous: codes of the row before it, int (rows, columns); -1 where there is none.
             time: code of the time so far, int (rows,), if rows have a time.
+            beside: the rows beside, if they are drawn upon such.
         """
         places = np.array(self.places)
         most = len(places) - 1
@@ -112,23 +184,42 @@ class Context:
             places[np.minimum(place, most)],
             places[np.minimum(left, most)],
             *([] if time is None else [time]),
-            *(np.where(p < 0, NONE, np.array(m)[p] + 1) for m, p in zip(self.own, previous.T, strict=True)),
+            *_merged_if_any(self.own, previous),
         ]
+        if self.beside is not None:
+            assert beside is not None
+            found += [*_merged_if_any(self.beside.merged, beside.codes[:, list(self.beside.given)]), beside.when]
         return np.stack(found, 1).astype(np.int64)
 
-    def relative(self, codes: np.ndarray, previous: np.ndarray) -> np.ndarray:
-        """Return the codes that are drawn, int64 (rows, columns): of `codes`, and of what stays as in the row before."""
-        stays = (codes == previous) & np.array(self.repeats)
-        return np.where(stays, [len(m) for m in self.own], codes).astype(np.int64)
+    def relative(self, codes: np.ndarray, previous: np.ndarray, alike: np.ndarray | None = None) -> np.ndarray:
+        """Return the codes that are drawn, int64 (rows, columns): of `codes`, and of what is as in other rows.
 
-    def absolute(self, drawn: np.ndarray, previous: np.ndarray) -> np.ndarray:
-        """Return the codes that `relative` makes `drawn` of; where there is no row before, nothing stays as in it."""
-        stays = drawn == np.array([len(m) for m in self.own])
-        return np.where(stays, np.maximum(previous, 0), drawn).astype(np.int64)
+        What is as in both is as in the row beside.
+
+        Args:
+            alike: which codes are as in the row beside, or last until the next one, bool (rows, columns).
+        """
+        stays = (codes == previous) & np.array(self.repeats)
+        found = np.where(stays, self._stays, codes)
+        return (found if alike is None else np.where(alike & self._has_copies, self._copied, found)).astype(np.int64)
+
+    def absolute(self, drawn: np.ndarray, previous: np.ndarray, beside: np.ndarray | None = None) -> np.ndarray:
+        """Return the codes that `relative` makes `drawn` of; where there is no other row, nothing is as in it.
+
+        Args:
+            beside: own codes of what is beside, int (rows, columns); -1 where nothing is, and what stays stands for it.
+        """
+        stays, copied = drawn == self._stays, (drawn == self._copied) & self._has_copies
+        found = np.where((stays & np.array(self.repeats)) | copied, np.maximum(previous, 0), drawn)
+        return (found if beside is None else np.where(copied & (beside >= 0), beside, found)).astype(np.int64)
 
     def stays(self, drawn: np.ndarray, previous: np.ndarray) -> np.ndarray:
         """Say which drawn codes stay as in the row before, bool (rows, columns); where there is none, nothing does."""
-        return (drawn == np.array([len(m) for m in self.own])) & (previous >= 0)
+        return (drawn == self._stays) & np.array(self.repeats) & (previous >= 0)
+
+    def copied(self, drawn: np.ndarray, beside: np.ndarray) -> np.ndarray:
+        """Say which drawn codes are as in the row beside, bool (rows, columns); where nothing is, nothing is as in it."""
+        return (drawn == self._copied) & self._has_copies & (beside >= 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the context as JSON-ready facts."""
@@ -137,8 +228,12 @@ class Context:
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
         """Return the context that `to_dict` described."""
-        maps = {name: tuple(tuple(m) for m in facts[name]) for name in ("parents", "own")}
-        return cls(**maps, repeats=tuple(facts["repeats"]), places=tuple(facts["places"]), times=facts["times"])
+        parents, own = (_tuples(facts[name]) for name in ("parents", "own"))
+        beside = None
+        if found := facts.get("beside"):
+            merged, copies = (_tuples(found[name]) for name in ("merged", "copies"))
+            beside = Beside(tuple(found["given"]), merged, tuple(found["namesakes"]), copies, found["gap"])
+        return cls(parents, own, tuple(facts["repeats"]), tuple(facts["places"]), facts["times"], beside)
 
 
 def merge(share: np.ndarray, most: int, ordered: bool) -> tuple[int, ...]:
@@ -179,6 +274,15 @@ def merge_places(rows: int) -> tuple[int, ...]:
         found.extend([code] * round(wide))
         code, wide = code + 1, wide * WIDER
     return tuple(found[:rows])
+
+
+def _tuples(lists: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(each) for each in lists)
+
+
+def _merged_if_any(maps: Sequence[tuple[int, ...]], codes: np.ndarray) -> Iterator[np.ndarray]:
+    for m, c in zip(maps, codes.T, strict=True):
+        yield np.where(c < 0, NONE, np.array(m)[c] + 1)
 
 
 def _merged(maps: Sequence[tuple[int, ...]], codes: np.ndarray) -> list[np.ndarray]:

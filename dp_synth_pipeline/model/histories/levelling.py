@@ -3,13 +3,14 @@
 The noise of DP-SGD makes each code a little too frequent or too rare, and histories add to that, since each row is drawn
 upon the one before. How often a code is there was released with less noise, in the profile. So histories are drawn, and
 each code's log-odds move by a part of the log-ratio of both shares, again and again (iterative proportional fitting: Deming
-& Stephan 1940), each time upon histories that were drawn anew.
+& Stephan 1940), each time upon histories that were drawn anew. A code that says "as in another row" moves as those codes
+do, on an average, for which it stood.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,27 +30,51 @@ LEAST = 1e-4
 """Share that a code is taken to have at least, where there is no noise."""
 
 
+class Histories(NamedTuple):
+    """Rows that a model drew.
+
+    Attributes:
+        drawn: the codes as they were drawn, int64 (rows, own columns).
+        codes: those for which they stand, which a column's profile knows, int64 (rows, own columns).
+        weights: of each row, (rows,).
+    """
+
+    drawn: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+
+
 def level(
     model: GenerativeModel,
-    draw: Callable[[], tuple[np.ndarray, np.ndarray]],
+    draw: Callable[[], Histories],
     shares: Sequence[np.ndarray],
     noise: float,
 ) -> None:
     """Move a model's own codes until what `draw` returns has the released shares; the model changes.
 
     Args:
-        draw: returns codes that the model as it is draws, int64 (rows, own columns), and the weight of each row, (rows,).
+        draw: returns what the model draws as it is.
         shares: released 1-way probabilities of each own column's codes.
         noise: standard deviation of a released share: a code of a share near it moves little.
     """
     for _ in range(ROUNDS):
-        codes, weights = draw()
+        drawn, codes, weights = draw()
         if not len(codes):
             return
-        whole = weights.sum()
-        pairs = zip(codes.T, shares, strict=True)
-        found = [np.bincount(column, weights, minlength=len(share)) / whole for column, share in pairs]
-        model.lean([moves(f, s, noise) for f, s in zip(found, shares, strict=True)])
+        columns = zip(drawn.T, codes.T, shares, strict=True)
+        model.lean([_with_others(d, c, weights, _moves_of(c, weights, share, noise)) for d, c, share in columns])
+
+
+def _moves_of(codes: np.ndarray, weights: np.ndarray, share: np.ndarray, noise: float) -> np.ndarray:
+    return moves(np.bincount(codes, weights, minlength=len(share)) / weights.sum(), share, noise)
+
+
+def _with_others(drawn: np.ndarray, codes: np.ndarray, weights: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Return the moves of a column's codes, and of those that stand for others, as those do on an average."""
+    size = max(int(drawn.max()) + 1, len(moved))
+    mass = np.bincount(drawn, weights, minlength=size)[len(moved) :]
+    sums = np.bincount(drawn, weights * moved[codes], minlength=size)[len(moved) :]
+    return np.append(moved, sums / np.maximum(mass, np.finfo(float).tiny))
 
 
 def moves(found: np.ndarray, share: np.ndarray, noise: float) -> np.ndarray:

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.synthesis.conditional import Pool
+from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
 from dp_synth_pipeline.synthesis.database.histories import Clock, clock, hung_on, kept_context
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
@@ -35,15 +36,21 @@ class Part:
 
     Attributes:
         who: numbers of their parents, int64 (rows,), ascending.
-        codes: int64 (rows, columns).
+        drawn: codes as they were drawn, int64 (rows, columns).
+        codes: those for which they stand, int64 (rows, columns).
         stays: which of them are as in the row before, bool (rows, columns).
         times: where they lie on the line of times, (rows,); None without an order.
+        beside: number of the row beside each, int64 (rows,); None if they are not drawn upon such.
+        copied: which codes are as in it, bool (rows, columns).
     """
 
     who: np.ndarray
+    drawn: np.ndarray
     codes: np.ndarray
     stays: np.ndarray
     times: np.ndarray | None
+    beside: np.ndarray | None
+    copied: np.ndarray
 
 
 @dataclass
@@ -73,12 +80,16 @@ class Above(NamedTuple):
         counts: how many rows each parent has, int64 (parents,).
         times: where they begin on the line of times, (parents,); None without an order.
         root: number of each parent's person.
+        beside: drawn rows of the table beside which its rows lie; None if there is none.
+        neighbours: the same rows by their times, on the table's own line.
     """
 
     codes: np.ndarray
     counts: np.ndarray
     times: np.ndarray | None
     root: np.ndarray
+    beside: Rows | None = None
+    neighbours: Neighbours | None = None
 
 
 @dataclass(frozen=True)
@@ -105,46 +116,68 @@ class Following:
         """Return the rows of each place, the first one's first."""
         counts, times = above.counts, None if above.times is None else above.times.copy()
         previous = np.full((len(counts), len(self.codec.columns)), -1, np.int64)
+        turn = np.zeros(len(counts), np.int64)
         parts: list[Part] = []
         for place in range(int(counts.max(initial=0))):
             who = np.flatnonzero(counts > place)
             now = None if times is None else times[who].copy()
-            time = None if now is None else self._time_codes(now)
-            left = counts[who] - place - 1
-            given = self.context.given(above.codes[who], np.full(len(who), place), left, previous[who], time)
-            room = None if now is None else self._room(now, left)
-            previous[who], stays, gaps = self._next(given, previous[who], room, left, rng)
-            parts.append(Part(who, previous[who], stays, now))
+            part, gaps = self._next(above, who, place, now, previous[who], turn[who], rng)
+            parts.append(part)
+            previous[who] = part.codes
             if times is not None:
                 times[who] += gaps
+                turn[who] = np.where(gaps == 0, turn[who] + 1, 0)
         return parts
 
     def _next(
         self,
-        given: np.ndarray,
+        above: Above,
+        who: np.ndarray,
+        place: int,
+        now: np.ndarray | None,
         previous: np.ndarray,
-        room: np.ndarray | None,
-        left: np.ndarray,
+        turn: np.ndarray,
         rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the codes of rows, which of them are as in the row before, and the distances to the next rows.
-
-        Where the next row would lie beyond the order's declared end, the rows that are left are taken to lie anywhere before
-        it, one place as likely as another, and the next one is the first of them.
+    ) -> tuple[Part, np.ndarray]:
+        """Return the rows of one place, and the distances to the next ones; without an order, they are 0.
 
         Args:
-            room: the most that each distance may be, float64 (rows,); None without an order, where distances are 0.
-            left: how many rows follow, int64 (rows,).
+            who: numbers of their parents, int64 (rows,).
+            now: their times, (rows,); None without an order.
+            previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
+            turn: how many rows of its parent came before each at its very time, int64 (rows,).
         """
+        left = above.counts[who] - place - 1
+        matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
+        beside = None if matched is None else RowsBeside(matched.taken(_codes_of(above.beside)), matched.when)
+        time = None if now is None else self._time_codes(now)
+        given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside)
         follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)
-        stays, codes = self.context.stays(follows, previous), self.context.absolute(follows, previous)
-        if room is None:
-            return codes, stays, np.zeros(len(given), np.int64)
-        gaps = self._gaps(codes, rng)
-        beyond = np.flatnonzero(gaps > room)
-        first = 1 - rng.random(len(beyond)) ** (1 / np.maximum(left[beyond], 1))
-        gaps[beyond] = room[beyond] * first
-        return codes, stays, gaps
+        own = np.full(follows.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched)
+        stays, copied = self.context.stays(follows, previous), self.context.copied(follows, own)
+        codes = self.context.absolute(follows, previous, own)
+        gaps = np.zeros(len(who), np.int64) if now is None else self._gaps(codes, rng)
+        if matched is not None and self.context.beside is not None:
+            ends = copied[:, self.context.beside.gap]
+            gaps = np.where(ends, matched.until, gaps)
+            ends[:] = False  # a distance is no value of the row beside
+        if now is not None:
+            gaps = _within(gaps, self._room(now, left), left, rng)
+        return Part(who, follows, codes, stays, now, None if matched is None else matched.rows, copied), gaps
+
+    def _beside(self, above: Above, who: np.ndarray, now: np.ndarray, turn: np.ndarray) -> Matched:
+        """Return what lies beside rows of these parents."""
+        if above.neighbours is None:
+            raise InvalidInput(f"{self.table.name} lies beside a table of which no rows were drawn.")
+        return above.neighbours.matched(who, now, turn)
+
+    def _own_codes(self, beside: RowsBeside, matched: Matched) -> np.ndarray:
+        """Return the own codes of what is beside, and of distances until the next row there; -1 where there is none."""
+        assert self.context.beside is not None
+        own, number = self.context.beside.copied(beside.codes), self.context.beside.gap
+        ends = offsets.values_at(matched.until, matched.until < 0, self.codec.modelled[number])
+        own[:, number] = np.where(matched.until < 0, -1, self.codec.columns[number].encode(ends))
+        return own
 
     def _time_codes(self, times: np.ndarray) -> np.ndarray:
         assert self.clock is not None
@@ -165,6 +198,27 @@ class Following:
         gaps = np.maximum(offsets.points_of(values, gap)[0], 0)
         days = self.order is not None and self.order.kind.name == "date"
         return gaps // grid.DAY if days and gap.kind.name == "duration" else gaps  # as an earlier version coded them
+
+
+def _within(gaps: np.ndarray, room: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return distances to next rows of which none leads beyond the order's declared end.
+
+    Where one would, the rows that are left are taken to lie anywhere before that end, one place as likely as another, and
+    the next one is the first of them.
+
+    Args:
+        room: the most that each distance may be, float64 (rows,).
+        left: how many rows follow, int64 (rows,).
+    """
+    beyond = np.flatnonzero(gaps > room)
+    first = 1 - rng.random(len(beyond)) ** (1 / np.maximum(left[beyond], 1))
+    gaps[beyond] = room[beyond] * first
+    return gaps
+
+
+def _codes_of(rows: Rows | None) -> np.ndarray:
+    assert rows is not None
+    return rows.codes
 
 
 class DrawnTables(NamedTuple):
@@ -247,9 +301,17 @@ class DatabaseDrawer:
             path.insert(0, self.relations[str(path[0].parent)])
         root, _ = self._root(path[0], persons, None, rng)
         drawn = {path[0].name: root}
-        for table in path[1:-1]:
-            drawn[table.name] = self._rows(table, drawn, rng)
+        for table in path[1:]:
+            other = self._lies_beside(table)
+            if other is not None and other.name not in drawn:
+                drawn[other.name] = self._rows(other, drawn, rng)
+            if table.name != name:
+                drawn[table.name] = self._rows(table, drawn, rng)
         return self._above(path[-1], drawn)
+
+    def _lies_beside(self, table: Related) -> Related | None:
+        """Return the table upon whose rows those of another one are drawn."""
+        return self.relations.beside(table.name, self._drawer(str(table.parent)).codec.schema.names)
 
     def following(self, name: str, model: GenerativeModel, codec: TableCodec, context: Context) -> Following:
         """Return what draws the rows of a table by a model, upon those above it, whose generators are known."""
@@ -273,7 +335,14 @@ class DatabaseDrawer:
         schema = self._drawer(parent.name).codec.schema
         counts, times = _shape(table, parents, schema, orders, self.relations.beginning(table.name, schema.names))
         hung = self._codes_above(table, drawn, np.arange(len(parents.codes)))
-        return Above(np.concatenate(hung, 1), counts, times, parents.root)
+        above, other = Above(np.concatenate(hung, 1), counts, times, parents.root), self._lies_beside(table)
+        if other is None or orders[1] is None:
+            return above
+        rows, order = drawn[other.name], self.sources[other.name][str(other.order)]
+        assert rows.parent is not None
+        assert rows.times is not None
+        neighbours = Neighbours(rows.parent, offsets.in_units(rows.times, order, orders[1]))
+        return above._replace(beside=rows, neighbours=neighbours)
 
     def _with_texts(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Return the rows of a table with their texts, written upon them and upon those above."""
@@ -402,12 +471,33 @@ def _joined(parts: Sequence[Part], above: Above, drawer: Drawer, rng: np.random.
     parent = np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])
     codes = np.concatenate([np.zeros((0, columns), np.int64), *(p.codes for p in parts)])
     stays = np.concatenate([np.zeros((0, columns), bool), *(p.stays for p in parts)])
+    copied = np.concatenate([np.zeros((0, columns), bool), *(p.copied for p in parts)])
     began = above.times
     whole = None if began is None else np.concatenate([began[:0], *(p.times for p in parts if p.times is not None)])
     order = np.argsort(parent, kind="stable")  # places come one after the other
     values = pa.Table.from_batches([drawer.codec.decode(codes[order], rng=rng)])
+    if above.beside is not None and copied.any():
+        rows = np.concatenate([p.beside for p in parts if p.beside is not None])
+        values = copying(values, drawer.codec.encoded, copied[order], above.beside.values, rows[order])
     values = staying(values, drawer.codec.encoded, stays[order])
     return Rows(values, codes[order], parent[order], above.root[parent[order]], None if whole is None else whole[order])
+
+
+def copying(values: pa.Table, names: Sequence[str], copied: np.ndarray, beside: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Return values of which those that are as in the row beside are that row's.
+
+    Args:
+        names: the columns that have codes.
+        copied: which values are, bool (rows, len(names)); of columns that the other table has not, none is copied.
+        beside: the rows of that table.
+        rows: number of the row beside each, int64 (rows,).
+    """
+    for name, same in zip(names, copied.T, strict=True):
+        if same.any() and name in beside.column_names:
+            there = beside[name].take(pa.array(np.maximum(rows, 0)))
+            copies = pc.if_else(pa.array(same), there, values[name])  # type: ignore[attr-defined]
+            values = values.set_column(values.column_names.index(name), name, copies)
+    return values
 
 
 def staying(values: pa.Table, names: Sequence[str], stays: np.ndarray) -> pa.Table:

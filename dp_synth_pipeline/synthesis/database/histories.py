@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.model.histories.context import NONE, Context, RowsBeside
 from dp_synth_pipeline.synthesis import retention
+from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
 from dp_synth_pipeline.synthesis.database.table_release import Given, RowsAbove, TableRelease
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
@@ -52,7 +54,7 @@ def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]
     """Return how the rows of a table are composed from released facts alone.
 
     Args:
-        codecs: the codec of the table, and of all above it.
+        codecs: the codec of the table, of all above it, and of the one beside which its rows lie.
     """
     table, own, above = relations[name], codecs[name], hung_on(relations, name)
     of_parents = [(share, _ordered(codecs[t], i)) for t in above for i, share in enumerate(codecs[t].marginals())]
@@ -62,7 +64,11 @@ def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]
         [i for i in range(len(shares)) if not _ordered(own, i)],
     )
     times = 0 if table.order is None else clock(relations, name, codecs.__getitem__).codec.cardinality
-    return Context.of([s for s, _ in of_parents], shares, rows=table.max_rows, times=times, categories=unordered)
+    other = relations.beside(name, codecs[str(table.parent)].encoded)
+    beside = None if other is None else beside_of(own, codecs[other.name], (str(table.gap), str(other.gap)))
+    return Context.of(
+        [s for s, _ in of_parents], shares, rows=table.max_rows, times=times, categories=unordered, beside=beside
+    )
 
 
 def hung_on(relations: Relations, name: str) -> list[str]:
@@ -109,7 +115,7 @@ def given_rows(
 ) -> Given:
     """Return each row's codes after those that it hangs on; restricted."""
     table, own = relations[release.name], encoded(release).astype(np.int64)
-    numbers = pq.read_table(release.rows.path, columns=[release.rows.unit, PARENT, PLACE, LEFT, TIME])
+    numbers = _numbers(release)
     parent, place, left = (numbers[n].to_numpy() for n in (PARENT, PLACE, LEFT))
     units = numbers[release.rows.unit].to_numpy()
     above = {str(table.parent): parent, relations.root.name: units}
@@ -118,9 +124,40 @@ def given_rows(
     time = None
     if table.order is not None:
         time = clock(relations, release.name, lambda name: tables[name].codec).coded(numbers[TIME].combine_chunks())
-    given = context.given(codes, place, left, previous, time)
-    whole = np.concatenate([given, context.relative(own, previous)], 1).astype(np.int16)
+    beside, alike = None, None
+    if context.beside is not None:
+        other = relations.beside(release.name, tables[str(table.parent)].codec.encoded)
+        assert other is not None
+        matched, ends = _matched(release, numbers, tables[other.name], relations)
+        beside = RowsBeside(matched.taken(encoded(tables[other.name])), matched.when)
+        alike = context.beside.copied(beside.codes) == own
+        alike[:, context.beside.gap] = ends
+    given = context.given(codes, place, left, previous, time, beside)
+    whole = np.concatenate([given, context.relative(own, previous, alike)], 1).astype(np.int16)
     return Given(whole, units.astype(np.int64))
+
+
+def _numbers(release: TableRelease) -> pa.Table:
+    """Return whose each row is, its place, and its time; restricted."""
+    return pq.read_table(release.rows.path, columns=[release.rows.unit, PARENT, PLACE, LEFT, TIME])
+
+
+def _matched(
+    release: TableRelease, numbers: pa.Table, other: TableRelease, relations: Relations
+) -> tuple[Matched, np.ndarray]:
+    """Return what lies beside a table's rows, and which of them last until the next row beside begins; restricted."""
+    neighbours = _numbers(other)
+    order, start = (r.source[str(relations[r.name].order)] for r in (release, other))
+    times, unknown = offsets.points_of(numbers[TIME].combine_chunks().cast(order.arrow_type), order)
+    begun, lost = offsets.points_of(neighbours[TIME].combine_chunks().cast(start.arrow_type), start)
+    parent = numbers[PARENT].to_numpy()
+    found = Neighbours(neighbours[PARENT].to_numpy(), offsets.in_units(begun, start, order), ~lost)
+    matched = found.matched(parent, times, turns(parent, times))
+    follows = np.append((parent[1:] == parent[:-1]) & ~unknown[1:], False)[: len(parent)]
+    distance = np.append(times[1:] - times[:-1], 0)[: len(parent)]
+    ends = follows & ~unknown & (matched.until >= 0) & (distance == matched.until)
+    when = np.where(unknown, NONE, matched.when)
+    return Matched(np.where(unknown, -1, matched.rows), when, matched.until), ends
 
 
 def above_rows(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> list[RowsAbove]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,11 @@ import numpy as np
 from dp_synth_pipeline.model.autoregressive.plan import capacity
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
 from dp_synth_pipeline.model.histories.context import Context
-from dp_synth_pipeline.model.histories.levelling import level
+from dp_synth_pipeline.model.histories.levelling import Histories, level
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
 from dp_synth_pipeline.synthesis import generator_files, retention
 from dp_synth_pipeline.synthesis.database import histories
-from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
+from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, Part
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
@@ -28,7 +29,7 @@ MOST_EPOCHS = 16
 """Passes over the persons, at most: a person's rows teach more in one pass than a single row does."""
 
 REPEATS = 0.5
-"""Share at which a category is taken to stay as it was, before anything is learnt."""
+"""Share at which a value is taken to be as in the row before, or beside, before anything is learnt."""
 
 PERSONS = 1 << 13
 """Persons drawn to level a table's codes: shares of so many miss by about as much as those that were released."""
@@ -51,15 +52,17 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     from dp_synth_pipeline.synthesis.generator import end_failed, raked_texts
 
     relations, tables, name = release.relations, release.known_tables, table.name
-    codecs = {t: tables[t].codec for t in (name, *(above.name for above in relations.ancestors(name)))}
-    context = histories.context_of(relations, name, codecs)
+    beside = relations.beside(name, tables[str(relations[name].parent)].codec.encoded)
+    known = [relations[name], *relations.ancestors(name), *([] if beside is None else [beside])]
+    context = histories.context_of(relations, name, {t.name: tables[t.name].codec for t in known})
     table.given = histories.given_rows(table, relations, tables, context)
     cardinalities = (*context.cardinalities, *context.own_cardinalities)
     population = table.profile.population
     spec = _sized(table, len(cardinalities), population)
     training = Training.of(table, table.codec, spec, population)
     shares = [np.full(c, 1 / c) for c in context.cardinalities]
-    shares += [_with_repeats(s, r) for s, r in zip(table.codec.marginals(), context.repeats, strict=True)]
+    own = zip(table.codec.marginals(), context.own_cardinalities, strict=True)
+    shares += [_with_repeats(share, codes - len(share)) for share, codes in own]
     model = artifact.model_of(spec.kind).begin(cardinalities, spec, Released(shares, given=len(context.cardinalities)))
     model, facts = training.train(model, table.reporter("training"))
     if training.audit is not None and not training.audit.passed:
@@ -90,24 +93,29 @@ class _Drawn:
         population = release.table(release.relations.root.name).profile.population
         self._above = drawer.above(table.name, min(PERSONS, population), self._rng)
 
-    def weighted(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return codes of drawn rows, and their weights: the profile is of one row of each person."""
-        codes, _, weights = self._rows()
-        return codes, weights
+    def weighted(self) -> Histories:
+        """Return drawn rows, and their weights: the profile is of one row of each person."""
+        parts = self._parts()
+        codes, _, weights = self._rows(parts)
+        return Histories(self._stacked(p.drawn for p in parts), codes, weights)
 
     def one_row_each(self, *, rng: np.random.Generator) -> np.ndarray:
         """Return codes of drawn rows and of those above, as texts were counted: a person's rows count as one."""
-        codes, parents, weights = self._rows()
+        codes, parents, weights = self._rows(self._parts())
         whole = np.concatenate([codes, self._above.codes[parents]], 1)
         return whole[rng.choice(len(whole), len(whole), p=weights / weights.sum())] if len(whole) else whole
 
-    def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _parts(self) -> list[Part]:
+        return self._following.parts(self._above, self._rng)
+
+    def _rows(self, parts: Sequence[Part]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return codes of drawn rows, the numbers of their parents, and their weights, all of one person's together 1."""
-        parts = self._following.parts(self._above, self._rng)
-        codes = np.concatenate([np.zeros((0, len(self._following.codec.columns)), np.int64), *(p.codes for p in parts)])
         parents = np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])
         persons = self._above.root[parents]
-        return codes, parents, 1 / np.bincount(persons)[persons]
+        return self._stacked(p.codes for p in parts), parents, 1 / np.bincount(persons)[persons]
+
+    def _stacked(self, codes: Iterable[np.ndarray]) -> np.ndarray:
+        return np.concatenate([np.zeros((0, len(self._following.codec.columns)), np.int64), *codes])
 
 
 def _noise(table: TableRelease) -> float:
@@ -118,8 +126,9 @@ def _noise(table: TableRelease) -> float:
     return 0.0 if first is None else first.combined_noise_multiplier * first.size**0.5 / units
 
 
-def _with_repeats(share: np.ndarray, repeats: bool) -> np.ndarray:
-    return np.append(share * (1 - REPEATS), REPEATS) if repeats else share
+def _with_repeats(share: np.ndarray, repeats: int) -> np.ndarray:
+    """Return the shares of a column's codes before anything is learnt, with those of so many that repeat another row."""
+    return np.append(share * (1 - REPEATS), [REPEATS / repeats] * repeats) if repeats else share
 
 
 def _sized(release: TableRelease, columns: int, population: int) -> GeneratorSpec:

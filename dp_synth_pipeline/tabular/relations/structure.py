@@ -160,6 +160,15 @@ class Relations:
                 return Beginning(leader.first(others), None if table == leader else table.to_first(leader))
         return Beginning(None, table.to_first()) if table.to_first() in columns else Beginning(table.first())
 
+    def beside(self, name: str, columns: Collection[str]) -> Related | None:
+        """Return the table beside which a table's rows lie: the one from whose first row they begin at a distance.
+
+        Args:
+            columns: the names of its parent's columns.
+        """
+        table = self[name]
+        return next((t for t in self.children(str(table.parent)) if table.to_first(t) in columns), None)
+
     def most_rows(self, name: str) -> int:
         """Return how many rows of one privacy unit a table has at most."""
         most = self[name].max_rows

@@ -8,7 +8,7 @@ import torch
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.histories.levelling import RATE, level, moves
+from dp_synth_pipeline.model.histories.levelling import RATE, Histories, level, moves
 
 BEFORE = 4
 """Codes of the row before: none, or one of the first own column's three."""
@@ -27,19 +27,20 @@ def random_model() -> Generator:
     return Generator(made.eval())
 
 
-def histories(model: Generator, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw persons of one to four rows, and return the codes of all rows and a weight of 1 in all for each person."""
+def histories(model: Generator, rng: np.random.Generator) -> Histories:
+    """Draw persons of one to four rows, of a weight of 1 in all for each person."""
     rows, before, parts, who = np.arange(PERSONS) % 4 + 1, np.zeros(PERSONS, np.int64), [], []
     for place in range(4):
         here = np.flatnonzero(rows > place)
         parts.append(model.follow(before[here, None], rng=rng))
         before[here] = parts[-1][:, 0] + 1
         who.append(here)
-    return np.concatenate(parts), 1 / rows[np.concatenate(who)]
+    codes = np.concatenate(parts)
+    return Histories(codes, codes, 1 / rows[np.concatenate(who)])
 
 
-def distances(drawn: tuple[np.ndarray, np.ndarray]) -> list[float]:
-    codes, weights = drawn
+def distances(drawn: Histories) -> list[float]:
+    _, codes, weights = drawn
     found = [np.bincount(c, weights, minlength=len(s)) / weights.sum() for c, s in zip(codes.T, SHARES, strict=True)]
     return [float(np.abs(f - s).sum() / 2) for f, s in zip(found, SHARES, strict=True)]
 
@@ -51,6 +52,27 @@ def test_histories_come_to_the_released_shares_though_each_row_is_drawn_upon_the
     after = distances(histories(model, rng))
     assert min(before) > 0.15
     assert all(a < b / 5 for a, b in zip(after, before, strict=True))
+
+
+def test_a_code_that_stands_for_another_one_gives_way_where_that_one_is_too_frequent():
+    """The last code of the second column is drawn most, and stands for its first one, which ought to be rare."""
+    model, rng = random_model(), np.random.default_rng(1)
+    model.lean([np.zeros(3), np.array([0.0, 0.0, 0.0, 2.5])])
+    shares = [SHARES[0], np.array([0.1, 0.4, 0.5])]
+
+    def draw() -> Histories:
+        drawn, _, weights = histories(model, rng)
+        return Histories(drawn, np.where(drawn == [-1, 3], 0, drawn), weights)
+
+    def first() -> float:
+        _, codes, weights = draw()
+        return float(weights[codes[:, 1] == 0].sum() / weights.sum())
+
+    before = first()
+    level(model, draw, shares, noise=0.0)
+    after = first()
+    assert before > 0.8
+    assert abs(after - 0.1) < 0.06, "with the other codes alone, it stays at 0.39"
 
 
 def test_a_share_that_noise_drowns_moves_its_code_by_next_to_nothing():
@@ -68,7 +90,8 @@ def test_a_released_share_below_none_is_taken_for_none_and_no_step_is_longer_tha
 def test_no_rows_drawn_leave_the_model_as_it_was():
     model = random_model()
     before = [p.detach().clone() for p in model.proposal.parameters()]
-    level(model, lambda: (np.zeros((0, 2), np.int64), np.zeros(0)), SHARES, noise=0.0)
+    none = np.zeros((0, 2), np.int64)
+    level(model, lambda: Histories(none, none, np.zeros(0)), SHARES, noise=0.0)
     assert all(torch.equal(a, b) for a, b in zip(before, model.proposal.parameters(), strict=True))
 
 

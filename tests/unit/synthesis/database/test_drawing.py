@@ -17,6 +17,7 @@ from dp_synth_pipeline.synthesis.database.drawing import (
     Rows,
     _carried,
     _shape,
+    _within,
     staying,
 )
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
@@ -59,22 +60,18 @@ def test_in_a_person_s_first_row_nothing_stays_whatever_was_drawn():
     assert context.absolute(drawn, np.array([[-1], [2], [2]])).tolist() == [[0], [2], [1]]
 
 
-def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_lie_where_they_were_drawn(monkeypatch):
+def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_lie_where_they_were_drawn():
     """Distances of 0 to 99 are drawn, by persons with room for half of them, for none, for all, and by a last row."""
     visits, rows, rng = Related("visits", order="day", max_rows=9), 4000, np.random.default_rng(1)
-    follow = lambda given, forbidden, rng: rng.integers(0, 100, (len(given), 1))  # noqa: E731
-    model, codec = SimpleNamespace(follow=follow), SimpleNamespace(forbidden={})
-    context = SimpleNamespace(stays=np.equal, absolute=lambda drawn, before: drawn)
-    monkeypatch.setattr(Following, "_gaps", lambda self, codes, rng: codes[:, 0].copy())
-    given, before = np.zeros((rows, 1), np.int64), np.full((rows, 1), -1)
+    drawn = rng.integers(0, 100, rows)
     times, left = np.tile([50, 100, 0, 100], rows // 4), np.tile([3, 1, 1, 0], rows // 4)
     for upper, ends in (({"upper": 100}, [50, 0, 99, 99]), ({}, [99, 99, 99, 99])):
         schema = build({"day": pa.int64()}, {"day": {"kind": "integer", **upper}})
-        following = Following(visits, model, codec, context, codec, schema["day"])  # type: ignore[arg-type]
-        codes, _, gaps = following._next(given, before, following._room(times, left), left, rng)
+        following = Following(visits, None, None, None, None, schema["day"])  # type: ignore[arg-type]
+        gaps = _within(drawn.copy(), following._room(times, left), left, rng)
         assert all((gaps[i::4] <= end).all() for i, end in enumerate(ends))
-        fits = codes[:, 0] <= np.tile(ends, rows // 4)
-        assert (gaps[fits] == codes[fits, 0]).all()
+        fits = drawn <= np.tile(ends, rows // 4)
+        assert (gaps[fits] == drawn[fits]).all()
         if upper:
             three_left = gaps[0::4][~fits[0::4]]
             assert 10 < three_left.mean() < 14, (
@@ -156,7 +153,8 @@ def test_writers_are_raked_upon_one_row_of_each_person_beside_its_own_parent():
     parents = np.arange(len(root))
     counts = np.where(root % 2, 3, 1)
     who = [np.flatnonzero(counts > place) for place in range(3)]
-    places = [Part(w, parents[w][:, None], np.zeros((len(w), 1), bool), None) for w in who]
+    none = [np.zeros((len(w), 1), int) for w in who]
+    places = [Part(w, no, parents[w][:, None], no > 0, None, None, no > 0) for w, no in zip(who, none, strict=True)]
     drawn = learning._Drawn.__new__(learning._Drawn)
     drawn._rng, drawn._above = np.random.default_rng(1), Above(parents[:, None], counts, None, root)
     drawn._following = SimpleNamespace(codec=SimpleNamespace(columns=[0]), parts=lambda above, rng: places)  # type: ignore

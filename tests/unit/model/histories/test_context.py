@@ -1,0 +1,68 @@
+"""Codes that say "as in the row before" or "as in the row beside" come back as what is there."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dp_synth_pipeline.model.histories.context import BEFORE, NONE, NOW, Beside, Context, RowsBeside
+
+TEAM, GAP, GAMES = 0, 1, 2
+SHARES = [np.full(4, 0.25), np.full(3, 1 / 3), np.full(2, 0.5)]
+BESIDE = Beside(given=(0, 2), merged=((0, 1, 1), (0, 1)), namesakes=(0, -1, -1), copies=((2, 3, -1), (), ()), gap=GAP)
+CONTEXT = Context.of([np.full(2, 0.5)], SHARES, rows=5, categories=([0], [TEAM]), beside=BESIDE)
+
+
+def test_what_is_as_in_both_other_rows_is_as_in_the_row_beside_and_comes_back():
+    codes = np.array([[2, 1, 0], [2, 1, 0], [2, 1, 0], [1, 0, 1]])
+    previous = np.array([[-1, -1, -1], [2, 1, 0], [2, 0, 0], [0, 0, 0]])
+    beside = np.array([[2, 1, -1], [2, 2, -1], [3, 1, -1], [-1, -1, -1]])
+    drawn = CONTEXT.relative(codes, previous, codes == beside)
+    stays, copied_team, copied_gap = 4, 5, 3
+    assert drawn.tolist() == [[copied_team, copied_gap, 0], [copied_team, 1, 0], [stays, copied_gap, 0], [1, 0, 1]]
+    assert CONTEXT.absolute(drawn, previous, beside).tolist() == codes.tolist()
+    assert CONTEXT.copied(drawn, beside).tolist() == [
+        [True, True, False],
+        [True, False, False],
+        [False, True, False],
+        [False] * 3,
+    ]
+    assert CONTEXT.stays(drawn, previous)[:, TEAM].tolist() == [False, False, True, False]
+
+
+def test_whatever_is_drawn_stands_for_one_of_a_column_s_own_codes():
+    rng = np.random.default_rng()
+    drawn = np.stack([rng.integers(0, c, 500) for c in CONTEXT.own_cardinalities], 1)
+    previous, beside = (np.stack([rng.integers(-1, len(s), 500) for s in SHARES], 1) for _ in range(2))
+    codes = CONTEXT.absolute(drawn, previous, beside)
+    assert (codes >= 0).all()
+    assert (codes < [len(s) for s in SHARES]).all()
+    own = drawn < [len(s) for s in SHARES]
+    assert (codes[own] == drawn[own]).all()
+    alike = CONTEXT.copied(drawn, beside)
+    assert (codes[alike] == beside[alike]).all()
+    assert not (alike & CONTEXT.stays(drawn, previous)).any()
+
+
+def test_rows_are_drawn_upon_what_is_beside_them_and_upon_that_nothing_is():
+    beside = RowsBeside(np.array([[0, 9, 1], [2, 9, 0], [-1, -1, -1]]), np.array([NOW, BEFORE, NONE]))
+    zeros = np.zeros(3, np.int64)
+    given = CONTEXT.given(np.zeros((3, 1), int), zeros, zeros, np.full((3, 3), -1), beside=beside)
+    assert given[:, -3:].tolist() == [[1, 2, NOW], [2, 1, BEFORE], [0, 0, NONE]]
+    assert given.shape[1] == len(CONTEXT.cardinalities)
+    assert (given < CONTEXT.cardinalities).all()
+
+
+def test_own_codes_of_what_is_beside_are_those_of_the_same_value():
+    assert BESIDE.copied(np.array([[0, 1], [1, 1], [2, 0], [-1, -1]]))[:, TEAM].tolist() == [2, 3, -1, -1]
+
+
+@pytest.mark.parametrize("context", [CONTEXT, Context.of([], SHARES, rows=3)])
+def test_a_context_comes_back_from_its_facts(context):
+    assert Context.from_dict(json.loads(json.dumps(context.to_dict()))) == context
+
+
+def test_a_context_of_an_earlier_version_knows_no_rows_beside():
+    facts = Context.of([], SHARES, rows=3).to_dict()
+    del facts["beside"]
+    assert Context.from_dict(facts).own_cardinalities == (4, 3, 2)

@@ -1,0 +1,102 @@
+"""The row beside a row is its own parent's latest one up to that time, whoever else has rows, and whenever."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_synth_pipeline.model.histories.context import BEFORE, NONE, NOW
+from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
+from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
+from dp_synth_pipeline.tabular.schema import build
+
+
+def one_by_one(parent, times, known, whose, now, turn):
+    """The same row by row, as the docstring says it."""
+    mine = [i for i in range(len(parent)) if parent[i] == whose and known[i]]
+    here, upto = [i for i in mine if times[i] == now], [i for i in mine if times[i] <= now]
+    later = [times[i] - now for i in mine if times[i] > now]
+    row = here[min(turn, len(here) - 1)] if here else (upto[-1] if upto else -1)
+    return row, NOW if here else (BEFORE if upto else NONE), min(later, default=-1)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+def test_what_lies_beside_a_row_is_found_as_if_one_row_after_the_other_were_looked_at(kind):
+    rng = np.random.default_rng()
+    for rows in (0, 1, 5, 60):
+        parent = np.sort(rng.integers(0, 9, rows))
+        known = rng.random(rows) < 0.9
+        times = rng.integers(-4, 5, rows).astype(kind) * 1000
+        order = np.lexsort((times, ~known, parent))
+        times, known = times[order], known[order]
+        whose, now = rng.integers(0, 11, 80), rng.integers(-5, 6, 80).astype(kind) * 1000
+        turn = rng.integers(0, 3, 80)
+        found = Neighbours(parent, times, known).matched(whose, now, turn)
+        asked = zip(whose, now, turn, strict=True)
+        assert list(zip(*found, strict=True)) == [one_by_one(parent, times, known, *each) for each in asked]
+
+
+def test_what_one_parent_s_rows_find_depends_on_nobody_else_s():
+    rng = np.random.default_rng()
+    parent, times = np.sort(rng.integers(0, 50, 400)), rng.integers(0, 30, 400)
+    times = times[np.lexsort((times, parent))]
+    now, mine = np.arange(35), parent == 7
+    turn = np.zeros(35, np.int64)
+    whole = Neighbours(parent, times).matched(np.full(35, 7), now, turn)
+    alone = Neighbours(parent[mine], times[mine]).matched(np.full(35, 7), now, turn)
+    assert (whole.when == alone.when).all()
+    assert (whole.until == alone.until).all()
+    assert (whole.taken(times[:, None]) == alone.taken(times[mine][:, None])).all()
+
+
+def test_rows_at_one_time_take_turns_and_another_time_or_parent_begins_anew():
+    parent, times = np.array([0, 0, 0, 0, 1, 1]), np.array([5, 5, 5, 6, 6, 6])
+    assert turns(parent, times).tolist() == [0, 1, 2, 0, 0, 1]
+    assert turns(parent[:0], times[:0]).tolist() == []
+
+
+def test_codes_of_rows_beside_are_none_where_there_is_no_row():
+    matched = Matched(np.array([1, -1, 0]), np.array([NOW, NONE, BEFORE]), np.array([-1, 2, 2]))
+    assert matched.taken(np.array([[4, 5], [6, 7]])).tolist() == [[6, 7], [-1, -1], [4, 5]]
+    none = Matched(np.array([-1]), np.array([NONE]), np.array([-1]))
+    assert none.taken(np.zeros((0, 2), int)).tolist() == [[-1, -1]]
+
+
+def codec_of(columns: dict[str, tuple]) -> SimpleNamespace:
+    """Return what is looked at of a table's codec: categories by their released values, and a number line."""
+    schema = build({name: facts[0] for name, facts in columns.items()}, {})
+
+    def codec(name, values, facts):
+        if not values:
+            return SimpleNamespace(marginal=np.full(3, 1 / 3))
+        weights = (0.8 / len(values),) * len(values)
+        profile = ColumnProfile(name, str(schema[name].kind), values=tuple(values), weights=weights, **facts)
+        return CategoricalCodec(schema[name], profile, keep_nulls=True)
+
+    codecs = [codec(name, values, facts) for name, (_, values, facts) in columns.items()]
+    return SimpleNamespace(columns=codecs, modelled=schema.columns, encoded=schema.names)
+
+
+GAP = {"gap": (pa.int64(), (), {})}
+NULLS = {"null_rate": 0.1, "other": 0.1}
+OWN = codec_of({**GAP, "team": (pa.string(), ("a", "b", "c"), NULLS), "place": (pa.string(), ("x", "y"), {})})
+
+
+def test_only_values_with_a_code_of_their_own_in_both_tables_are_told_to_be_as_in_the_row_beside():
+    team, place = (pa.string(), ("c", "d", "a"), NULLS), (pa.string(), ("v", "w"), {})
+    other = codec_of({"team": team, "sponsor": team, "next": (pa.int64(), (), {}), "place": place})
+    found = beside_of(OWN, other, ("gap", "next"))  # type: ignore[arg-type]
+    assert [other.encoded[i] for i in found.given] == ["team", "next", "place"], "a sponsor is no column of both"
+    assert found.namesakes == (-1, 0, -1), "no place is in both, and a number has no codes in common"
+    assert found.copies == ((), (2, -1, 0, -1, 4), ()), "c is code 2 here, d nowhere, suppressed ones are not compared"
+    assert [found.has_code(c) for c in range(3)] == [True, True, False]
+
+
+def test_a_code_that_stands_for_many_values_and_another_type_are_never_as_in_the_row_beside():
+    many = tuple(f"{n:03d}" for n in range(80))
+    rare = codec_of({"team": (pa.string(), many, {}), **GAP})
+    assert beside_of(rare, rare, ("gap", "gap")).copies[0] == (*range(63), -1)  # type: ignore[arg-type]
+    typed = codec_of({**GAP, "team": (pa.bool_(), (True, False), {})})
+    assert beside_of(OWN, typed, ("gap", "gap")).namesakes == (-1, -1, -1)  # type: ignore[arg-type]

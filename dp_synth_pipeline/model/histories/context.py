@@ -31,10 +31,6 @@ NONE = 0
 NOW, BEFORE = 1, 2
 """Codes of when the row beside was: at the row's own time, or before."""
 
-FEWEST, FURTHEST = -1, 6
-"""Rows that follow, less those beside that lie later, are told apart one by one between these: of a table whose rows all lie
-at times of rows beside, as many follow at the very time of some other."""
-
 
 @dataclass(frozen=True)
 class Beside:
@@ -78,12 +74,10 @@ class RowsBeside(NamedTuple):
     Attributes:
         codes: int (rows, their columns); -1 where there is none.
         when: `NONE`, `NOW` or `BEFORE`, int (rows,).
-        later: how many rows of that table lie later, int (rows,).
     """
 
     codes: np.ndarray
     when: np.ndarray
-    later: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -142,10 +136,8 @@ class Context:
         """Codes of each given column: the root's, place, rows left, the time if any, and the rows' before and beside."""
         places = max(self.places) + 1
         time = (self.times,) if self.times else ()
-        found = (*(max(m) + 1 for m in self.parents), places, places, *time, *(max(m) + 2 for m in self.own))
-        if self.beside is None:
-            return found
-        return (*found, *(max(m) + 2 for m in self.beside.merged), BEFORE + 1, FURTHEST - FEWEST + 1)
+        beside = () if self.beside is None else (*(max(m) + 2 for m in self.beside.merged), BEFORE + 1)
+        return (*(max(m) + 1 for m in self.parents), places, places, *time, *(max(m) + 2 for m in self.own), *beside)
 
     @property
     def own_cardinalities(self) -> tuple[int, ...]:
@@ -196,8 +188,7 @@ class Context:
         ]
         if self.beside is not None:
             assert beside is not None
-            ahead = np.clip(left - beside.later, FEWEST, FURTHEST) - FEWEST
-            found += [*_merged_if_any(self.beside.merged, beside.codes[:, list(self.beside.given)]), beside.when, ahead]
+            found += [*_merged_if_any(self.beside.merged, beside.codes[:, list(self.beside.given)]), beside.when]
         return np.stack(found, 1).astype(np.int64)
 
     def relative(self, codes: np.ndarray, previous: np.ndarray, alike: np.ndarray | None = None) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_synth_pipeline.model.histories.context import BEFORE, MOST, NONE, NOW, Beside, RowsBeside, merge
+from dp_synth_pipeline.model.histories.context import BEFORE, MOST, NONE, NOW, Beside, merge
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 
@@ -21,21 +21,19 @@ class Matched(NamedTuple):
     Attributes:
         rows: number of the row beside each, int64 (rows,); -1 if there is none.
         when: `NONE`, `NOW` or `BEFORE`, int (rows,).
-        later: how many rows of that table lie later, int64 (rows,).
-        until: distance to the first of them, (rows,); -1 if there is none.
+        until: distance to the next time in the table beside, (rows,); -1 if there is no more.
     """
 
     rows: np.ndarray
     when: np.ndarray
-    later: np.ndarray
     until: np.ndarray
 
-    def taken(self, codes: np.ndarray) -> RowsBeside:
-        """Return the rows beside, of the codes of all rows of that table."""
+    def taken(self, codes: np.ndarray) -> np.ndarray:
+        """Return those of the rows beside, int64 (rows, columns), of the codes of all; -1 where there is none."""
         found = np.full((len(self.rows), codes.shape[1]), -1, dtype=np.int64)
         there = self.rows >= 0
         found[there] = codes[self.rows[there]]
-        return RowsBeside(found, self.when, self.later)
+        return found
 
 
 class Neighbours:
@@ -66,7 +64,7 @@ class Neighbours:
         more = end < last
         until = np.full(len(times), -1, dtype=times.dtype)
         until[more] = self._times[end[more]] - times[more]
-        return Matched(np.where(row < first, -1, row), when, last - end, until)
+        return Matched(np.where(row < first, -1, row), when, until)
 
     def _key(self, parent: np.ndarray, place: np.ndarray | int) -> np.ndarray:
         return parent.astype(np.int64) * (len(self._line) + 1) + place

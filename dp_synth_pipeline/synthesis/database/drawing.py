@@ -149,7 +149,7 @@ class Following:
         """
         left = above.counts[who] - place - 1
         matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
-        beside = None if matched is None else matched.taken(_codes_of(above.beside))
+        beside = None if matched is None else RowsBeside(matched.taken(_codes_of(above.beside)), matched.when)
         time = None if now is None else self._time_codes(now)
         given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside)
         follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)

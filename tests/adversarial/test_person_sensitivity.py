@@ -27,7 +27,7 @@ from dp_synth_pipeline.model.dpsgd.batches import UnitRows, parts
 from dp_synth_pipeline.model.dpsgd.canaries import LOUD
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
-from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.synthesis.database import histories, stages
 from dp_synth_pipeline.synthesis.database.beside import Matched
@@ -250,9 +250,9 @@ def the_row_before_whoever_it_is_of(patch: pytest.MonkeyPatch) -> None:
 def a_row_beside_that_tells_of_all(patch: pytest.MonkeyPatch) -> None:
     """What lies beside a call before a person's first visit follows from the number of all visits."""
 
-    def told(self: Matched, codes: np.ndarray) -> np.ndarray:
+    def told(self: Matched, codes: np.ndarray) -> RowsBeside:
         found = taken(self, codes)
-        return np.where(found < 0, len(codes) % 2 - 1, found)
+        return found._replace(codes=np.where(found.codes < 0, len(codes) % 2 - 1, found.codes))
 
     patch.setattr(Matched, "taken", told)
 

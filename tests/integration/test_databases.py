@@ -59,9 +59,9 @@ def fitted(tmp_path_factory, levelled):
 
 
 def recorded(level, levelled):
-    def told(model, draw, shares, noise):
+    def told(model, draw, shares, noise, standing):
         before = distance(*draw(), shares)
-        level(model, draw, shares, noise)
+        level(model, draw, shares, noise, standing)
         levelled.append((before, distance(*draw(), shares), noise))
 
     return told

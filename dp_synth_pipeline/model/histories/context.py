@@ -28,8 +28,11 @@ WIDER = 1.3
 NONE = 0
 """Code of a column of the row before, or beside, where there is none."""
 
-NOW, BEFORE = 1, 2
-"""Codes of when the row beside was: at the row's own time, or before."""
+NOW, BEFORE, LAST = 1, 2, 2
+"""Codes of when the row beside was: at the row's own time, or before; and what is added if it is the last one there."""
+
+TURNS = 5
+"""Rows at one time that are told apart one by one; after them, all have one code."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,13 @@ class RowsBeside(NamedTuple):
 
     Attributes:
         codes: int (rows, their columns); -1 where there is none.
-        when: `NONE`, `NOW` or `BEFORE`, int (rows,).
+        when: `NONE`, `NOW` or `BEFORE`, with `LAST` added if no row there lies later, int (rows,).
+        turn: how many rows of its parent came before each at its very time, int (rows,).
     """
 
     codes: np.ndarray
     when: np.ndarray
+    turn: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -136,13 +141,20 @@ class Context:
         """Codes of each given column: the root's, place, rows left, the time if any, and the rows' before and beside."""
         places = max(self.places) + 1
         time = (self.times,) if self.times else ()
-        beside = () if self.beside is None else (*(max(m) + 2 for m in self.beside.merged), BEFORE + 1)
+        beside = (
+            () if self.beside is None else (*(max(m) + 2 for m in self.beside.merged), BEFORE + LAST + 1, TURNS + 1)
+        )
         return (*(max(m) + 1 for m in self.parents), places, places, *time, *(max(m) + 2 for m in self.own), *beside)
 
     @property
     def own_cardinalities(self) -> tuple[int, ...]:
         """Codes of each column that is drawn: its own, "as in the row before", "as in the row beside"."""
         return tuple(int(end) for end in self._copied + self._has_copies)
+
+    @property
+    def standing(self) -> tuple[int, ...]:
+        """The own columns of which a code stands for distances, so that shares tell how frequent it ought to be."""
+        return () if self.beside is None else (self.beside.gap,)
 
     @property
     def _stays(self) -> np.ndarray:
@@ -188,7 +200,8 @@ class Context:
         ]
         if self.beside is not None:
             assert beside is not None
-            found += [*_merged_if_any(self.beside.merged, beside.codes[:, list(self.beside.given)]), beside.when]
+            there = beside.codes[:, list(self.beside.given)]
+            found += [*_merged_if_any(self.beside.merged, there), beside.when, np.minimum(beside.turn, TURNS)]
         return np.stack(found, 1).astype(np.int64)
 
     def relative(self, codes: np.ndarray, previous: np.ndarray, alike: np.ndarray | None = None) -> np.ndarray:

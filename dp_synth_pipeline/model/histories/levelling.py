@@ -3,13 +3,14 @@
 The noise of DP-SGD makes each code a little too frequent or too rare, and histories add to that, since each row is drawn
 upon the one before. How often a code is there was released with less noise, in the profile. So histories are drawn, and
 each code's log-odds move by a part of the log-ratio of both shares, again and again (iterative proportional fitting: Deming
-& Stephan 1940), each time upon histories that were drawn anew. A code that says "as in another row" moves as those codes
-do, on an average, for which it stood.
+& Stephan 1940), each time upon histories that were drawn anew. What
+says "as in another row" stays as it is, since shares do not tell how often rows agree; but a distance "until the next row
+beside" moves as those codes do, on an average, for which it stood.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ def level(
     draw: Callable[[], Histories],
     shares: Sequence[np.ndarray],
     noise: float,
+    standing: Collection[int] = (),
 ) -> None:
     """Move a model's own codes until what `draw` returns has the released shares; the model changes.
 
@@ -56,13 +58,16 @@ def level(
         draw: returns what the model draws as it is.
         shares: released 1-way probabilities of each own column's codes.
         noise: standard deviation of a released share: a code of a share near it moves little.
+        standing: columns of which codes that stand for others move, too.
     """
     for _ in range(ROUNDS):
         drawn, codes, weights = draw()
         if not len(codes):
             return
-        columns = zip(drawn.T, codes.T, shares, strict=True)
-        model.lean([_with_others(d, c, weights, _moves_of(c, weights, share, noise)) for d, c, share in columns])
+        moved = [_moves_of(c, weights, share, noise) for c, share in zip(codes.T, shares, strict=True)]
+        for column in standing:
+            moved[column] = _with_others(drawn[:, column], codes[:, column], weights, moved[column])
+        model.lean(moved)
 
 
 def _moves_of(codes: np.ndarray, weights: np.ndarray, share: np.ndarray, noise: float) -> np.ndarray:

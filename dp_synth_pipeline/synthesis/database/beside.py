@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_synth_pipeline.model.histories.context import BEFORE, MOST, NONE, NOW, Beside, merge
+from dp_synth_pipeline.model.histories.context import BEFORE, LAST, MOST, NONE, NOW, Beside, RowsBeside, merge
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 
@@ -20,20 +20,22 @@ class Matched(NamedTuple):
 
     Attributes:
         rows: number of the row beside each, int64 (rows,); -1 if there is none.
-        when: `NONE`, `NOW` or `BEFORE`, int (rows,).
+        when: `NONE`, `NOW` or `BEFORE`, with `LAST` added if no row there lies later, int (rows,).
         until: distance to the next time in the table beside, (rows,); -1 if there is no more.
+        turn: how many rows of its parent came before each at its very time, int (rows,).
     """
 
     rows: np.ndarray
     when: np.ndarray
     until: np.ndarray
+    turn: np.ndarray
 
-    def taken(self, codes: np.ndarray) -> np.ndarray:
-        """Return those of the rows beside, int64 (rows, columns), of the codes of all; -1 where there is none."""
+    def taken(self, codes: np.ndarray) -> RowsBeside:
+        """Return the rows beside, of the codes of all rows of that table."""
         found = np.full((len(self.rows), codes.shape[1]), -1, dtype=np.int64)
         there = self.rows >= 0
         found[there] = codes[self.rows[there]]
-        return found
+        return RowsBeside(found, self.when, self.turn)
 
 
 class Neighbours:
@@ -60,11 +62,11 @@ class Neighbours:
         first, last = self._found(parent, 0), self._found(parent, len(self._line))
         begin, end = (self._found(parent, np.searchsorted(self._line, times, side)) for side in ("left", "right"))
         row = np.where(end > begin, np.minimum(begin + turn, end - 1), end - 1)
-        when = np.where(row < first, NONE, np.where(end > begin, NOW, BEFORE))
         more = end < last
+        when = np.where(row < first, NONE, np.where(end > begin, NOW, BEFORE) + np.where(more, 0, LAST))
         until = np.full(len(times), -1, dtype=times.dtype)
         until[more] = self._times[end[more]] - times[more]
-        return Matched(np.where(row < first, -1, row), when, until)
+        return Matched(np.where(row < first, -1, row), when, until, turn)
 
     def _key(self, parent: np.ndarray, place: np.ndarray | int) -> np.ndarray:
         return parent.astype(np.int64) * (len(self._line) + 1) + place
@@ -90,18 +92,17 @@ def turns(parent: np.ndarray, times: np.ndarray) -> np.ndarray:
     return rows - np.maximum.accumulate(np.where(begins, rows, 0))
 
 
-def beside_of(own: TableCodec, other: TableCodec, gaps: tuple[str, str]) -> Beside:
+def beside_of(own: TableCodec, other: TableCodec, gap: str) -> Beside:
     """Return how rows are drawn upon those of a table beside, from released facts alone.
 
-    Of a row beside is given what both tables have a column for, by its name, and how far its next row is. Values can be the
-    same in both if the type is, too, and they have names. Only a value with a code of its own in both tables is told to be
-    as in the row beside.
+    Of a row beside is given what both tables have a column for, by its name. Values can be the same in both if the type is,
+    too, and they have names. Only a value with a code of its own in both tables is told to be as in the row beside.
 
     Args:
-        gaps: the own column that holds the distance to the next row, and the other table's.
+        gap: the own column that holds the distance to the next row. The other table's is not given: where a person is drawn
+            with more rows than fit to those beside, they would pile up where these end.
     """
-    gap, other_gap = gaps
-    given = [i for i, name in enumerate(other.encoded) if name in own.encoded or name == other_gap]
+    given = [i for i, name in enumerate(other.encoded) if name in own.encoded and name != gap]
     facts = [(other.columns[i].marginal, other.modelled[i].kind) for i in given]
     merged = [merge(share, MOST, kind.numeric or kind.ordered) for share, kind in facts]
     namesakes, copies = [], []

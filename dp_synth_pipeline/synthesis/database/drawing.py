@@ -149,17 +149,17 @@ class Following:
         """
         left = above.counts[who] - place - 1
         matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
-        beside = None if matched is None else RowsBeside(matched.taken(_codes_of(above.beside)), matched.when)
+        beside = None if matched is None else matched.taken(_codes_of(above.beside))
         time = None if now is None else self._time_codes(now)
         given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside)
         follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)
-        own = np.full(follows.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched)
+        own = np.full(follows.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
         stays, copied = self.context.stays(follows, previous), self.context.copied(follows, own)
         codes = self.context.absolute(follows, previous, own)
         gaps = np.zeros(len(who), np.int64) if now is None else self._gaps(codes, rng)
         if matched is not None and self.context.beside is not None:
             ends = copied[:, self.context.beside.gap]
-            gaps = np.where(ends, matched.until, gaps)
+            gaps = np.where(ends & (matched.until >= 0), matched.until, gaps)
             ends[:] = False  # a distance is no value of the row beside
         if now is not None:
             gaps = _within(gaps, self._room(now, left), left, rng)
@@ -171,12 +171,20 @@ class Following:
             raise InvalidInput(f"{self.table.name} lies beside a table of which no rows were drawn.")
         return above.neighbours.matched(who, now, turn)
 
-    def _own_codes(self, beside: RowsBeside, matched: Matched) -> np.ndarray:
-        """Return the own codes of what is beside, and of distances until the next row there; -1 where there is none."""
+    def _own_codes(self, beside: RowsBeside, matched: Matched, rng: np.random.Generator) -> np.ndarray:
+        """Return the own codes of what is beside, -1 where nothing is, and of distances until the next row there.
+
+        Where no more row lies there, rows go on at distances that are as frequent as those that were released.
+        """
         assert self.context.beside is not None
         own, number = self.context.beside.copied(beside.codes), self.context.beside.gap
-        ends = offsets.values_at(matched.until, matched.until < 0, self.codec.modelled[number])
-        own[:, number] = np.where(matched.until < 0, -1, self.codec.columns[number].encode(ends))
+        column, codec, none = self.codec.modelled[number], self.codec.columns[number], matched.until < 0
+        points, null = offsets.points_of(codec.decode(np.arange(codec.cardinality), rng), column)
+        further = np.where(null | (points <= 0), 0.0, codec.marginal)
+        own[:, number] = codec.encode(offsets.values_at(matched.until, none, column))
+        own[none, number] = -1
+        if further.sum() > 0:
+            own[none, number] = rng.choice(len(further), none.sum(), p=further / further.sum())
         return own
 
     def _time_codes(self, times: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.histories.context import NONE, Context, RowsBeside
+from dp_synth_pipeline.model.histories.context import NONE, Context
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
 from dp_synth_pipeline.synthesis.database.table_release import Given, RowsAbove, TableRelease
@@ -65,7 +65,7 @@ def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]
     )
     times = 0 if table.order is None else clock(relations, name, codecs.__getitem__).codec.cardinality
     other = relations.beside(name, codecs[str(table.parent)].encoded)
-    beside = None if other is None else beside_of(own, codecs[other.name], (str(table.gap), str(other.gap)))
+    beside = None if other is None else beside_of(own, codecs[other.name], str(table.gap))
     return Context.of(
         [s for s, _ in of_parents], shares, rows=table.max_rows, times=times, categories=unordered, beside=beside
     )
@@ -129,7 +129,7 @@ def given_rows(
         other = relations.beside(release.name, tables[str(table.parent)].codec.encoded)
         assert other is not None
         matched, ends = _matched(release, numbers, tables[other.name], relations)
-        beside = RowsBeside(matched.taken(encoded(tables[other.name])), matched.when)
+        beside = matched.taken(encoded(tables[other.name]))
         alike = context.beside.copied(beside.codes) == own
         alike[:, context.beside.gap] = ends
     given = context.given(codes, place, left, previous, time, beside)
@@ -156,8 +156,8 @@ def _matched(
     follows = np.append((parent[1:] == parent[:-1]) & ~unknown[1:], False)[: len(parent)]
     distance = np.append(times[1:] - times[:-1], 0)[: len(parent)]
     ends = follows & ~unknown & (matched.until >= 0) & (distance == matched.until)
-    when = np.where(unknown, NONE, matched.when)
-    return Matched(np.where(unknown, -1, matched.rows), when, matched.until), ends
+    rows, when = np.where(unknown, -1, matched.rows), np.where(unknown, NONE, matched.when)
+    return matched._replace(rows=rows, when=when), ends
 
 
 def above_rows(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> list[RowsAbove]:

@@ -70,7 +70,7 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         raise end_failed(table, training.audit)
     # Codes of drawn histories come to the shares that the profile released; no real row is looked at.
     drawn = _Drawn(model, table, release, context)
-    level(model, drawn.weighted, table.codec.marginals(), _noise(table))
+    level(model, drawn.weighted, table.codec.marginals(), _noise(table), context.standing)
     about = {
         "release": table.id,
         "schema": table.state.schema,

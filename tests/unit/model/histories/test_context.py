@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dp_synth_pipeline.model.histories.context import BEFORE, NONE, NOW, Beside, Context, RowsBeside
+from dp_synth_pipeline.model.histories.context import BEFORE, LAST, NONE, NOW, TURNS, Beside, Context, RowsBeside
 
 TEAM, GAP, GAMES = 0, 1, 2
 SHARES = [np.full(4, 0.25), np.full(3, 1 / 3), np.full(2, 0.5)]
@@ -45,10 +45,12 @@ def test_whatever_is_drawn_stands_for_one_of_a_column_s_own_codes():
 
 
 def test_rows_are_drawn_upon_what_is_beside_them_and_upon_that_nothing_is():
-    beside = RowsBeside(np.array([[0, 9, 1], [2, 9, 0], [-1, -1, -1]]), np.array([NOW, BEFORE, NONE]))
+    beside = RowsBeside(
+        np.array([[0, 9, 1], [2, 9, 0], [-1, -1, -1]]), np.array([NOW, BEFORE + LAST, NONE]), np.array([0, 9, 1])
+    )
     zeros = np.zeros(3, np.int64)
     given = CONTEXT.given(np.zeros((3, 1), int), zeros, zeros, np.full((3, 3), -1), beside=beside)
-    assert given[:, -3:].tolist() == [[1, 2, NOW], [2, 1, BEFORE], [0, 0, NONE]]
+    assert given[:, -4:].tolist() == [[1, 2, NOW, 0], [2, 1, BEFORE + LAST, TURNS], [0, 0, NONE, 1]]
     assert given.shape[1] == len(CONTEXT.cardinalities)
     assert (given < CONTEXT.cardinalities).all()
 

@@ -69,7 +69,7 @@ def test_a_code_that_stands_for_another_one_gives_way_where_that_one_is_too_freq
         return float(weights[codes[:, 1] == 0].sum() / weights.sum())
 
     before = first()
-    level(model, draw, shares, noise=0.0)
+    level(model, draw, shares, noise=0.0, standing=[1])
     after = first()
     assert before > 0.8
     assert abs(after - 0.1) < 0.06, "with the other codes alone, it stays at 0.39"

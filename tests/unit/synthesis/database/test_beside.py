@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_synth_pipeline.model.histories.context import BEFORE, NONE, NOW
+from dp_synth_pipeline.model.histories.context import BEFORE, LAST, NONE, NOW
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
@@ -19,7 +19,8 @@ def one_by_one(parent, times, known, whose, now, turn):
     here, upto = [i for i in mine if times[i] == now], [i for i in mine if times[i] <= now]
     later = [times[i] - now for i in mine if times[i] > now]
     row = here[min(turn, len(here) - 1)] if here else (upto[-1] if upto else -1)
-    return row, NOW if here else (BEFORE if upto else NONE), min(later, default=-1)
+    when = (NOW if here else BEFORE) + (0 if later else LAST) if upto else NONE
+    return row, when, min(later, default=-1), turn
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float64])
@@ -46,9 +47,8 @@ def test_what_one_parent_s_rows_find_depends_on_nobody_else_s():
     turn = np.zeros(35, np.int64)
     whole = Neighbours(parent, times).matched(np.full(35, 7), now, turn)
     alone = Neighbours(parent[mine], times[mine]).matched(np.full(35, 7), now, turn)
-    assert (whole.when == alone.when).all()
-    assert (whole.until == alone.until).all()
-    assert (whole.taken(times[:, None]) == alone.taken(times[mine][:, None])).all()
+    assert all((a == b).all() for a, b in zip(whole[1:], alone[1:], strict=True))
+    assert (whole.taken(times[:, None]).codes == alone.taken(times[mine][:, None]).codes).all()
 
 
 def test_rows_at_one_time_take_turns_and_another_time_or_parent_begins_anew():
@@ -58,10 +58,10 @@ def test_rows_at_one_time_take_turns_and_another_time_or_parent_begins_anew():
 
 
 def test_codes_of_rows_beside_are_none_where_there_is_no_row():
-    matched = Matched(np.array([1, -1, 0]), np.array([NOW, NONE, BEFORE]), np.array([-1, 2, 2]))
-    assert matched.taken(np.array([[4, 5], [6, 7]])).tolist() == [[6, 7], [-1, -1], [4, 5]]
-    none = Matched(np.array([-1]), np.array([NONE]), np.array([-1]))
-    assert none.taken(np.zeros((0, 2), int)).tolist() == [[-1, -1]]
+    matched = Matched(np.array([1, -1, 0]), np.array([NOW, NONE, BEFORE]), np.array([-1, 2, 2]), np.array([0, 0, 1]))
+    assert matched.taken(np.array([[4, 5], [6, 7]])).codes.tolist() == [[6, 7], [-1, -1], [4, 5]]
+    none = matched._replace(rows=np.array([-1]))
+    assert none.taken(np.zeros((0, 2), int)).codes.tolist() == [[-1, -1]]
 
 
 def codec_of(columns: dict[str, tuple]) -> SimpleNamespace:
@@ -86,9 +86,11 @@ OWN = codec_of({**GAP, "team": (pa.string(), ("a", "b", "c"), NULLS), "place": (
 
 def test_only_values_with_a_code_of_their_own_in_both_tables_are_told_to_be_as_in_the_row_beside():
     team, place = (pa.string(), ("c", "d", "a"), NULLS), (pa.string(), ("v", "w"), {})
-    other = codec_of({"team": team, "sponsor": team, "next": (pa.int64(), (), {}), "place": place})
-    found = beside_of(OWN, other, ("gap", "next"))  # type: ignore[arg-type]
-    assert [other.encoded[i] for i in found.given] == ["team", "next", "place"], "a sponsor is no column of both"
+    other = codec_of({"team": team, "sponsor": team, "gap": (pa.int64(), (), {}), "place": place})
+    found = beside_of(OWN, other, "gap")  # type: ignore[arg-type]
+    assert [other.encoded[i] for i in found.given] == ["team", "place"], (
+        "a sponsor is in one table, and distances are not given"
+    )
     assert found.namesakes == (-1, 0, -1), "no place is in both, and a number has no codes in common"
     assert found.copies == ((), (2, -1, 0, -1, 4), ()), "c is code 2 here, d nowhere, suppressed ones are not compared"
     assert [found.has_code(c) for c in range(3)] == [True, True, False]
@@ -97,6 +99,6 @@ def test_only_values_with_a_code_of_their_own_in_both_tables_are_told_to_be_as_i
 def test_a_code_that_stands_for_many_values_and_another_type_are_never_as_in_the_row_beside():
     many = tuple(f"{n:03d}" for n in range(80))
     rare = codec_of({"team": (pa.string(), many, {}), **GAP})
-    assert beside_of(rare, rare, ("gap", "gap")).copies[0] == (*range(63), -1)  # type: ignore[arg-type]
+    assert beside_of(rare, rare, "gap").copies[0] == (*range(63), -1)  # type: ignore[arg-type]
     typed = codec_of({**GAP, "team": (pa.bool_(), (True, False), {})})
-    assert beside_of(OWN, typed, ("gap", "gap")).namesakes == (-1, -1, -1)  # type: ignore[arg-type]
+    assert beside_of(OWN, typed, "gap").namesakes == (-1, -1, -1)  # type: ignore[arg-type]

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.model.histories.context import Beside, Context
 from dp_synth_pipeline.synthesis import generator
 from dp_synth_pipeline.synthesis.database import histories, learning
+from dp_synth_pipeline.synthesis.database.beside import Neighbours
 from dp_synth_pipeline.synthesis.database.drawing import (
     Above,
     DatabaseDrawer,
@@ -18,11 +19,14 @@ from dp_synth_pipeline.synthesis.database.drawing import (
     _carried,
     _shape,
     _within,
+    copying,
     staying,
 )
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
@@ -77,6 +81,55 @@ def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_l
             assert 10 < three_left.mean() < 14, (
                 "the first of three, anywhere within 50 days: after 12.5 of them in the mean"
             )
+
+
+UNTIL = 4
+"""The code of a distance that ends where the next row beside begins: after those of 0, 5, 7 and null."""
+
+
+def beside_others(days, who, starts, code):
+    """Draw four rows of each person, all of one code, beside rows on these days of these persons; return their places."""
+    schema, day = build({"day: to the next": pa.int64()}, {}), build({"day": pa.int64()}, {})["day"]
+    distances = ColumnProfile(
+        "day: to the next", schema.columns[0].kind, (0, 5, 7), (0.5, 0.2, 0.2), (), (), null_rate=0.1
+    )
+    codec = TableCodec(schema, TableProfile(100, 100, "row", (distances,), ()))
+    beside = Beside(given=(), merged=(), namesakes=(-1,), copies=((),), gap=0)
+    context = Context((), ((0, 1, 2, 3),), (False,), (0, 1, 2, 3), beside=beside)
+    assert context.own_cardinalities == (UNTIL + 1,)
+    clock = SimpleNamespace(coded=lambda times: np.zeros(len(times), int))
+    model = SimpleNamespace(follow=lambda given, forbidden, rng: np.full((len(given), 1), code))
+    following = Following(Related("visits", order="day", max_rows=9), model, codec, context, clock, day)  # type: ignore[arg-type]
+    others = Rows(pa.table({"x": who}), np.zeros((len(who), 1), int), who, who, days)
+    persons = np.arange(len(starts))
+    above = Above(np.zeros((len(starts), 0), int), persons * 0 + 4, starts, persons, others, Neighbours(who, days))
+    return following.parts(above, np.random.default_rng())
+
+
+def test_rows_lie_where_rows_beside_do_and_go_on_where_these_end():
+    """Of four rows of each person, two lie on the other rows of two persons; a third person has none there."""
+    starts = np.array([10, 20, 30])
+    parts = beside_others(np.array([10, 13, 20, 26]), np.array([0, 0, 1, 1]), starts, UNTIL)
+    times = np.stack([p.times for p in parts], 1)
+    assert times[:2, :2].tolist() == [[10, 13], [20, 26]]
+    assert set(np.diff(times[:2, 1:]).flatten()) | set(np.diff(times[2])) <= {5, 7}, "never 0, and as released"
+    assert [p.beside.tolist() for p in parts] == [[0, 2, -1], [1, 3, -1], [1, 3, -1], [1, 3, -1]]
+    assert not any(p.copied.any() for p in parts), "a distance is no value of the other row"
+
+
+def test_drawn_rows_of_one_time_take_turns_with_the_rows_beside():
+    parts = beside_others(np.array([10, 10, 15]), np.array([0, 0, 0]), np.array([10]), 0)
+    assert [p.beside.tolist() for p in parts] == [[0], [1], [1], [1]]
+
+
+def test_what_is_as_in_the_row_beside_is_that_row_s_value_and_in_later_rows_stays_it():
+    values = pa.table({"ward": ["a", "b", "c"], "score": [1, 2, 3]})
+    copied = np.array([[True, False], [False, True], [False, False]])
+    beside = pa.table({"ward": ["north", "south"], "other": [7, 8]})
+    found = copying(values, ["ward", "score"], copied, beside, np.array([1, 0, -1]))
+    assert found.to_pydict() == {"ward": ["south", "b", "c"], "score": [1, 2, 3]}
+    stays = np.array([[False, False], [True, False], [False, False]])
+    assert staying(found, ["ward", "score"], stays)["ward"].to_pylist() == ["south", "south", "c"]
 
 
 def shape(table, columns, order, facts=None):

@@ -64,7 +64,7 @@ def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]
         [i for i in range(len(shares)) if not _ordered(own, i)],
     )
     times = 0 if table.order is None else clock(relations, name, codecs.__getitem__).codec.cardinality
-    other = relations.beside(name, codecs[str(table.parent)].encoded)
+    other = relations.beside(name, codecs[str(table.parent)].schema.names)
     beside = None if other is None else beside_of(own, codecs[other.name], str(table.gap))
     return Context.of(
         [s for s, _ in of_parents], shares, rows=table.max_rows, times=times, categories=unordered, beside=beside
@@ -126,7 +126,7 @@ def given_rows(
         time = clock(relations, release.name, lambda name: tables[name].codec).coded(numbers[TIME].combine_chunks())
     beside, alike = None, None
     if context.beside is not None:
-        other = relations.beside(release.name, tables[str(table.parent)].codec.encoded)
+        other = relations.beside(release.name, tables[str(table.parent)].codec.schema.names)
         assert other is not None
         matched, ends = _matched(release, numbers, tables[other.name], relations)
         beside = matched.taken(encoded(tables[other.name]))

@@ -52,7 +52,7 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     from dp_synth_pipeline.synthesis.generator import end_failed, raked_texts
 
     relations, tables, name = release.relations, release.known_tables, table.name
-    beside = relations.beside(name, tables[str(relations[name].parent)].codec.encoded)
+    beside = relations.beside(name, tables[str(relations[name].parent)].codec.schema.names)
     known = [relations[name], *relations.ancestors(name), *([] if beside is None else [beside])]
     context = histories.context_of(relations, name, {t.name: tables[t.name].codec for t in known})
     table.given = histories.given_rows(table, relations, tables, context)

@@ -93,7 +93,8 @@ def test_an_epsilon_that_protects_nobody_is_refused(shell, epsilon):
 
 
 def test_a_delta_that_would_publish_somebody_is_refused_by_the_noisy_count_which_stays_charged(shell):
-    write(shell.folder / "t.csv", "age,g,x", *GOOD)
+    rows = GOOD * 10  # of 300, one noisy count in 110 is below the hundred that this delta needs
+    write(shell.folder / "t.csv", "age,g,x", *rows)
     done = shell("synthesize", "t.csv", "--out", "o.parquet", "--epsilon", 1, "--delta", "0.01", "--open-account")
     assert (done.code, "not below one over the noisy number" in done.text) == (2, True)
     assert [e.mechanism for e in shell.ledger().entries()] == ["row count"]
@@ -175,9 +176,9 @@ def test_a_full_disk_is_noticed_before_anything_is_spent_and_the_old_output_stay
 
 def test_one_release_and_then_a_refusal_with_exit_code_3(shell):
     with duckdb.connect(str(shell.folder / "d.duckdb")) as con:
-        frame = people(300)
+        frame = people(900)
         con.execute("CREATE TABLE t AS SELECT * FROM frame")
-        assert len(frame) == 300
+        assert len(frame) == 900
     args = (
         "synthesize",
         "duckdb:///d.duckdb?table=main.t",

@@ -403,7 +403,7 @@ def test_tables_of_an_earlier_version_draw_each_table_by_its_own_dates(tmp_path,
     assert len(found.dropna()) > 100
 
 
-def tests_of(visits):
+def samples_of(visits):
     """Return one or two blood tests on the day of each visit, taken on the ward of that visit."""
     taken = visits.loc[visits.index.repeat(np.random.default_rng(9).integers(1, 3, len(visits)))]
     return pd.DataFrame(
@@ -430,7 +430,7 @@ def test_rows_of_tables_beside_each_other_lie_on_the_same_days_and_agree(tmp_pat
     rng = np.random.default_rng(11)
     visits = clinic(1500)["visits"]
     visits = visits.assign(ward=rng.choice(["north", "south", "west"], len(visits)))  # another one in each visit
-    tables = {"patients": clinic(1500)["patients"], "visits": visits, "tests": tests_of(visits)}
+    tables = {"patients": clinic(1500)["patients"], "visits": visits, "tests": samples_of(visits)}
     assert share_beside(tables) == (1, 1)
     tests = {"parent": {"patient_id": "patients"}, "order": "taken", "max_rows": 12}
     relations = {**{n: RELATIONS[n] for n in ("patients", "visits")}, "tests": tests}

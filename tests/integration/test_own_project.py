@@ -110,7 +110,7 @@ def project(wheel, tmp_path_factory) -> Project:
     made = Project(folder, binaries, home)
     folder.mkdir()
     made.run("create-dagster", "project", "--no-uv-sync", ".")
-    people(400).to_csv(folder / "bank.csv", index=False)
+    people(2000).to_csv(folder / "bank.csv", index=False)
     return made
 
 

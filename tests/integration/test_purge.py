@@ -44,7 +44,7 @@ def test_what_is_restricted_is_its_owners_only_whatever_the_umask(bench, mask, m
     from contextlib import contextmanager
 
     monkeypatch.setattr(ingestion, "_connection", contextmanager(watched))
-    result = bench.refresh(unit={"column": "person", "max_rows": 2}, columns={}, account=persons(bench), epsilon=1.0)
+    result = bench.refresh(unit={"column": "person", "max_rows": 2}, columns={}, account=persons(bench))
     assert result.success or "checks" in steps(result, "STEP_FAILURE"), failure(result)
     inside = list((bench.store / "restricted").rglob("*"))
     assert {"snapshot.parquet", "completed.parquet", "codes.npy", "units.npy", "profile.json", "ingested.json"} <= {

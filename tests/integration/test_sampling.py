@@ -40,7 +40,7 @@ def place(tmp_path_factory):
     ledger = dps.Ledger.open(f"sqlite:///{folder / 'ledger.db'}")
     ledger.open_account("people", epsilon=30, delta=1e-5)
     how = {"store": Store(folder / "home" / "store"), "table": "people", **QUICK}
-    first = dps.Synthesizer("people", 1.5, ledger, **how).fit(people(300))
+    first = dps.Synthesizer("people", 1.5, ledger, **how).fit(people(600))
     rules = {"rules": ["age >= 20"]}
     second = dps.Synthesizer("people", 6.0, ledger, validation=rules, **how).fit(people(ROWS))
     second.save(folder / "people.dps")
@@ -157,7 +157,7 @@ def test_a_seed_reaches_no_mechanism(place, monkeypatch, tmp_path):
     given.clear()
     ledger = dps.Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.open_account("people", epsilon=3, delta=1e-5)
-    dps.Synthesizer("people", 1.5, ledger, store=Store(tmp_path / "store"), **QUICK).fit(people(200))
+    dps.Synthesizer("people", 1.5, ledger, store=Store(tmp_path / "store"), **QUICK).fit(people(600))
     assert set(given) <= {None}
 
 

@@ -56,7 +56,7 @@ def test_the_examples_of_the_module_hold(tmp_path, monkeypatch):
 
 
 def test_a_fit_reserves_charges_and_settles_and_leaves_no_real_row_behind(ledger, store):
-    model = synthesizer_of(ledger, store).fit(people(300))
+    model = synthesizer_of(ledger, store).fit(people(600))
     (release,) = ledger.releases("people")
     assert (release.state, release.table) == ("settled", "table")
     assert model.epsilon == release.final_epsilon <= 1.5
@@ -72,7 +72,7 @@ def test_a_fit_reserves_charges_and_settles_and_leaves_no_real_row_behind(ledger
 
 @pytest.mark.parametrize("form", ["pandas", "arrow", "path", "uri"])
 def test_rows_come_back_in_the_types_of_every_form_of_source(ledger, store, tmp_path, form):
-    frame = people(200)
+    frame = people(600)
     frame.to_parquet(tmp_path / "people.parquet")
     data = {
         "pandas": frame,
@@ -161,14 +161,14 @@ def test_a_fit_that_was_interrupted_is_gone_on_with_at_no_second_charge_for_what
     with monkeypatch.context() as patched:
         patched.setattr(training, "train", stopped)
         with pytest.raises(KeyboardInterrupt) as caught:
-            synthesizer_of(ledger, store).fit(people(300))
+            synthesizer_of(ledger, store).fit(people(600))
     (release,) = ledger.releases("people")
     assert release.id in caught.value.__notes__[0]
-    model = synthesizer_of(ledger, store).fit(people(300), resume=release.id)
+    model = synthesizer_of(ledger, store).fit(people(600), resume=release.id)
     assert len(ledger.releases("people")) == 1
     assert model.epsilon <= 1.5
     with pytest.raises(InvalidInput, match="nothing to go on with"):
-        synthesizer_of(ledger, store).fit(people(300), resume=release.id)
+        synthesizer_of(ledger, store).fit(people(600), resume=release.id)
 
 
 def test_an_error_of_a_library_quotes_no_cell(ledger, store, monkeypatch):
@@ -177,7 +177,7 @@ def test_an_error_of_a_library_quotes_no_cell(ledger, store, monkeypatch):
 
     monkeypatch.setattr(training, "train", broken)
     with pytest.raises(UnexpectedFailure) as caught:
-        synthesizer_of(ledger, store).fit(people(300))
+        synthesizer_of(ledger, store).fit(people(600))
     assert "CANARY" not in str(caught.value)
 
 
@@ -190,7 +190,7 @@ def test_a_second_fit_of_a_table_at_once_is_refused_before_anything_is_reserved(
 
 def test_two_releases_of_a_table_at_once_each_learn_from_marginals_of_their_own(ledger, store, tmp_path):
     """Whoever runs them, a notebook, a pipeline or both, each has paid for its own."""
-    people(300).to_parquet(tmp_path / "people.parquet")
+    people(600).to_parquet(tmp_path / "people.parquet")
     settings = synthesizer_of(ledger, store)._checked(str(tmp_path / "people.parquet"))
     first, second = (Release.reserve(settings, ledger, store, key=key, run_id=key) for key in ("first", "second"))
     for stage in stages.of_release(first.settings)[:4]:

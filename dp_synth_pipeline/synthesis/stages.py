@@ -397,7 +397,7 @@ def _population_findings(release: Release, population: int) -> list[str]:
     if population < FEWEST:
         findings.append(
             f"the noisy number of its privacy units is {population}, so there is nothing to learn; name a source with "
-            f"more of them, check the filter, or spend more epsilon."
+            f"more of them, check the filter, spend more epsilon, or declare their number if it is public: population: N."
         )
     if delta != "auto" and float(delta) * population >= 1:
         findings.append(

@@ -96,7 +96,7 @@ def test_no_row_one_row_and_many_rows_are_told_apart_by_the_noisy_count_alone(
         record = place.ledger.release(release.id)
         told[-1] += f" {record.state} {record.charged_cost} {place.mechanisms(release)}"
     assert len(set(told)) == 1
-    assert ("nothing to learn" in told[0]) == (answer == 1)
+    assert ("nothing to learn" in told[0]) == ("population: N" in told[0]) == (answer == 1)
     assert ("settled" in told[0]) == (answer == 1), "what was charged stays charged, the rest is given back"
     assert "voided" not in told[0]
 

@@ -148,8 +148,8 @@ def _matched(
     """Return what lies beside a table's rows, and which of them last until the next row beside begins; restricted."""
     neighbours = _numbers(other)
     order, start = (r.source[str(relations[r.name].order)] for r in (release, other))
-    times, unknown = offsets.points_of(numbers[TIME].combine_chunks().cast(order.arrow_type), order)
-    begun, lost = offsets.points_of(neighbours[TIME].combine_chunks().cast(start.arrow_type), start)
+    times, unknown = offsets.points_of(numbers[TIME].combine_chunks().cast(order.arrow_type, safe=False), order)
+    begun, lost = offsets.points_of(neighbours[TIME].combine_chunks().cast(start.arrow_type, safe=False), start)
     parent = numbers[PARENT].to_numpy()
     found = Neighbours(neighbours[PARENT].to_numpy(), offsets.in_units(begun, start, order), ~lost)
     matched = found.matched(parent, times, turns(parent, times))

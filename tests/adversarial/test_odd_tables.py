@@ -108,8 +108,10 @@ def released(case: Case, address: str, out: Path, folder: Path) -> None:
     profile = TableProfile.from_json(
         next((folder / "home" / "store" / "releasable").rglob(profile_cache.PROFILE)).read_text()
     )
+    # DuckDB gives a name that differs from another one only in case a number, and keeps the columns' order.
+    held = case.table.rename_columns(list(storage)) if case.spelling == "duckdb" else case.table
     for facts in profile.columns:
-        before, after = (set(_plain(t.column(facts.name))) - {None} for t in (case.table, made))
+        before, after = (set(_plain(t.column(facts.name))) - {None} for t in (held, made))
         if facts.decimals is not None:  # as many digits as noise let be seen are those that its values are written with
             before |= {round(value, facts.decimals) for value in before if isinstance(value, float) and isfinite(value)}
         both = facts.kind is Kind.BOOLEAN  # whose two names are public, whatever the source holds

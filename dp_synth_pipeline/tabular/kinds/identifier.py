@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.kinds.base import Column
-from dp_synth_pipeline.tabular.kinds.regenerated import Regenerated, is_number
+from dp_synth_pipeline.tabular.kinds.regenerated import Regenerated, is_number, numbers, widened
 from dp_synth_pipeline.tabular.storage import is_text, synthetic_type
 
 DIGIT, LETTER = "#", "?"
@@ -31,7 +31,7 @@ class Identifier(Regenerated):
     def storage(self, arrow_type: pa.DataType) -> str:
         """Name a type that is wide enough: there may be more synthetic rows than a narrow integer can count."""
         narrow = pa.types.is_integer(arrow_type) and arrow_type.bit_width < 32
-        return "int64" if narrow else synthetic_type(arrow_type)
+        return "int64" if narrow else synthetic_type(widened(arrow_type))
 
     def csv_type(self, facts: Mapping[str, Any]) -> str:
         return "BIGINT" if facts.get("pattern") is None else "VARCHAR"
@@ -61,10 +61,10 @@ class Identifier(Regenerated):
 
     def generated(self, column: Column, first: int, rows: int) -> pa.Array:
         if column.pattern is None and not pa.types.is_string(column.arrow_type):
-            numbers = pa.array(np.arange(first + 1, first + rows + 1))
+            counted_on = np.arange(first + 1, first + rows + 1)
             if pa.types.is_integer(column.arrow_type):
-                return numbers.cast(column.arrow_type)
-            return numbers.cast(pa.string()).cast(column.arrow_type)
+                return pa.array(counted_on).cast(column.arrow_type)
+            return numbers([str(n) for n in counted_on], column.arrow_type)
         return super().generated(column, first, rows)
 
 

@@ -244,6 +244,30 @@ def test_more_rows_than_a_narrow_identifier_can_count_are_numbered_too(tmp_path:
     assert codec.decode(np.zeros((70_000, 1), np.int64))["id"].to_pylist()[-1] == 70_000
 
 
+@pytest.mark.parametrize(
+    ("held", "stored"),
+    [
+        (pa.decimal128(3, 1), "decimal128(19, 1)"),
+        (pa.decimal128(19, 19), "decimal128(37, 19)"),
+        (pa.decimal128(38, 30), "decimal128(38, 30)"),
+        (pa.decimal128(38, 38), "decimal128(38, 38)"),
+        (pa.decimal128(12, 2), "decimal128(12, 2)"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["identifier", "phone"])
+def test_no_decimal_type_is_too_narrow_for_what_is_made_anew(
+    tmp_path: Path, kind: str, held: pa.DataType, stored: str
+) -> None:
+    table = pa.table({"id": pa.array([Decimal(0), Decimal(0)], held), "x": [1, 2]})
+    codec = codec_of(table, tmp_path, {"id": {"kind": kind}})
+    drawn = codec.decode(np.zeros((2_000, 1), np.int64))["id"]
+    assert str(drawn.type) == stored
+    assert len(set(drawn.to_pylist())) == 2_000 or kind == "phone"
+    if kind == "identifier" and held.scale < held.precision:
+        assert drawn.to_pylist()[:2] == [1, 2]
+
+
 def test_a_value_at_the_start_of_a_cell_does_not_share_its_code_with_the_cell() -> None:
     # 48 is named but too light for a code; the cell that begins with it counts 48 to 50 without it.
     codec = axis(

@@ -5,8 +5,8 @@
 
 Ours is the whole command line, from the CSV to the published CSV, with its ledger, checks and reports, in a fresh home.
 Each peer runs in an environment of its own, outside the project, which this makes with pinned versions. CPU seconds are
-those of the process and all its children, imports and writing included. `--second` generates a table of another shape and
-uses that. Lines that are in OUT/quality.csv already are not run again; delete it to start over.
+those of the process and all its children, imports and writing included. `--made NAME` generates a table of another shape
+(`made_tables.py`) and uses that. Lines that are in OUT/quality.csv already are not run again; delete it to start over.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import made_tables
 import platformdirs
-import second_table
 from scoring import Log, markdown, one_thread, options, score, write
 
 HERE = Path(__file__).parent
@@ -165,16 +165,16 @@ def main() -> None:
     found.add_argument("--peers", default="", help=f"comma-separated, of: {', '.join(PEERS)}")
     found.add_argument("--peer-home", type=Path, default=Path(platformdirs.user_cache_dir("dp_synth")) / "peers")
     found.add_argument("--peer-python", default=sys.executable, help="Python 3.11 that peers' environments are made of")
-    found.add_argument("--second", action="store_true", help="generate a second table in OUT and use it")
+    found.add_argument("--made", choices=made_tables.TABLES, help="generate this table in OUT and use it")
     found.add_argument("--purpose", default="analytics")
     found.add_argument("--no-ours", action="store_true", help="peers alone")
     asked = found.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    if asked.second:
-        asked.train, asked.holdout = second_table.write(asked.out)
-        asked.target = second_table.TARGET
+    if asked.made:
+        asked.train, asked.holdout = made_tables.write(asked.out, asked.made)
+        asked.target = made_tables.TABLES[asked.made].target
     if asked.train is None or asked.holdout is None:
-        found.error("give --train and --holdout, or --second")
+        found.error("give --train and --holdout, or --made")
     asked.table, asked.peer_home = asked.train.stem, asked.peer_home.expanduser().absolute()
     os.umask(0o077)  # synthetic rows of peers, and scores, tell of real rows
     log = Log(asked.out / "quality.csv", ("table", "system", "epsilon"))

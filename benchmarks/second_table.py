@@ -1,14 +1,10 @@
-"""Generates a table of another shape than the census: `python benchmarks/second_table.py FOLDER [--rows N]`.
+"""A table of another shape than the census, which `made_tables` makes.
 
 12 numbers (skew, spikes, mixtures, a long integer tail, cents, a deterministic sum), 3 categories of 500 to 2,000 values
-with long tails, and a target that depends on numbers and on categories. Writes second_train.csv and second_holdout.csv;
-what is there already is kept, so that every system sees the same rows.
+with long tails, and a target that depends on numbers and on categories.
 """
 
 from __future__ import annotations
-
-import argparse
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -55,27 +51,3 @@ def _category(g: np.random.Generator, segment: np.ndarray, base: np.ndarray, siz
     share = 1 / np.arange(1, size + 1) ** 1.1
     rank = g.choice(size, rows, p=share / share.sum())
     return (rank + segment * (size // 4) + (base > 1) * (size // 8)) % size
-
-
-def write(folder: Path, rows: int = 40_000) -> tuple[Path, Path]:
-    """Return the paths of the training and holdout rows, generating them if they are missing; a tenth is held out."""
-    folder.mkdir(parents=True, exist_ok=True)
-    train, holdout = folder / "second_train.csv", folder / "second_holdout.csv"
-    if not (train.exists() and holdout.exists()):
-        table = generate(rows + rows // 10)
-        table[:rows].to_csv(train, index=False)
-        table[rows:].to_csv(holdout, index=False)
-    return train, holdout
-
-
-def main() -> None:
-    """Write the two files."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("folder", type=Path)
-    options.add_argument("--rows", type=int, default=40_000)
-    asked = options.parse_args()
-    print(*write(asked.folder, asked.rows), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -25,6 +25,11 @@ def test_more_units_never_make_it_smaller_and_more_noise_never_larger(units: int
     assert capacity(units, noise * more, 15) <= capacity(units, noise, 15)
 
 
+@given(UNITS, NOISE, st.sampled_from([8, 16, 32]))
+def test_a_network_that_needs_less_is_no_larger(units: int, noise: float, least: int) -> None:
+    assert least <= capacity(units, noise, 15, least=least) <= capacity(units, noise, 15)
+
+
 def test_without_privacy_it_is_as_large_as_it_gets() -> None:
     assert capacity(100, 0.0, 15) == MOST_HIDDEN
 

@@ -182,6 +182,8 @@ class Store:
         with trouble.named(self.place), self._writer.begin() as conn:
             if self.place.path is None:
                 conn.execute(sa.text(f"SELECT pg_advisory_xact_lock({CREATION_LOCK})"))
+            else:
+                _check_empty(conn, self.place)
             tables.metadata.create_all(conn)
             # Whoever waited for the lock finds the ledger that the other one made.
             made = conn.execute(sa.select(STATE.id)).first() is None
@@ -244,6 +246,12 @@ def _make_file(place: Place, create: bool) -> None:
     place.path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):  # somebody else was faster
         os.close(os.open(place.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _check_empty(conn: sa.Connection, place: Place) -> None:
+    """Refuse to make a ledger in the SQLite file of another program; on a server, tables of others are usual."""
+    if set(sa.inspect(conn).get_table_names()) - set(tables.metadata.tables):
+        raise InvalidInput(f"{place} is a database of another program, and no ledger; name another file with --ledger.")
 
 
 def _left_over(place: Place) -> list[str]:

@@ -39,6 +39,16 @@ def test_a_file_that_is_no_database_is_named_without_its_content(tmp_path: Path)
     assert str(path) in str(caught.value)
 
 
+def test_no_ledger_is_made_in_the_database_of_another_program(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'theirs.db'}")
+    with engine.begin() as conn:
+        conn.execute(sa.text("CREATE TABLE customers (name TEXT)"))
+    with pytest.raises(InvalidInput, match="of another program"):
+        Ledger.open(str(tmp_path / "theirs.db")).open_account("a", epsilon=1, delta=1e-5)
+    assert sa.inspect(engine).get_table_names() == ["customers"]
+    assert not [p for p in tmp_path.iterdir() if p.suffix in (".key", ".head")]
+
+
 def test_a_server_that_does_not_answer_is_a_named_failure() -> None:
     with pytest.raises(LedgerUnavailable, match="does not answer") as caught:
         Ledger.open("postgresql://nobody:hunter2@127.0.0.1:1/none?connect_timeout=1&password=hunter3")

@@ -65,13 +65,13 @@ def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_the
     assert columns["children"] == {"kind": "ordinal", "categories": ["0", "1", "2", "3"]}
     assert columns["note"] == {"kind": "excluded"}
     # Ages are 18 to 79. A first cell is cut if noise explains all of it; 340 rows, up to 24, it never does (9 deviations).
-    # Ends are loose where noise says so, and reach as far again at most.
+    # Ends are loose where noise says so, and reach as far again at most: days are a year's, 2024.
     assert 0 <= columns["age"]["lower"] <= 24
     assert 70 <= columns["age"]["upper"] <= 140
     assert columns["income"]["decimals"] == 2
     assert columns["score"]["nulls"] == "keep"
-    assert "2023-10-01" <= columns["seen"]["lower"] <= "2024-01-01"
-    assert "2025-01-01" <= columns["seen"]["upper"] <= "2025-04-01"
+    assert "2022-12-01" <= columns["seen"]["lower"] <= "2024-01-01"
+    assert "2024-12-30" <= columns["seen"]["upper"] <= "2026-02-01"
     told = re.search(r"Rome (\d+)", text)
     assert told is not None
     assert float(told[1]) == pytest.approx(60, abs=12)  # noise of about two points
@@ -79,7 +79,7 @@ def test_an_inferred_schema_is_charged_once_read_by_a_person_and_declared_by_the
     declared = TableSettings(table="t", source="people.parquet", account="people", epsilon=1, columns=columns).columns
     types = ingestion.column_types(source.parse(str(run.folder / "people.parquet")))
     schema = declare.build(types, declared, complete=True)
-    assert schema["seen"].upper.year == 2025
+    assert schema["seen"].upper.year in (2025, 2026)
     assert schema_inference.load(run.folder / "schema.yaml")["columns"] == columns
 
 

@@ -170,7 +170,7 @@ class Questions(OpenLedger):
     ) -> None:
         """Raise what `reserve` would raise now if whoever runs this asked, and change nothing."""
         claim = Claim(journal.who(), purpose, request.check_blocks(blocks))
-        with self._store.read() as conn:
+        with self._store.checked() as conn:
             payers = rows.payers(conn, account, claim.blocks)
             bounds = quota.bounding(conn, payers, claim)
         asks = [request.priced(a, epsilon, delta, own_delta, a.unit, a.max_rows) for a, _ in payers]
@@ -215,7 +215,7 @@ class Questions(OpenLedger):
             delta: the delta of each; the account's if it is not given.
             purpose: what they are for; whoever runs this would ask for them.
         """
-        with self._store.read() as conn:
+        with self._store.checked() as conn:
             payers = self._bounded(conn, account, request.check_blocks(blocks), purpose)
         return _fitting(payers, epsilon, payers[0][0].delta if delta is None else delta, own_delta)
 
@@ -246,7 +246,7 @@ class Questions(OpenLedger):
             account: the account, or an umbrella, that is asked; each ask may name a member of it, or of the same umbrella.
                 Whoever runs this would ask.
         """
-        with self._store.read() as conn:
+        with self._store.checked() as conn:
             named = {account, *(a.account for a in asks if a.account)}
             every = {a.name: a for name in named for a, _ in rows.payers(conn, name)}
             payers = {n: preflight.Payer(*rows.account(conn, n), rows.blocks(conn, n)) for n in every}
@@ -294,7 +294,7 @@ class Questions(OpenLedger):
         """
         if not isinstance(times, int) or times < 1:
             raise InvalidInput(f"times must be a whole number of at least 1, got {times}.")
-        with self._store.read() as conn:
+        with self._store.checked() as conn:
             payers = self._bounded(conn, account, request.check_blocks(blocks), purpose)
         opened, tally = payers[0]
         each = costs.equal_delta(opened, tally.left(opened)[1], times) if delta is None else delta

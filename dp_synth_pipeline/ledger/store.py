@@ -117,17 +117,33 @@ class Store:
         with trouble.named(self.place), self._reader.begin() as conn:
             yield conn
 
+    @contextmanager
+    def checked(self) -> Iterator[sa.Connection]:
+        """See one consistent state of the ledger, once it was found to be the one that the last decision left, grown.
+
+        Raises:
+            LedgerCorrupted: if it is not, as for `write`.
+        """
+        checkpoints = self._known()
+        with self.read() as conn:
+            check(conn, checkpoints)
+            yield conn
+
     def verify(self, since: str | None = None) -> Verification:
         """Recompute all that can be recomputed, and compare the last checkpoint; raise LedgerCorrupted if it differs."""
-        row = self._first()
-        has_memory = row is not None and row["schema_version"] >= SINCE_VERSION
-        with self.read() as conn:  # before what it is compared with, which others may carry on meanwhile
-            checkpoints = self.memory.known(conn) if has_memory else []
+        checkpoints = self._known()
         with self.read() as conn:
             verification = verify(conn, since)
-            if checkpoints:
-                check(conn, checkpoints)
+            check(conn, checkpoints)
         return verification
+
+    def _known(self) -> list[Checkpoint]:
+        """Return what the ledger was, before it is compared with that: others may carry it on meanwhile."""
+        row = self._first()
+        if row is None or row["schema_version"] < SINCE_VERSION:
+            return []
+        with self.read() as conn:
+            return self.memory.known(conn)
 
     @cached_property
     def memory(self) -> Memory:

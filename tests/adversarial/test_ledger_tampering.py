@@ -147,6 +147,19 @@ def test_an_edit_of_what_a_decision_counts_on_stops_the_next_one_whatever_it_is(
     assert sealed(used) == before
 
 
+@pytest.mark.parametrize("what", sorted(STOPS))
+def test_an_edited_ledger_answers_no_question_about_what_fits(used: Ledger, what: str) -> None:
+    edit(used, EDITS[what])
+    for asked in (
+        lambda: used.preview("p", epsilon=0.1, delta=1e-6),
+        lambda: used.capacity("p", epsilon=0.1, delta=1e-6),
+        lambda: used.admitted("p", epsilon=0.1, delta=1e-6, each=[()]),
+        lambda: used.affordable("p", times=1),
+    ):
+        with pytest.raises(LedgerCorrupted):
+            asked()
+
+
 def test_the_first_bad_record_is_named(used: Ledger) -> None:
     edit(used, EDITS["a journal row edited"])
     with pytest.raises(LedgerCorrupted, match="journal row 3"):

@@ -4,6 +4,7 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -28,6 +29,32 @@ def test_a_bare_path_is_a_sqlite_ledger_with_its_folders_made_and_closed_to_othe
 def test_what_cannot_hold_a_ledger_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidInput):
         Ledger.open(wrong)
+
+
+def test_a_reservation_costs_as_much_after_a_hundred_releases_as_after_ten(tmp_path: Path) -> None:
+    ledger, work = Ledger.open(str(tmp_path / "ledger.db")), [0]
+
+    def tick() -> int:
+        work[0] += 1
+        return 0
+
+    def watch(connection: Any, *_: object) -> None:
+        connection.set_progress_handler(tick, 1)  # called at each instruction of SQLite
+
+    sa.event.listen(ledger._store.engine.pool, "checkout", watch)
+    ledger.open_account("a", epsilon=1e5, delta=0.1, rule="plan")
+
+    def cost(key: str) -> int:
+        work[0] = 0
+        ask(ledger, "a", key)
+        return work[0]
+
+    for number in range(10):
+        cost(f"short {number}")
+    short = cost("short")
+    for number in range(100):
+        cost(f"long {number}")
+    assert 0 < cost("long") < 1.2 * short
 
 
 def test_a_file_that_is_no_database_is_named_without_its_content(tmp_path: Path) -> None:

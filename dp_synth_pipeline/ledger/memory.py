@@ -106,8 +106,10 @@ class Memory:
 
 def check(conn: sa.Connection, checkpoints: list[Checkpoint]) -> None:
     """Raise LedgerCorrupted if the ledger is not the one, grown, that `Memory.known` told of; nothing if it told nothing."""
-    for last in checkpoints[:1]:
-        last.check(conn)
-    for one in checkpoints[1:]:
+    if not checkpoints:
+        return
+    last, *others = checkpoints
+    last.check(conn)
+    for one in others:
         if (one.length, one.head) != (last.length, last.head):
             one.check_held(conn)

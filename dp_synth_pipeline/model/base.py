@@ -37,6 +37,7 @@ class Released:
         previous: the table's previous released model.
         public: codes (rows, columns) of a table that a person declared public.
         given: how many of the first columns are given with each row, and not learnt.
+        orders: for each column its codes that have an order, in that order; none: no column has codes in an order.
     """
 
     shares: Sequence[np.ndarray]
@@ -44,6 +45,7 @@ class Released:
     previous: GenerativeModel | None = None
     public: np.ndarray | None = None
     given: int = 0
+    orders: Sequence[Sequence[int]] = ()
 
 
 class GenerativeModel(ABC):

@@ -180,7 +180,7 @@ def _generator(
     previous = _previous(release, folder) if trains and spec.start == Start.WARM_START else None
     model = _last(release, folder) if goes_on and Method(spec.method).trains else None
     if model is None:
-        start_facts = Released(codec.marginals(), noisy_marginals, previous, public)
+        start_facts = Released(codec.marginals(), noisy_marginals, previous, public, orders=codec.orders())
         spec = spec.with_(start=Start.MARGINALS) if goes_on else spec
         model = artifact.model_of(spec.kind).begin(codec.cardinalities, spec, start_facts)
     if trains:

@@ -26,6 +26,7 @@ from dp_synth_pipeline.model.autoregressive import initialization
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.synthesis.allocation import Declared
 from dp_synth_pipeline.synthesis.database import histories
@@ -231,13 +232,16 @@ def release(side: Side, canary: Side, patch: pytest.MonkeyPatch) -> list[float]:
     cells = canary.codes("patients", root.codec)[[last]].astype(np.int64)
     pairs = measured.counts[measured.layout.index(cells)[0]]
     scores += [float(pairs.sum()), float(measured.counts.sum())]
-    network = initialization.begin(root.codec.cardinalities, SPEC, root.codec.marginals())
+    released = Released(root.codec.marginals(), orders=root.codec.orders())
+    network = initialization.begin(root.codec.cardinalities, SPEC, released)
     scores.append(along(root, network, cells))
-    context = histories.context_of(RELATIONS, "visits", {name: table.codec for name, table in tables.items()})
+    codecs = {name: table.codec for name, table in tables.items()}
+    context = histories.context_of(RELATIONS, "visits", codecs)
     visits.given = histories.given_rows(visits, RELATIONS, tables, context)
     known = given_of(canary, visits, tables, context)
     cards = (*context.cardinalities, *context.own_cardinalities)
-    network = AutoregressiveNetwork(cards, SPEC, len(context.cardinalities))
+    orders = histories.orders_of(RELATIONS, "visits", codecs, context)
+    network = AutoregressiveNetwork(cards, SPEC, len(context.cardinalities), orders)
     return [*scores, along(visits, network, known[0][known[1] == last].astype(np.int64))]
 
 
@@ -253,12 +257,15 @@ def given_of(side: Side, visits: Made, tables: Any, context: Any) -> tuple[np.nd
 
 
 def along(table: Made, network: AutoregressiveNetwork, rows: np.ndarray) -> float:
-    """Train, and return how far that went in the direction in which the canary pushes."""
+    """Train, and return how far that went in the direction in which the canary pushes, in what is learnt."""
+    network.mix()
     grads = torch.autograd.grad(network.losses(torch.from_numpy(rows)).sum(), list(network.parameters()))
     size = torch.cat([g.flatten() for g in grads]).norm() + 1e-9
     first = [p.detach().clone() for p in network.parameters()]
+    network.settle()
     generator = Generator(network)
     Training.of(table, table.codec, SPEC, table.profile.population).train(generator)
+    generator.proposal.mix()
     moves = zip(grads, generator.proposal.parameters(), first, strict=True)
     return float(sum(((after.detach() - before) * g).sum() for g, after, before in moves) / size)
 

@@ -24,6 +24,7 @@ from dp_synth_pipeline.model.autoregressive import initialization
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.synthesis import release_plan
@@ -154,12 +155,17 @@ def release(side: Side, events: tuple[Event, ...]) -> list[float]:
     measured = Marginals(codec, profile).perform(made)
     assert measured is not None
     # Fitting and raking to the measured pairs are post-processing, and slow; the attacker sees the pairs themselves.
-    network = initialization.begin(codec.cardinalities, SPEC, codec.marginals())
+    released = Released(codec.marginals(), orders=codec.orders())
+    network = initialization.begin(codec.cardinalities, SPEC, released)
+    network.mix()  # the attacker knows what is learnt, and looks there
     grads, first = gradient(network, codec, schema), [p.detach().clone() for p in network.parameters()]
     trained = Generator(network)
+    network.settle()
     Training.of(made, codec, SPEC, population).train(trained)
+    trained.proposal.mix()
     moves = zip(grads, trained.proposal.parameters(), first, strict=True)
     along = sum(((after.detach() - before) * g).sum() for g, after, before in moves)
+    trained.proposal.settle()
     drawn = list(trained.draw(profile.rows, forbidden=codec.forbidden))
     rows = codec.decode(np.concatenate(drawn))
     return [*seen_in_profile(profile), *seen_in_pairs(measured, codec, schema), float(along), *seen_in_rows(rows)]

@@ -127,13 +127,16 @@ def test_a_run_killed_while_it_publishes_holds_no_other_table_up(runner):
 def killed_at(bench: Bench, point: str) -> bool:
     """Kill a release at a point; say whether it came there: the noisy count decides how many chunks a training has."""
     done = bench.synthesize(kill=point)
-    assert done.code == -9 or re.match(r"(?:un)?lock|commit marked|rename .*checkpoint", point), (point, done.text)
+    assert done.code == -9 or re.match(r"(?:un)?lock|\w+_slot|commit marked|rename .*checkpoint", point), (
+        point,
+        done.text,
+    )
     return done.code == -9
 
 
-def on_a_server(runner: Runner, folder: Path, points: list[str]) -> None:
-    """Kill a release whose ledger is on a server at each of these points, and let a person go on."""
-    wrong = []
+def on_a_server(runner: Runner, folder: Path, points: list[str]) -> int:
+    """Kill a release whose ledger is on a server at each of these points, and let a person go on; say how many it met."""
+    wrong, met = [], 0
     for number, point in enumerate(points):
         with new_store("postgresql", folder) as url:
             bench = Bench(runner, ("plan", "filter")[number % 2], {"DP_SYNTH_LEDGER": url})
@@ -141,24 +144,26 @@ def on_a_server(runner: Runner, folder: Path, points: list[str]) -> None:
             bench.open_account()
             if not killed_at(bench, point):
                 continue
+            met += 1
             here = folder / str(number)
             bench.keep(here)
             end = check(bench, Scene(number, here, [point]), other=False)
         if end.startswith("TROUBLE"):
             wrong.append((Scene(number, here, [point]), end))
     assert not wrong, table(wrong)
+    return met
 
 
 @pytest.mark.slow
 def test_a_ledger_on_a_server_is_as_whole_after_a_kill(runner, tmp_path):
-    on_a_server(runner, tmp_path, list(COMMITS))
+    assert on_a_server(runner, tmp_path, list(COMMITS)) == len(COMMITS)
 
 
 @pytest.mark.nightly
 def test_a_ledger_on_a_server_is_as_whole_after_a_kill_at_any_point(runner, filtered, tmp_path):
     met = [p for s in filtered.scenes for p in s.points if "commit opened" not in p and not re.search("home/ledger", p)]
     assert {p.split()[0] for p in met} >= {"commit", "rename", "mkdir", "lock", "unlock"}
-    on_a_server(runner, tmp_path, met)
+    assert on_a_server(runner, tmp_path, met) > 0.8 * len(met)
 
 
 @pytest.mark.nightly

@@ -160,7 +160,7 @@ def test_all_rows_of_a_public_tables_units_teach(bench, monkeypatch):
     from dp_synth_pipeline.model.autoregressive import initialization
 
     seen, begin = [], initialization.begin
-    monkeypatch.setattr(initialization, "begin", lambda *a, **m: seen.append(m["public"]) or begin(*a, **m))
+    monkeypatch.setattr(initialization, "begin", lambda *a, **m: seen.append(a[2].public) or begin(*a, **m))
     public = people(300)
     public["person"] //= 10  # units of more rows than those of the source may have
     public.to_parquet(bench.folder / "public.parquet")

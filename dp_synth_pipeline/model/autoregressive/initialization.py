@@ -11,6 +11,7 @@ import torch
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.model.devices import fastest
 from dp_synth_pipeline.model.dpsgd.optimization import Flat
 from dp_synth_pipeline.model.marginals import loglinear, mixture
@@ -33,40 +34,33 @@ fewest one of twice as many, and of more columns than an ordinary table has."""
 def begin(
     cardinalities: Sequence[int],
     spec: GeneratorSpec,
-    shares: Sequence[np.ndarray],
-    *,
-    measured: Marginals | None = None,
+    released: Released,
     previous: AutoregressiveNetwork | None = None,
-    public: np.ndarray | None = None,
-    given: int = 0,
 ) -> AutoregressiveNetwork:
     """Return a network whose weights start as `spec.start` says; from the marginals, if it is not trained after.
 
     Args:
-        shares: released 1-way probabilities of each column's codes.
-        measured: the noisy marginals, for `start: marginals`, and for a first run of `start: warm_start`.
+        released: its noisy marginals are for `start: marginals`, and for a first run of `start: warm_start`.
         previous: the table's previous released network, for `start: warm_start`; one of another shape is left aside.
-        public: codes (rows, columns) of a table declared public, for `start: public`.
-        given: how many of the first columns are given with each row.
 
     Raises:
         InvalidInput: if `start: public` has no public table.
     """
-    network = AutoregressiveNetwork(cardinalities, spec, given)
+    network = AutoregressiveNetwork(cardinalities, spec, released.given, released.orders)
     start = spec.start if Method(spec.method).trains else Start.MARGINALS
     if start == Start.RANDOM:
         return network
-    network.start_from(shares)
+    network.start_from(released.shares)
     if start == Start.WARM_START and previous is not None and same_shape(network, previous):
         network.load_state_dict(copy.deepcopy(previous.state_dict()))
         return network
     if start == Start.PUBLIC:
-        if public is None or len(public) == 0:
+        if released.public is None or len(released.public) == 0:
             raise InvalidInput("start: public needs a public table; declare training.public, or start: marginals.")
-        rows = torch.from_numpy(np.asarray(public, dtype=np.int64))
+        rows = torch.from_numpy(np.asarray(released.public, dtype=np.int64))
         teach(network, lambda n: rows[torch.randint(0, len(rows), (n,))])
-    elif measured is not None and start in (Start.MARGINALS, Start.WARM_START):
-        teach(network, _fits(measured, shares))
+    elif released.measured is not None and start in (Start.MARGINALS, Start.WARM_START):
+        teach(network, _fits(released.measured, released.shares))
     return network
 
 
@@ -98,6 +92,7 @@ def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *
 
     It runs on the `fastest` device; the network comes back to the CPU.
     """
+    network.mix()
     flat = Flat(network.to(fastest()))
     optimizer = torch.optim.Adam(flat.parameters(), lr=RATE)
     device = flat.vector.device
@@ -111,6 +106,7 @@ def teach(network: AutoregressiveNetwork, draw: Callable[[int], torch.Tensor], *
             optimizer.step()
     flat.release()
     network.cpu()
+    network.settle()
 
 
 def rows_taught(weights: int, columns: int) -> int:

@@ -89,3 +89,27 @@ class ColumnHeads(nn.Module):
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         bias = (self.bias + self.absent)[..., None]  # an absent code has probability 0, and so no gradient
         return rows_first(torch.baddbmm(bias, self.weight, rows_last(hidden)), hidden.shape[:-2])
+
+
+class Mixed(nn.Module):
+    """Logits of some columns as a fixed mix of as many numbers each, which is what heads learn (see `smoothing`).
+
+    Args:
+        mixes: (cardinality, cardinality) of each column.
+        absent: (d, K), below 0 where a column has no such code.
+    """
+
+    mixes: torch.Tensor
+    absent: torch.Tensor
+
+    def __init__(self, mixes: Sequence[torch.Tensor], absent: torch.Tensor) -> None:
+        super().__init__()
+        whole = torch.zeros(*absent.shape, absent.shape[1], dtype=torch.float64)
+        for place, each in enumerate(mixes):
+            whole[place, : len(each), : len(each)] = each
+        self.register_buffer("mixes", whole.float(), persistent=False)  # (d, K, K); an absent code is in no mix
+        self.register_buffer("absent", absent, persistent=False)
+
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        found = torch.baddbmm(self.absent[..., None], self.mixes, rows_last(numbers))
+        return rows_first(found, numbers.shape[:-2])

@@ -1,7 +1,7 @@
 """The autoregressive network over columns: each column's distribution given the ones before it. No privacy, no I/O.
 
     codes (..., D) --embed--> (..., D, E), and then for each block of columns
-    (..., before, E) --causal--> (..., d, H) --tanh--> --heads--> logits (..., d, K)
+    (..., before, E) --causal--> (..., d, H) --tanh--> --heads--> (..., d, K) --mixed, while it learns--> logits (..., d, K)
 
 D columns, E numbers per embedded value, H hidden units per column. A block holds d columns of similar cardinality (at most
 K) and place, so that little is computed only to be masked. Every weight is used once per row, which is what makes exact
@@ -19,12 +19,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from dp_synth_pipeline.model.autoregressive import clipping_rules  # noqa: F401  registers how these layers are clipped
+from dp_synth_pipeline.model.autoregressive import (
+    clipping_rules,  # noqa: F401  registers how these layers are clipped
+    smoothing,
+)
 from dp_synth_pipeline.model.autoregressive.layers import (
     ABSENT,
     CausalLinear,
     ColumnEmbedding,
     ColumnHeads,
+    Mixed,
     rows_first,
     rows_last,
 )
@@ -34,7 +38,13 @@ from dp_synth_pipeline.model.dpsgd.trainable import Trainable
 
 
 class Block(nn.Module):
-    """What is learnt of some columns of similar cardinality."""
+    """What is learnt of some columns of similar cardinality.
+
+    Attributes:
+        mixed: makes logits of what the heads say, while codes in an order learn with their neighbours; None if none do.
+    """
+
+    mixed: Mixed | None
 
     def __init__(self, columns: Sequence[int], cardinalities: Sequence[int], spec: GeneratorSpec) -> None:
         super().__init__()
@@ -42,6 +52,35 @@ class Block(nn.Module):
         hidden = spec.hidden or LEAST_HIDDEN
         self.causal = CausalLinear(columns, spec.embedding, hidden)
         self.heads = ColumnHeads([cardinalities[c] for c in columns], hidden)
+        self.mixed = None
+
+    def mix(self, orders: Sequence[Sequence[int]]) -> None:
+        """Let codes in an order learn with their neighbours; what is drawn stays as it is."""
+        mine = [orders[c] for c in self.columns]
+        if self.mixed is None and any(len(order) > 1 for order in mine):
+            each = [smoothing.mix(o, n) for o, n in zip(mine, self.heads.cardinalities, strict=True)]
+            self.mixed = Mixed(each, self.heads.absent)
+            self._turn(torch.linalg.inv)
+
+    def unmix(self) -> None:
+        """Put the mix into the weights of the heads; what is drawn stays as it is."""
+        if self.mixed is not None:
+            self._turn(lambda mix: mix)
+            self.mixed = None
+
+    @torch.no_grad()
+    def _turn(self, by: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        heads, mixed = self.heads, self.mixed
+        assert mixed is not None
+        for at, n in enumerate(heads.cardinalities):
+            turned = by(mixed.mixes[at, :n, :n].double())
+            heads.weight[at, :n] = (turned @ heads.weight[at, :n].double()).float()
+            heads.bias[at, :n] = (turned @ heads.bias[at, :n].double()).float()
+
+    def forward(self, embedded: torch.Tensor, activation: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """Return logits (..., d, K) from the embedded values (..., before, E) of the first columns."""
+        found = self.heads(activation(self.causal(embedded)))
+        return found if self.mixed is None else self.mixed(found)
 
 
 class AutoregressiveNetwork(Trainable):
@@ -49,24 +88,48 @@ class AutoregressiveNetwork(Trainable):
 
     Args:
         given: how many of the first columns are given with each row: others are learnt upon them, and they are not.
+        orders: for each column its codes that have an order, in that order, which `mix` lets learn with their neighbours.
     """
 
-    def __init__(self, cardinalities: Sequence[int], spec: GeneratorSpec, given: int = 0) -> None:
+    def __init__(
+        self,
+        cardinalities: Sequence[int],
+        spec: GeneratorSpec,
+        given: int = 0,
+        orders: Sequence[Sequence[int]] = (),
+    ) -> None:
         super().__init__()
-        self.cardinalities, self.spec, self.given = tuple(cardinalities), spec, given
+        self.cardinalities, self.spec, self.given, self.orders = tuple(cardinalities), spec, given, orders
         self.activation: Callable[[torch.Tensor], torch.Tensor] = tanh if spec.activation == "tanh" else torch.relu
         self.embed = ColumnEmbedding(cardinalities, spec.embedding)
         self.blocks = nn.ModuleList(Block(c, self.cardinalities, spec) for c in arrange(self.cardinalities, given))
+        self._describe()
+
+    @torch.no_grad()
+    def _describe(self) -> None:
+        for first, order in zip(self.embed.offsets.tolist(), self.orders, strict=bool(self.orders)):
+            if len(order) > 1:
+                self.embed.weight[first + torch.tensor(list(order))] = smoothing.described(order, self.spec.embedding)
+
+    def mix(self) -> None:
+        """Let codes in an order learn with their neighbours from now on, until `settle`; what is drawn stays as it is."""
+        for block in self.blocks if self.orders else ():
+            block.mix(self.orders)  # type: ignore[operator]
+
+    def settle(self) -> None:
+        """Let each weight be what draws need: the mixes go into the heads' weights."""
+        for block in self.blocks:
+            block.unmix()  # type: ignore[operator]
 
     def blueprint(self) -> Callable[[], AutoregressiveNetwork]:
         """Return what makes a network of this shape, with weights of its own."""
-        return partial(AutoregressiveNetwork, self.cardinalities, self.spec, self.given)
+        return partial(AutoregressiveNetwork, self.cardinalities, self.spec, self.given, self.orders)
 
     def each_block(self, codes: torch.Tensor) -> list[tuple[Block, torch.Tensor]]:
         """Return each block with its logits (..., d, K) for int64 codes (..., D)."""
         blocks: list[Any] = list(self.blocks)
         starts = _Starts.apply(self.embed(codes), [b.causal.before for b in blocks])
-        return [(b, b.heads(self.activation(b.causal(a)))) for b, a in zip(blocks, starts, strict=True)]
+        return [(b, b(a, self.activation)) for b, a in zip(blocks, starts, strict=True)]
 
     def forward(self, codes: torch.Tensor) -> torch.Tensor:
         """Return logits (..., D, largest cardinality) for int64 codes (..., D)."""
@@ -82,8 +145,12 @@ class AutoregressiveNetwork(Trainable):
 
     @torch.no_grad()
     def column(self, number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return what column `number` is drawn by: weight (H, number * E), bias (H,), head weight (codes, H), head bias."""
+        """Return what column `number` is drawn by: weight (H, number * E), bias (H,), head weight (codes, H), head bias.
+
+        Of a network whose codes still learn with their neighbours there is no such thing; `settle` it first.
+        """
         block: Any = next(b for b in self.blocks if number in b.columns)  # type: ignore[operator]
+        assert block.mixed is None, "settle the network first"
         at, cardinality = block.columns.index(number), self.cardinalities[number]
         causal, heads = block.causal, block.heads
         mine = slice(at * causal.outputs, (at + 1) * causal.outputs)

@@ -20,6 +20,11 @@ NOISE = 2
 """Which noise the kept steps had: 2 is exact on a lattice. Version 1, which wrote no number, had that of 32-bit floats."""
 
 
+WEIGHTS = 2
+"""What the kept weights are: 2 are those that are learnt, of which logits are mixed. Version 1 wrote no number and mixed
+none."""
+
+
 @dataclass(frozen=True)
 class State:
     """What a checkpoint knows besides weights.
@@ -48,6 +53,7 @@ def save(
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tensors = {"weights": weights.vector, "average": average.weights[0], "taken": torch.tensor(average.taken)}
     tensors |= {"redrawn": torch.tensor(redrawn), "noise": torch.tensor(NOISE)}
+    tensors["version"] = torch.tensor(WEIGHTS)
     tensors |= {f"audit.{name}": value for name, value in (audit or {}).items()}
     moments = optimizer.state.get(weights.vector, {})
     tensors |= {f"moment.{name}": value for name, value in moments.items() if isinstance(value, torch.Tensor)}
@@ -79,7 +85,8 @@ def load(folder: Path, weights: Flat, optimizer: torch.optim.Optimizer, average:
             "cannot be resumed; start a new release (a new charge)."
         )
     kept, here = tensors.get("weights"), weights.vector
-    if kept is None or kept.shape != here.shape:
+    version = int(tensors.get("version", torch.tensor(1)))
+    if kept is None or kept.shape != here.shape or version != WEIGHTS:
         raise TrainingError(
             "the checkpoint does not fit this training: another version or other settings wrote it. Run that version again, "
             "or start a new release (a new charge)."

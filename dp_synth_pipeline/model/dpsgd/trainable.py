@@ -25,6 +25,12 @@ class Trainable(nn.Module):
     def losses(self, codes: torch.Tensor) -> torch.Tensor:
         """Return the loss (...,) of each row of int64 codes (..., columns): that of a row depends on no other row."""
 
+    def mix(self) -> None:
+        """Let weights be what learns best; called by each process before training begins. What is drawn stays as it is."""
+
+    def settle(self) -> None:
+        """Let weights be what is drawn by again; called when training has ended."""
+
     @abstractmethod
     def forget_unused(self) -> None:
         """Zero the weights that no output depends on: training leaves bare noise in them, of use only to an attacker."""

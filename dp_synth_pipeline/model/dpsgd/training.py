@@ -109,11 +109,13 @@ def _run(
         distributed.team(training.workers, _follow, job, device=device) as team,
         few_threads(training.workers),
     ):
+        network.mix()
         descent = Descent(training, network.to(device).train(), team, private=private)
         done = descent.go(hooks)
         audit = descent.audit()
     if not all(bool((p.abs() < DIVERGED).all()) for p in network.parameters()):
         raise _diverged(descent.spec, private=private)
+    network.settle()
     network.forget_unused()
     network.cpu().eval()
     return done, audit, tuple(descent.looks)

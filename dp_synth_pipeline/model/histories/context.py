@@ -151,6 +151,21 @@ class Context:
         """Codes of each column that is drawn: its own, "as in the row before", "as in the row beside"."""
         return tuple(int(end) for end in self._copied + self._has_copies)
 
+    def orders(
+        self, parents: Sequence[Sequence[int]], time: Sequence[int], own: Sequence[Sequence[int]]
+    ) -> list[Sequence[int]]:
+        """Return the codes that have an order of each given column, and of each column that is drawn.
+
+        Args:
+            parents: of each of the root's columns, its codes in their order; time and own: likewise.
+        """
+        places = range(max(self.places) + 1)
+        before = [[code + 1 for code in _merged_order(m, order)] for m, order in zip(self.own, own, strict=True)]
+        beside = len(self.cardinalities) - len(self.parents) - 2 - bool(self.times) - len(self.own)
+        of_parents = [_merged_order(m, order) for m, order in zip(self.parents, parents, strict=True)]
+        times = [time] if self.times else []
+        return [*of_parents, places, places, *times, *before, *([()] * beside), *own]
+
     @property
     def standing(self) -> tuple[int, ...]:
         """The own columns of which a code stands for distances, so that shares tell how frequent it ought to be."""
@@ -287,6 +302,10 @@ def merge_places(rows: int) -> tuple[int, ...]:
         found.extend([code] * round(wide))
         code, wide = code + 1, wide * WIDER
     return tuple(found[:rows])
+
+
+def _merged_order(merged: Sequence[int], order: Sequence[int]) -> list[int]:
+    return list(dict.fromkeys(merged[code] for code in order))
 
 
 def _tuples(lists: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:

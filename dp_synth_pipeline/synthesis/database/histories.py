@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,6 +69,15 @@ def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]
     return Context.of(
         [s for s, _ in of_parents], shares, rows=table.max_rows, times=times, categories=unordered, beside=beside
     )
+
+
+def orders_of(
+    relations: Relations, name: str, codecs: Mapping[str, TableCodec], context: Context
+) -> list[Sequence[int]]:
+    """Return the codes that have an order, of each column that a row is learnt from: by released facts alone."""
+    of_parents = [order for t in hung_on(relations, name) for order in codecs[t].orders()]
+    time = () if relations[name].order is None else clock(relations, name, codecs.__getitem__).codec.order
+    return context.orders(of_parents, time, codecs[name].orders())
 
 
 def hung_on(relations: Relations, name: str) -> list[str]:

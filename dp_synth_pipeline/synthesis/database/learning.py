@@ -23,7 +23,7 @@ from dp_synth_pipeline.synthesis.release_plan import PROFILE
 from dp_synth_pipeline.synthesis.run_state import dump_ran
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.base import GenerativeModel
+    from dp_synth_pipeline.model.base import GenerativeModel, Released
 
 MOST_EPOCHS = 16
 """Passes over the persons, at most: a person's rows teach more in one pass than a single row does."""
@@ -51,22 +51,20 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
     """
     from dp_synth_pipeline.model import artifact
-    from dp_synth_pipeline.model.base import Released
     from dp_synth_pipeline.synthesis.generator import end_failed, raked_texts
 
     relations, tables, name = release.relations, release.known_tables, table.name
     beside = relations.beside(name, tables[str(relations[name].parent)].codec.schema.names)
     known = [relations[name], *relations.ancestors(name), *([] if beside is None else [beside])]
-    context = histories.context_of(relations, name, {t.name: tables[t.name].codec for t in known})
+    codecs = {t.name: tables[t.name].codec for t in known}
+    context = histories.context_of(relations, name, codecs)
     table.given = histories.given_rows(table, relations, tables, context)
     cardinalities = (*context.cardinalities, *context.own_cardinalities)
     population = table.profile.population
     spec = _sized(table, len(cardinalities), population)
     training = Training.of(table, table.codec, spec, population)
-    shares = [np.full(c, 1 / c) for c in context.cardinalities]
-    own = zip(table.codec.marginals(), context.own_cardinalities, strict=True)
-    shares += [_with_repeats(share, codes - len(share)) for share, codes in own]
-    model = artifact.model_of(spec.kind).begin(cardinalities, spec, Released(shares, given=len(context.cardinalities)))
+    start_facts = _start(table, context, histories.orders_of(relations, name, codecs, context))
+    model = artifact.model_of(spec.kind).begin(cardinalities, spec, start_facts)
     model, facts = training.train(model, table.reporter("training"))
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
@@ -84,6 +82,16 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     }
     learnt, texts = table.restricted / retention.LEARNT, raked_texts(table, table.codec, drawn.one_row_each)
     generator_files.keep(learnt, model, about, table.profile.to_json(), training.audit, texts=texts)
+
+
+def _start(table: TableRelease, context: Context, orders: Sequence[Sequence[int]]) -> Released:
+    """Return what rows are before anything is learnt of them: their released shares, alike upon whatever is given."""
+    from dp_synth_pipeline.model.base import Released
+
+    shares = [np.full(c, 1 / c) for c in context.cardinalities]
+    own = zip(table.codec.marginals(), context.own_cardinalities, strict=True)
+    shares += [_with_repeats(share, codes - len(share)) for share, codes in own]
+    return Released(shares, given=len(context.cardinalities), orders=orders)
 
 
 class _Drawn:

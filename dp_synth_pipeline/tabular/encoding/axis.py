@@ -69,6 +69,11 @@ class AxisCodec:
         groups = [np.average(self.low[a:b] / 2 + self.high[a:b] / 2, weights=self.mass[a:b] + 1e-12) for a, b in spans]
         return np.concatenate([self.heavy, groups, [] if self.null is None else [np.nan]])
 
+    @property
+    def order(self) -> list[int]:
+        """The codes of values, ascending by value."""
+        return [] if self.cardinality == 1 else np.argsort(self.centres[: self.null], kind="stable").tolist()
+
     def _between(self, profile: ColumnProfile, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cut the bins at the released values, which they do not count, so that every value lies in one member only.
 

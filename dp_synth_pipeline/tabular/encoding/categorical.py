@@ -55,6 +55,11 @@ class CategoricalCodec:
         """Codes that may stand for a forbidden one; null is not among them, so that nulls keep their rate."""
         return range(len(self.starts))
 
+    @property
+    def order(self) -> range:
+        """The codes of values in an order: names have none."""
+        return range(0)
+
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,). A value without a code takes the last code it may: other, rare, or code 0."""
         null = np.asarray(values.is_null())
@@ -118,6 +123,11 @@ class OrdinalCodec(CategoricalCodec):
 
     Whole numbers without declared categories have no `other`: those without a name take the nearest one's code.
     """
+
+    @property
+    def order(self) -> range:
+        """The codes of released values, in the scale's order."""
+        return range(len(self.starts))
 
     def _runs(self) -> np.ndarray:
         """Merge the lightest run with its lighter neighbour until there are few enough."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +89,10 @@ class TableCodec:
     def marginals(self) -> list[np.ndarray]:
         """Return each column's released probabilities by code: where training may start for free."""
         return [c.marginal for c in self.columns]
+
+    def orders(self) -> list[Sequence[int]]:
+        """Return each column's codes that have an order, in that order: those of values on a number line or a scale."""
+        return [c.order for c in self.columns]
 
     def decode(
         self,

@@ -33,10 +33,19 @@ Bound = int | float | date | datetime | timedelta
 
 
 class Codec(Protocol):
-    """Turns the values of one column into codes from 0 to `cardinality` - 1, and codes into values."""
+    """Turns the values of one column into codes from 0 to `cardinality` - 1, and codes into values.
+
+    Attributes:
+        cardinality: the number of codes.
+        marginal: their released probabilities.
+        order: the codes of values in an order, by that order; null has none.
+    """
 
     cardinality: int
     marginal: np.ndarray
+
+    @property
+    def order(self) -> Sequence[int]: ...
 
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,)."""

@@ -8,6 +8,7 @@ import pytest
 from dp_synth_pipeline.model.autoregressive import initialization
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.privacy.audit import NAMES, Audit, Finding
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.tabular.targets import sink
@@ -16,7 +17,7 @@ SPEC = GeneratorSpec(hidden=4)
 
 
 def made() -> Generator:
-    return Generator(initialization.begin((2, 3), SPEC.with_(start="random"), None), None)
+    return Generator(initialization.begin((2, 3), SPEC.with_(start="random"), Released(())), None)
 
 
 def audit(measured: float = 1.0) -> Audit:

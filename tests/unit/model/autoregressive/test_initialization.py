@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive import initialization
-from dp_synth_pipeline.model.autoregressive.initialization import begin
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.model.marginals import loglinear, mixture
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
 
@@ -22,6 +24,12 @@ SPEC = GeneratorSpec(hidden=8, embedding=4)
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
     monkeypatch.setattr(initialization, "BATCH", 256)
+
+
+def begin(
+    cards: tuple[int, ...], spec: GeneratorSpec, shares: list[np.ndarray], *, previous: Any = None, **facts: Any
+) -> AutoregressiveNetwork:
+    return initialization.begin(cards, spec, Released(shares, **facts), previous)
 
 
 def spec(start: str) -> GeneratorSpec:

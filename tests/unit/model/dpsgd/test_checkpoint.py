@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,36 @@ def test_a_checkpoint_of_another_network_is_refused_and_changes_nothing(tmp_path
         checkpoint.load(tmp_path, flat, inner_optimizer(flat, SPEC), average)
     assert torch.equal(flat.vector, before)
     assert average.taken == 0
+
+
+def test_codes_that_learn_with_their_neighbours_go_on_doing_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed, orders = np.full((40, 1), 7, np.int16), (range(20),)
+    job = Training(fixed, TrainingPlan(0.5, 120, 20.0, 0.01), SPEC, checkpoints=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(descent.Descent, "_redraw", die_at_step_100)
+        with pytest.raises(Killed):
+            training.train(AutoregressiveNetwork((20,), SPEC, orders=orders), job)
+    again = AutoregressiveNetwork((20,), SPEC, orders=orders)
+    trained = training.train(again, replace(job, resume_from=100)).network
+    p = trained(torch.zeros(1, 1, dtype=torch.int64))[0, 0].softmax(-1)
+    assert p.argmax() == 7
+    assert p[6] > p[2]
+
+
+def die_at_step_100(_: descent.Descent, step: int) -> None:
+    if step == 100:
+        raise Killed
+
+
+def test_a_training_whose_weights_an_earlier_version_kept_otherwise_is_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    attempt(tmp_path, die_at=120)
+    kept = load_file(tmp_path / checkpoint.FILE)
+    del kept["version"]  # as version 1 wrote it
+    save_file(kept, tmp_path / checkpoint.FILE)
+    with pytest.raises(TrainingError, match="another version"):
+        attempt(tmp_path, resume_from=150)
 
 
 def test_a_training_that_an_earlier_version_began_with_other_noise_is_refused(tmp_path: Path) -> None:

@@ -68,3 +68,21 @@ def test_a_context_of_an_earlier_version_knows_no_rows_beside():
     facts = Context.of([], SHARES, rows=3).to_dict()
     del facts["beside"]
     assert Context.from_dict(facts).own_cardinalities == (4, 3, 2)
+
+
+def test_given_codes_have_the_order_of_those_that_were_merged_to_them_and_own_codes_theirs():
+    shares = [np.full(30, 1 / 30), np.full(4, 0.25)]
+    context = Context.of([np.full(2, 0.5)], shares, rows=5, times=3, categories=([0], [1]))
+    line = [29, *range(29)]
+    parent, place, left, time, before, other, *own = context.orders([()], [2, 0, 1], [line, ()])
+    assert len(own) + 6 == len(context.cardinalities) + len(context.own_cardinalities)
+    assert list(parent) == list(other) == []
+    assert list(place) == list(left) == list(range(context.cardinalities[1]))
+    assert time == [2, 0, 1]
+    most = context.cardinalities[4] - 1
+    assert before == [most, *range(1, most)], "the code of no row before has no place"
+    assert own == [line, ()]
+
+
+def test_what_lies_beside_has_no_order():
+    assert CONTEXT.orders([()], [], [(), (), ()])[-7:-3] == [()] * 4

@@ -316,6 +316,25 @@ def ordinal(values: tuple, weights: tuple, *, categories: tuple | None = None, s
     return OrdinalCodec(column, ColumnProfile("x", Kind.ORDINAL, values, weights), keep_nulls=False)
 
 
+def test_codes_of_values_have_the_values_order_and_null_has_none() -> None:
+    codec = axis(
+        Kind.INTEGER, "int64", values=(0.0, 50.0), weights=(0.3, 0.2), null_rate=0.1,
+        bins=((1, 40), (60, 99)), bin_weights=(0.2, 0.2),
+    )  # fmt: skip
+    order = list(codec.order)
+    assert sorted(order) == list(range(codec.cardinality - 1))
+    assert codec.null not in order
+    assert (np.diff(codec.centres[order]) > 0).all()
+    assert order.index(0) == 0 < order.index(1) < len(order) - 1, "50, a common value, lies between the cells around it"
+
+
+def test_steps_of_a_scale_have_an_order_and_names_have_none() -> None:
+    facts = ColumnProfile("x", Kind.ORDINAL, ("low", "mid", "high"), (0.5, 0.3, 0.2), null_rate=0.1)
+    column = Column("x", Kind.ORDINAL, "string", categories=("low", "mid", "high"))
+    assert list(OrdinalCodec(column, facts, keep_nulls=True).order) == [0, 1, 2]
+    assert not CategoricalCodec(column, facts, keep_nulls=True).order
+
+
 def test_the_rarest_ordinal_is_merged_with_its_lighter_neighbour_in_order() -> None:
     names = tuple(f"g{i:02d}" for i in range(66))
     weights = np.ones(66)

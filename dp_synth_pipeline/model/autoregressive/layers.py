@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -102,12 +103,12 @@ class Mixed(nn.Module):
     mixes: torch.Tensor
     absent: torch.Tensor
 
-    def __init__(self, mixes: Sequence[torch.Tensor], absent: torch.Tensor) -> None:
+    def __init__(self, mixes: Sequence[np.ndarray], absent: torch.Tensor) -> None:
         super().__init__()
-        whole = torch.zeros(*absent.shape, absent.shape[1], dtype=torch.float64)
+        whole = absent.new_zeros(*absent.shape, absent.shape[1])
         for place, each in enumerate(mixes):
-            whole[place, : len(each), : len(each)] = each
-        self.register_buffer("mixes", whole.float(), persistent=False)  # (d, K, K); an absent code is in no mix
+            whole[place, : len(each), : len(each)] = torch.from_numpy(each)
+        self.register_buffer("mixes", whole, persistent=False)  # (d, K, K); an absent code is in no mix
         self.register_buffer("absent", absent, persistent=False)
 
     def forward(self, numbers: torch.Tensor) -> torch.Tensor:

@@ -60,7 +60,7 @@ class Block(nn.Module):
         if self.mixed is None and any(len(order) > 1 for order in mine):
             each = [smoothing.mix(o, n) for o, n in zip(mine, self.heads.cardinalities, strict=True)]
             self.mixed = Mixed(each, self.heads.absent)
-            self._turn(torch.linalg.inv)
+            self._turn(np.linalg.inv)
 
     def unmix(self) -> None:
         """Put the mix into the weights of the heads; what is drawn stays as it is."""
@@ -69,13 +69,12 @@ class Block(nn.Module):
             self.mixed = None
 
     @torch.no_grad()
-    def _turn(self, by: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        heads, mixed = self.heads, self.mixed
-        assert mixed is not None
-        for at, n in enumerate(heads.cardinalities):
-            turned = by(mixed.mixes[at, :n, :n].double())
-            heads.weight[at, :n] = (turned @ heads.weight[at, :n].double()).float()
-            heads.bias[at, :n] = (turned @ heads.bias[at, :n].double()).float()
+    def _turn(self, by: Callable[[np.ndarray], np.ndarray]) -> None:
+        assert self.mixed is not None
+        for at, n in enumerate(self.heads.cardinalities):
+            turned = by(self.mixed.mixes[at, :n, :n].double().cpu().numpy())
+            for each in (self.heads.weight[at, :n], self.heads.bias[at, :n]):
+                each.copy_(torch.from_numpy(turned @ each.double().cpu().numpy()))
 
     def forward(self, embedded: torch.Tensor, activation: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """Return logits (..., d, K) from the embedded values (..., before, E) of the first columns."""

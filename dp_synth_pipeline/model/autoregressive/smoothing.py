@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 REACH = 0.08
@@ -23,22 +24,23 @@ WAVES = 4
 """Cosines along the codes that describe them where training begins; the k-th has a k-th of the first one's height."""
 
 
-def mix(order: Sequence[int], cardinality: int) -> torch.Tensor:
+def mix(order: Sequence[int], cardinality: int) -> np.ndarray:
     """Return the matrix (cardinality, cardinality) that makes a column's logits of as many numbers.
 
     Its rows have length 1, so that logits move as far as without it; those of codes outside of the order are the identity's.
 
+    By numpy, whose threads survive a fork, as torch's do not.
+
     Args:
         order: the codes that have an order, in that order.
     """
-    made, place = torch.eye(cardinality, dtype=torch.float64), _places(order)
+    made, place = np.eye(cardinality), _places(order)
     if len(order) > 1:
-        kernel = torch.exp(-((place[:, None] - place) ** 2) / (2 * REACH**2))
-        heights, waves = torch.linalg.eigh(kernel)
-        root = waves @ torch.diag(heights.clamp(min=0).sqrt()) @ waves.T
-        rows = OWN * torch.eye(len(order), dtype=torch.float64) + math.sqrt(1 - OWN**2) * root
-        where = torch.tensor(list(order))
-        made[where[:, None], where] = rows / rows.norm(dim=1, keepdim=True)
+        kernel = np.exp(-((place[:, None] - place) ** 2) / (2 * REACH**2))
+        heights, waves = np.linalg.eigh(kernel)
+        root = waves * np.sqrt(np.maximum(heights, 0)) @ waves.T
+        rows = OWN * np.eye(len(order)) + math.sqrt(1 - OWN**2) * root
+        made[np.ix_(list(order), list(order))] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return made
 
 
@@ -47,12 +49,12 @@ def described(order: Sequence[int], size: int) -> torch.Tensor:
 
     With nothing of its own, a code unlike its neighbours, such as a zero that most rows have, is told from them too late.
     """
-    waves = torch.arange(1, WAVES + 1)
-    cosines = torch.cos(math.pi * _places(order)[:, None] * waves).float() / waves
-    cosines = cosines / cosines.square().sum(1).mean().sqrt()
-    return (cosines @ torch.randn(WAVES, size) + torch.randn(len(order), size)) / (2 * size) ** 0.5
+    waves = np.arange(1, WAVES + 1)
+    cosines = np.cos(math.pi * _places(order)[:, None] * waves) / waves
+    smooth = cosines / np.sqrt((cosines**2).sum(1).mean()) @ torch.randn(WAVES, size).double().numpy()
+    return (torch.from_numpy(smooth).float() + torch.randn(len(order), size)) / (2 * size) ** 0.5
 
 
-def _places(order: Sequence[int]) -> torch.Tensor:
+def _places(order: Sequence[int]) -> np.ndarray:
     """Return where each code lies in its order, between 0 and 1."""
-    return (torch.arange(len(order), dtype=torch.float64) + 0.5) / max(len(order), 1)
+    return (np.arange(len(order)) + 0.5) / max(len(order), 1)

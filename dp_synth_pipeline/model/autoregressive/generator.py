@@ -50,7 +50,7 @@ class Generator(GenerativeModel):
         from dp_synth_pipeline.model.autoregressive import initialization
 
         previous = released.previous.proposal if isinstance(released.previous, Generator) else None
-        return cls(initialization.begin(cardinalities, spec, released, previous))
+        return cls(initialization.begin(cardinalities, spec, released, previous=previous))
 
     def fit(self, training: Training, hooks: Hooks) -> Trained[AutoregressiveNetwork]:
         """Train the network by DP-SGD; from then on its spec is the one that it was trained by."""

@@ -35,7 +35,7 @@ def repeatable_sizes(network: Trainable, clipping: OnePassClipping, sizes: Sizes
     Raises:
         TrainingError: if even parts of one size depend on where a unit lies.
     """
-    shapes, asked = tuple(p.shape for p in network.parameters()), tuple(sizes.items())
+    shapes, asked = tuple(p.shape for p in (*network.parameters(), *network.buffers())), tuple(sizes.items())
     where = type(network), network.cardinalities, shapes, asked, _where(network), torch.get_num_threads()
     if where not in FOUND:
         FOUND[where] = _search(network, clipping, sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,8 +21,14 @@ SPEC = GeneratorSpec(hidden=16, embedding=8)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def network(made: type[AutoregressiveNetwork] = AutoregressiveNetwork) -> tuple[AutoregressiveNetwork, OnePassClipping]:
-    net = made(CARDS, SPEC)
+ORDERS = (range(39), (), range(30), range(12), (), ())
+
+
+def network(
+    made: type[AutoregressiveNetwork] = AutoregressiveNetwork, *, orders: Sequence[Sequence[int]] = ()
+) -> tuple[AutoregressiveNetwork, OnePassClipping]:
+    net = made(CARDS, SPEC, orders=orders)
+    net.mix()
     with torch.no_grad():
         for p in net.parameters():
             p.normal_(std=0.3)
@@ -33,12 +40,13 @@ def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeatable, "FOUND", {})
 
 
+@pytest.mark.parametrize("orders", [(), ORDERS], ids=["alone", "with neighbours"])
 @pytest.mark.parametrize("rows", [None, 1, 2, 3, 6, 12, 24])
-def test_whole_tiles_keep_units_apart(rows: int | None) -> None:
+def test_whole_tiles_keep_units_apart(rows: int | None, orders: Sequence[Sequence[int]]) -> None:
     shape = 300.0, rows or 1, sum(CARDS), len(CARDS)
     sizes = part_sizes(*shape) if rows is None else unit_sizes(*shape)
     assert all(s * (rows or 1) % TOGETHER == 0 for s in sizes)
-    assert repeatable_sizes(*network(), {rows: sizes}) == {rows: sizes}
+    assert repeatable_sizes(*network(orders=orders), {rows: sizes}) == {rows: sizes}
 
 
 class Meeting(AutoregressiveNetwork):
@@ -83,6 +91,12 @@ def test_what_was_found_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -
     assert repeatable_sizes(net, clipping, {None: (64, 128)}) == first
     with pytest.raises(AssertionError, match="searched again"):
         repeatable_sizes(net, clipping, {None: (64, 192)})
+
+
+def test_what_was_found_of_a_network_tells_nothing_of_one_whose_codes_learn_with_their_neighbours() -> None:
+    for orders in ((), ORDERS):
+        repeatable_sizes(*network(orders=orders), {None: (64, 128)})
+    assert len(repeatable.FOUND) == 2
 
 
 def test_the_search_leaves_no_trace_in_what_was_clipped() -> None:

@@ -18,6 +18,7 @@ from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.initialization import begin
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.model.dpsgd import descent, training
 from dp_synth_pipeline.model.dpsgd.batches import UnitRows
 from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan, plan_training
@@ -238,7 +239,7 @@ def test_training_learns_an_easy_table_at_a_generous_epsilon(rows_each: int, opt
     plan = TrainingPlan(0.25, 120, 0.25 * 2000 / rows_each, 0.4)
     spec = SPEC.with_(optimizer=optimizer, learning_rate=0.03 if optimizer == "adam" else 0.5)
     uniform = [np.full(4, 0.25)] * 3
-    network = begin((4, 4, 4), spec, uniform)
+    network = begin((4, 4, 4), spec, Released(uniform))
     trained = training.train(network, Training(easy, plan, spec, units=units))
     # Three independent columns cost 3 log 4 = 4.16 nats a row, this table log 4 = 1.39, and training gets to 1.40.
     assert loss(trained.network, easy) < 2.0

@@ -71,8 +71,8 @@ class AxisCodec:
 
     @property
     def order(self) -> list[int]:
-        """The codes of values, ascending by value; none where one code has most rows, and its neighbours next to none."""
-        return [] if self.marginal.max() > 0.5 else np.argsort(self.centres[: self.null], kind="stable").tolist()
+        """The codes of values, ascending by value."""
+        return [] if self.cardinality == 1 else np.argsort(self.centres[: self.null], kind="stable").tolist()
 
     def _between(self, profile: ColumnProfile, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cut the bins at the released values, which they do not count, so that every value lies in one member only.

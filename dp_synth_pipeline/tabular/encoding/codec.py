@@ -19,6 +19,9 @@ from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 
+MOST = 0.5
+"""Share of the rows that one code has from which a column's codes are learnt each by itself."""
+
 BATCH = 1 << 17
 """Rows encoded or decoded at a time."""
 
@@ -91,8 +94,12 @@ class TableCodec:
         return [c.marginal for c in self.columns]
 
     def orders(self) -> list[Sequence[int]]:
-        """Return each column's codes that have an order, in that order: those of values on a number line or a scale."""
-        return [c.order for c in self.columns]
+        """Return each column's codes that have an order, in that order: those of values on a number line or a scale.
+
+        Where one code has most of the rows, such as the distance 0 of dates that agree, no other is told by its neighbours: codes
+        that next to no row has would become likelier together.
+        """
+        return [() if c.marginal.max() > MOST else c.order for c in self.columns]
 
     def decode(
         self,

@@ -96,8 +96,8 @@ class TableCodec:
     def orders(self) -> list[Sequence[int]]:
         """Return each column's codes that have an order, in that order: those of values on a number line or a scale.
 
-        Where one code has most of the rows, such as the distance 0 of dates that agree, no other is told by its neighbours: codes
-        that next to no row has would become likelier together.
+        A column of which one code has most of the rows, such as the distance 0 of dates that agree, has no order: codes that
+        next to no row has would become likelier together.
         """
         return [() if c.marginal.max() > MOST else c.order for c in self.columns]
 

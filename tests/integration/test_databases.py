@@ -9,6 +9,7 @@ import pytest
 
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReadingFailed, ReleaseStateError, UnexpectedFailure
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.synthesis import conditional, generator_files
@@ -49,11 +50,23 @@ def levelled():
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory, levelled):
+def together():
+    """Columns given to each network that learnt, and whether codes in an order learnt with their neighbours then."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory, levelled, together):
     folder = tmp_path_factory.mktemp("database")
     fitter, ledger = synthesizer(folder)
+    settle = AutoregressiveNetwork.settle
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning, "level", recorded(learning.level, levelled))
+        patch.setattr(
+            AutoregressiveNetwork,
+            "settle",
+            lambda n: together.append((n.given, any(b.mixed is not None for b in n.blocks))) or settle(n),
+        )
         model = fitter.fit(clinic(1500), relations=RELATIONS)
     return model, ledger, folder
 
@@ -116,6 +129,11 @@ def test_levelling_takes_the_profile_s_own_noise_and_not_that_of_counts_before_i
     population = Drawer(folder, folder / "profile.json", []).profile.population
     noise = first.combined_noise_multiplier * first.size**0.5 / population
     assert levelled[0][2] == pytest.approx(noise, rel=1e-3)
+
+
+def test_numbers_and_dates_learn_with_their_neighbours_in_the_root_and_in_histories(fitted, together):
+    assert {given > 0 for given, mixed in together if mixed} == {False, True}
+    assert not together[-1][1], "a drug has a name alone, so nothing in an order"
 
 
 def test_the_tables_have_the_sources_columns_and_types(drawn):

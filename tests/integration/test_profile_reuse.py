@@ -185,7 +185,8 @@ def test_a_reused_profile_gives_the_rows_that_were_measured_when_rows_are_left_o
 
 
 def test_a_plan_that_paid_for_a_profile_has_it_measured_and_one_without_reuses_it(bench):
-    assert bench.refresh(epsilon=1.0).success
+    result = bench.refresh(epsilon=1.0)
+    assert result.success, failure(result)
     (first,) = bench.ledger.releases("people")
     entries = bench.ledger.entries(release_id=first.id)
     everything = [one for e in entries for one in e.tagged]

@@ -50,7 +50,8 @@ def least_noise(
     fine = accountant.DISCRETISATION
     start, step = 0.0, math.log(2)
     with suppress(_NothingFits):
-        start, step = _least(cache(partial(excess, interval=COARSER * fine)), start, step), RELATIVE_TOLERANCE
+        start = _least(cache(partial(excess, interval=COARSER * fine)), start, step)
+        step = math.log1p(RELATIVE_TOLERANCE)  # usually the least is within one
     try:
         return math.exp(_least(cache(partial(excess, interval=fine)), start, step))
     except _NothingFits:
@@ -76,6 +77,8 @@ def _least(excess: Callable[[float], float], start: float, step: float) -> float
         if low <= least:
             return low
         low, high, step = max(low - step, least), low, 2 * step
+    if high - low <= math.log1p(RELATIVE_TOLERANCE):
+        return high
     root = float(brentq(excess, low, high, xtol=tolerance))  # type: ignore[arg-type]
     while excess(root) > 0:  # never inferred from a neighbour
         root += tolerance

@@ -335,14 +335,14 @@ def test_steps_of_a_scale_have_an_order_and_names_have_none() -> None:
     assert not CategoricalCodec(column, facts, keep_nulls=True).order
 
 
-def test_codes_learn_with_neighbours_only_where_none_of_them_has_most_of_the_rows() -> None:
+def test_codes_learn_with_neighbours_only_where_none_of_them_has_nearly_all_rows() -> None:
     """As in a distance of dates that nearly always agree: around its 0 there is next to no row to learn from."""
     bins = ((1, 40), (60, 99))
     schema = TableSchema(tuple(Column(name, Kind.INTEGER, "int64") for name in ("spread", "spike", "unknown")))
     columns = (
-        ColumnProfile("spread", Kind.INTEGER, (0.0,), (0.45,), bins=bins, bin_weights=(0.3, 0.25)),
-        ColumnProfile("spike", Kind.INTEGER, (0.0,), (0.55,), bins=bins, bin_weights=(0.25, 0.2)),
-        ColumnProfile("unknown", Kind.INTEGER, (), (), null_rate=0.6, bins=bins, bin_weights=(0.2, 0.2)),
+        ColumnProfile("spread", Kind.INTEGER, (0.0,), (0.85,), bins=bins, bin_weights=(0.1, 0.05)),
+        ColumnProfile("spike", Kind.INTEGER, (0.0,), (0.95,), bins=bins, bin_weights=(0.03, 0.02)),
+        ColumnProfile("unknown", Kind.INTEGER, (), (), null_rate=0.95, bins=bins, bin_weights=(0.03, 0.02)),
     )
     codec = TableCodec(schema, TableProfile(100, 100, "row", columns))
     spread, spike, unknown = codec.orders()

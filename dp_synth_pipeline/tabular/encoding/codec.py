@@ -20,8 +20,10 @@ from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 
 MOST = 0.9
-"""Share of the rows that one code has from which a column's codes are learnt each by itself. At 0.5, counts of which most are
-0, such as stolen bases, were learnt worse."""
+"""Share of the rows that one code has from which a column's codes are learnt each by itself.
+
+At 0.5, counts of which most are 0, such as stolen bases, were learnt worse.
+"""
 
 BATCH = 1 << 17
 """Rows encoded or decoded at a time."""

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dp_synth_pipeline.cli.options import Options, existing_ledger, takes_options
+from dp_synth_pipeline.cli.options import Options, opened, takes_options
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import card_verification, registry
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json
@@ -39,7 +39,7 @@ def verify(
     Example: dp-synth card verify release_card.json --table synthetic.parquet
     """
     text = card_verification.read(card)
-    findings = card_verification.verify(text, existing_ledger(ledger), table)
+    findings = card_verification.verify(text, opened(ledger), table)
     listing = Table("", "claim", "", title=f"Release card {escape(str(card))}", title_justify="left", show_header=False)
     for finding in findings:
         mark = "[green]holds[/]" if finding.holds else "[bold red]does not hold[/]"

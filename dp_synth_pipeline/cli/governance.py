@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from dp_synth_pipeline.cli import terminal
-from dp_synth_pipeline.cli.options import existing_ledger
+from dp_synth_pipeline.cli.options import opened
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration import governance, in_process, lineage
 from dp_synth_pipeline.orchestration.build import load_project
@@ -140,7 +140,7 @@ def _day(text: str) -> date | None:
 
 
 def _facts(ledger: str, module: str, days: int = 365, since: date | None = None) -> dict[str, Any]:
-    book, store = existing_ledger(ledger), StoreResource().get()
+    book, store = opened(ledger), StoreResource().get()
     definitions = load_project(module)
     if not os.environ.get("DAGSTER_HOME"):
         return governance.facts(book, store, definitions, None, days, since)

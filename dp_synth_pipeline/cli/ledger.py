@@ -81,7 +81,7 @@ def open_account(
 
     dp-synth ledger open visits --under clinic --epsilon 3 --max-rows 30
     """
-    book = opened(ledger)
+    book = opened(ledger, create=True)
     unit = terms.unit or (book.account(terms.under).unit if terms.under else "row")
     max_rows = terms.max_rows or (1 if unit == "row" or terms.umbrella else 4)
     facts: dict[str, Any] = {**terms.model_dump(exclude={"quota"}), "max_rows": max_rows, "blocks": terms.blocks or ()}
@@ -176,7 +176,7 @@ def requests(
     ledger: Url = "",
 ) -> None:
     """Show what waits for a second person, and what was approved and is not done yet: who asks, for what, and how much."""
-    answers.requests(opened(ledger, create=False), account, used, console(), as_json)
+    answers.requests(opened(ledger), account, used, console(), as_json)
 
 
 @app.command("approve")
@@ -196,7 +196,7 @@ def approve(
 
     dp-synth ledger approve 3f9c2b71d004 --by "Ana Officer" --why "the board agreed on 3 May"
     """
-    book = opened(ledger, create=False)
+    book = opened(ledger)
     found = [r.id for r in book.requests(used=True) if r.id.startswith(request)]
     if len(found) != 1:
         how = "no request" if not found else f"{len(found)} requests"
@@ -381,13 +381,14 @@ def show(
 ) -> None:
     """Show how much is used, and for one account each release, plan and block, and what is still open.
 
-    `dp-synth ledger export` has each charge.
+    `dp-synth ledger export` has each charge. Exit code 4, after all was shown, if the ledger was rolled back or edited.
     """
     book = opened(ledger)
     if as_json:
         typer.echo(answers.facts(book, account))
     else:
         answers.show(book, account, console())
+    book.check()
 
 
 @app.command("history")
@@ -474,7 +475,7 @@ def give_roles(
 
     dp-synth ledger roles --grant etl --ledger postgresql://owner@db/ledger
     """
-    for statement in roles.grant(opened(ledger, create=False), grant):
+    for statement in roles.grant(opened(ledger), grant):
         console().print(f"{statement};", soft_wrap=True)
 
 
@@ -534,7 +535,7 @@ def anchor(
 
     dp-synth ledger anchor --to /mnt/archive/anchors.jsonl --key ~/.ssh/id_ed25519
     """
-    made, file = anchors.write(opened(ledger, create=False), to, key)
+    made, file = anchors.write(opened(ledger), to, key)
     console().print(
         f"Anchored the chain at journal row {made.length}, head {made.head[:16]}, in {file}.", soft_wrap=True
     )

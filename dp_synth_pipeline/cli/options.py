@@ -168,12 +168,12 @@ LEDGER_VARIABLES = ("DP_SYNTH_LEDGER", "DP_SYNTH_HOME", "DAGSTER_HOME")
 """What says where the ledger is if no option does, in this order."""
 
 
-def opened(url: str = "", *, create: bool = True) -> Ledger:
+def opened(url: str = "", *, create: bool = False) -> Ledger:
     """Open the ledger that a command uses, and say on standard error which one that is: there may be several.
 
     Args:
         url: what the command's `--ledger` says; empty for the one that the environment names, or the one at home.
-        create: make it if it is missing.
+        create: make it if it is missing, for a command that opens an account; a question never makes an empty one.
 
     Raises:
         InvalidInput: if there is none and none is to be made.
@@ -188,16 +188,6 @@ def opened(url: str = "", *, create: bool = True) -> Ledger:
     )
     terminal.console(stderr=True).print(f"Ledger: {book.place}{why}", style="dim", soft_wrap=True)
     return book
-
-
-def existing_ledger(url: str) -> Ledger:
-    """Open a ledger that is there already, and say which: a question about the past never makes an empty one.
-
-    Raises:
-        InvalidInput: if there is none.
-        LedgerCorrupted: if it is missing and its key is not.
-    """
-    return opened(url, create=False)
 
 
 def open_once(book: Ledger, settings: AnySettings, command: str, console: Console) -> None:

@@ -89,7 +89,8 @@ def synthesize(
     say_more(run.verbose)
     settings = checked(**table.over(_asked(source, out, guarantee, account, table, unit), replace=False))
     _check_places(source, out)
-    console, book = Console(stderr=True), opened(account.ledger)
+    console = Console(stderr=True)
+    book = opened(account.ledger, create=account.open_account or guarantee.no_privacy)
     if account.open_account and not run.resume:
         open_once(book, settings, "synthesize", console)
     outcome = run_or_resume(settings, book, account.url, run, console)

@@ -58,6 +58,15 @@ class Questions(OpenLedger):
         with self._store.read() as conn:
             return [a for a, _ in rows.accounts(conn)]
 
+    def check(self) -> None:
+        """Compare the ledger with what its last decision left; `verify` recomputes all of it.
+
+        Raises:
+            LedgerCorrupted: if it was rolled back, edited or replaced.
+        """
+        with self._store.checked():
+            pass
+
     def untouched(self, name: str) -> bool:
         """Say whether nothing was ever charged to an account or is held, so that it may be opened anew."""
         with self._store.read() as conn:

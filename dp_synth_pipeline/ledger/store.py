@@ -266,8 +266,11 @@ def _make_file(place: Place, create: bool) -> None:
 
 def _check_empty(conn: sa.Connection, place: Place) -> None:
     """Refuse to make a ledger in the SQLite file of another program; on a server, tables of others are usual."""
-    if set(sa.inspect(conn).get_table_names()) - set(tables.metadata.tables):
-        raise InvalidInput(f"{place} is a database of another program, and no ledger; name another file with --ledger.")
+    if not set(sa.inspect(conn).get_table_names()) - set(tables.metadata.tables):
+        return
+    if left := _left_over(place):
+        raise _gone(place, left)
+    raise LedgerUnavailable(str(place), "is a database of another program", "Name another file with --ledger.")
 
 
 def _left_over(place: Place) -> list[str]:
@@ -277,10 +280,13 @@ def _left_over(place: Place) -> list[str]:
 def _gone(place: Place, left: list[str]) -> LedgerCorrupted:
     names, are = " and ".join(left), "is" if len(left) == 1 else "are"
     return LedgerCorrupted(
-        f"the ledger {place} is gone, but its {names} {are} still there: it was deleted or moved, or emptied, and what was "
-        f"spent is not known. Restore it from a backup. Only if it was never used, delete {names} as well."
+        f"the ledger {place} is gone, but its {names} {are} still there: it was deleted, moved, emptied or replaced, and "
+        f"what was spent is not known. Restore it from a backup. Only if it was never used, delete {names} as well."
     )
 
 
 def _missing(place: Place) -> InvalidInput:
-    return InvalidInput(f"there is no ledger at {place}; name it with --ledger, or set DP_SYNTH_LEDGER.")
+    return InvalidInput(
+        f"there is no ledger at {place}; name yours with --ledger, or set DP_SYNTH_LEDGER. The first account that is opened "
+        f"makes one: dp-synth ledger open NAME --epsilon E --delta D."
+    )

@@ -94,6 +94,10 @@ def _how_to_go_on(ledger: Ledger, store: Store, release: Release) -> str:
     else:
         end = f"settle {release.id[:12]}" if started_entries else f"void {release.id[:12]}"
     subject = f"Release {release.id[:12]} of account {release.account}"
+    if not started_entries and _made_by(store, dg.AssetKey([release.table, "ingested"])) != release.id:
+        return (
+            f"{subject} had not finished reading, and nothing was learnt. End it: dp-synth ledger {end} --why REASON."
+        )
     end = f"dp-synth ledger {end} --why REASON. {_balance_after(ledger, release, step_entries[-1:])}"
     if lost_mechanisms:
         return (
@@ -101,8 +105,8 @@ def _how_to_go_on(ledger: Ledger, store: Store, release: Release) -> str:
             f"charge buys one look. What started stays charged. End it: {end}"
         )
     return (
-        f"{subject} is still open: what started in it stays charged, the rest reserved. Go on with it by the same command "
-        f"and --resume; or end it: {end}"
+        f"{subject} is still open: what started in it stays charged, the rest reserved. Go on with it by the command "
+        f"that began it and --resume; or end it: {end}"
     )
 
 

@@ -331,7 +331,7 @@ def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Me
     profile = mechanism(population).perform(release)
     if profile is None:
         raise ReleaseStateError("this release has no row count and no profile in its plan; declare both.")
-    if findings := _row_findings(profile):
+    if findings := _row_findings(release, profile):
         raise _ended(release, findings)
     misfits = {offsets.modelled_name(release.schema[name]): share for name, share in types.misfits.items()}
     columns = tuple(replace(c, misfits=misfits.get(c.name, 0.0)) for c in profile.columns)
@@ -398,6 +398,7 @@ def _population_findings(release: Release, population: int) -> list[str]:
         findings.append(
             f"the noisy number of its privacy units is {population}, so there is nothing to learn; name a source with "
             f"more of them, check the filter, spend more epsilon, or declare their number if it is public: population: N."
+            f"{_of_nobody(release)}"
         )
     if delta != "auto" and float(delta) * population >= 1:
         findings.append(
@@ -407,13 +408,19 @@ def _population_findings(release: Release, population: int) -> list[str]:
     return findings
 
 
-def _row_findings(profile: TableProfile) -> list[str]:
+def _row_findings(release: Release, profile: TableProfile) -> list[str]:
     if profile.rows >= FEWEST:
         return []
     return [
         f"the noisy number of rows without nulls is {profile.rows}, so there is nothing to learn; use nulls: keep for the "
-        f"columns that hold many, or leave them out."
+        f"columns that hold many, or leave them out.{_of_nobody(release)}"
     ]
+
+
+def _of_nobody(release: Release) -> str:
+    """Say which rows no unit has, where a column says whose each row is."""
+    unit = release.settings.privacy_unit.column
+    return "" if unit is None else f" A row whose {unit!r} is null belongs to no privacy unit and is left out."
 
 
 def _ended(release: Release, findings: list[str]) -> Unlearnable:

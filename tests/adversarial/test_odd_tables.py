@@ -135,6 +135,30 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
     return column.to_pylist()
 
 
+def test_dates_beyond_those_that_python_has_end_no_release_and_tell_nothing(runner: Runner, tmp_path: Path) -> None:
+    """A report that failed on them would say, free and in its exit code, that a row holds one."""
+    days = [3_663_000 if i % 10 == 0 else -800_000 if i % 10 == 1 else 19_000 + i for i in range(300)]
+    moments = [d * 86_400_000_000 for d in days]
+    columns = {
+        "day": pa.array(days, pa.int32()).cast(pa.date32()),
+        "moment": pa.array(moments).cast(pa.timestamp("us", "America/New_York")),
+        "x": [i % 7 for i in range(300)],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    out, asked = tmp_path / "o.parquet", ("--epsilon", "4", "--open-account", *TESTING)
+    done = runner.run(
+        "synthesize",
+        str(tmp_path / "t.parquet"),
+        "--out",
+        str(out),
+        *asked,
+        limit=LIMIT,
+        environment={"DP_SYNTH_HOME": str(tmp_path / "home")},
+    )
+    assert done.code == 0, done.text
+    assert pq.read_table(out).schema.field("moment").type == pa.timestamp("us", "America/New_York")
+
+
 @pytest.mark.slow
 @settings(max_examples=60, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(case=cases())

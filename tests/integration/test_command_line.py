@@ -83,6 +83,20 @@ def test_a_quote_that_does_not_close_ends_the_release_in_one_sentence_and_keeps_
     assert (done.code, "could not be read to its end" in done.text) == (2, True)
     assert "CANARY" not in done.text
     assert [r.state for r in shell.ledger().releases()] == ["reserved"]
+    assert "--resume" not in done.text, "there is nothing to go on from"
+    (end,) = re.findall(r"dp-synth (ledger void \S+) --why REASON", done.text)
+    assert shell(*end.split(), "--why", "the file was mended").code == 0
+    assert [r.state for r in shell.ledger().releases()] == ["voided"]
+
+
+def test_a_table_of_which_no_row_has_a_unit_is_told_so_by_the_noisy_count(shell):
+    frame = people(300).assign(person=pd.Series([None] * 300, dtype="string"))
+    frame.to_parquet(shell.folder / "t.parquet")
+    unit = ("--unit", "person", "--max-rows", 2)
+    done = shell("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 90, "--open-account", *unit)
+    assert done.code == 2, done.text
+    assert "noisy number of" in done.text
+    assert "A row whose 'person' is null belongs to no privacy unit" in done.text
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
@@ -500,7 +514,7 @@ def test_a_release_interrupted_while_it_counts_cannot_be_gone_on_with_and_says_s
     assert done.code == 130
     for told in (done, shell(*asked, "--resume")):
         assert f"cannot be gone on with: it was interrupted while '{lost}' looked" in told.text
-        assert "by the same command and --resume" not in told.text
+        assert "and --resume" not in told.text
     (end,) = re.findall(r"dp-synth (ledger settle \S+) --why REASON", done.text)
     assert shell(*end.split(), "--why", "the machine was switched off").code == 0
     (release,) = shell.ledger().releases()

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from typer.testing import CliRunner, Result
 
 from dp_synth_pipeline import cli
 from dp_synth_pipeline.cli import forecasting, terminal
 from dp_synth_pipeline.cli import ledger as command
 from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput, LedgerCorrupted
-from dp_synth_pipeline.ledger import Ledger
+from dp_synth_pipeline.ledger import Ledger, tables
 from dp_synth_pipeline.orchestration.forecasts import Scheduled
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis.expected_quality import Shape, expected
@@ -94,7 +95,9 @@ def test_a_large_budget_is_said_once_when_it_is_opened_raised_or_asked_for(asked
 
 
 @pytest.mark.parametrize("words", [("show",), ("verify",), ("history",), ("show", "nobody")])
-def test_each_command_and_each_error_names_the_ledger_once(asked: Asked, home: Path, words: tuple[str, ...]) -> None:
+def test_each_command_and_each_error_names_the_ledger_once(
+    asked: Asked, book: Ledger, home: Path, words: tuple[str, ...]
+) -> None:
     said = asked(*words, code=2 if "nobody" in words else 0)
     assert said.stderr.replace("\n", "").count(f"Ledger: {home / 'ledger.db'}") == 1
     assert "default" not in said.stderr
@@ -105,8 +108,42 @@ def test_a_ledger_that_nobody_named_is_said_to_be_the_default(
 ) -> None:
     monkeypatch.delenv("DP_SYNTH_HOME")
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
-    assert "neither DAGSTER_HOME nor DP_SYNTH_LEDGER is set" in asked("show").stderr
+    asked("open", "people", "--epsilon", 1, "--ledger", home / "other.db")
+    assert "neither DAGSTER_HOME nor DP_SYNTH_LEDGER is set" in asked("open", "people", "--epsilon", 1).stderr
     assert "neither" not in asked("show", "--ledger", home / "other.db").stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show",),
+        ("verify",),
+        ("history",),
+        ("can", "people", "--epsilon", 1),
+        ("forecast", "people", "--epsilon", 1),
+        ("export",),
+        ("raise", "people", "--epsilon", 9, "--why", "w"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_question_about_a_ledger_that_is_not_there_makes_none(
+    asked: Asked, home: Path, words: tuple[str, ...]
+) -> None:
+    said = asked(*words, "--ledger", home / "typo.db", code=2)
+    assert "there is no ledger at" in str(said.exception)
+    assert "dp-synth ledger open NAME" in str(said.exception)
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize("words", [("show",), ("show", "people", "--json")])
+def test_an_edited_ledger_is_shown_and_then_said_to_be_one(book: Ledger, words: tuple[str, ...]) -> None:
+    book.open_account("people", epsilon=6.0, delta=1e-5)
+    ask(book, "people", "k")
+    with book._store.locked() as conn:
+        conn.execute(sa.update(tables.account).values(cost_held=0))
+    result = CliRunner().invoke(cli.application({"ledger"}), ["ledger", *words])
+    assert "people" in result.stdout
+    assert isinstance(result.exception, LedgerCorrupted)
 
 
 def test_tables_fit_eighty_columns_with_every_number_whole(asked: Asked, book: Ledger) -> None:

@@ -70,10 +70,21 @@ def test_no_ledger_is_made_in_the_database_of_another_program(tmp_path: Path) ->
     engine = sa.create_engine(f"sqlite:///{tmp_path / 'theirs.db'}")
     with engine.begin() as conn:
         conn.execute(sa.text("CREATE TABLE customers (name TEXT)"))
-    with pytest.raises(InvalidInput, match="of another program"):
+    with pytest.raises(LedgerUnavailable, match="of another program"):
         Ledger.open(str(tmp_path / "theirs.db")).open_account("a", epsilon=1, delta=1e-5)
     assert sa.inspect(engine).get_table_names() == ["customers"]
     assert not [p for p in tmp_path.iterdir() if p.suffix in (".key", ".head")]
+
+
+def test_a_ledger_that_another_program_s_database_replaced_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    Ledger.open(str(path)).open_account("a", epsilon=1, delta=1e-5)
+    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    with sa.create_engine(f"sqlite:///{path}").begin() as conn:
+        conn.execute(sa.text("CREATE TABLE customers (name TEXT)"))
+    with pytest.raises(LedgerCorrupted, match="still there: it was deleted, moved, emptied or replaced"):
+        Ledger.open(str(path))
 
 
 def test_a_server_that_does_not_answer_is_a_named_failure() -> None:

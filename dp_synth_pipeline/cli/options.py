@@ -173,7 +173,7 @@ def opened(url: str = "", *, create: bool = False) -> Ledger:
 
     Args:
         url: what the command's `--ledger` says; empty for the one that the environment names, or the one at home.
-        create: make it if it is missing, for a command that opens an account; a question never makes an empty one.
+        create: make it if it is missing, for what opens accounts or spends; a question never makes an empty one.
 
     Raises:
         InvalidInput: if there is none and none is to be made.

@@ -77,7 +77,7 @@ def infer(
     store, console = StoreResource().get(), Console(stderr=True)
     own_copy = store.root / "releasable" / settings.name / "schema.yaml"
     _check_places(source, own_copy, out)
-    book = opened(account.ledger, create=account.open_account)
+    book = opened(account.ledger, create=True)
     if account.open_account:
         open_once(book, settings, "schema infer", console)
     with withheld("schema infer"):

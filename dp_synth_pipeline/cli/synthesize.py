@@ -89,8 +89,7 @@ def synthesize(
     say_more(run.verbose)
     settings = checked(**table.over(_asked(source, out, guarantee, account, table, unit), replace=False))
     _check_places(source, out)
-    console = Console(stderr=True)
-    book = opened(account.ledger, create=account.open_account or guarantee.no_privacy)
+    console, book = Console(stderr=True), opened(account.ledger, create=True)
     if account.open_account and not run.resume:
         open_once(book, settings, "synthesize", console)
     outcome = run_or_resume(settings, book, account.url, run, console)

@@ -65,7 +65,7 @@ def synthesize_database(
         _write(written, options.write, console)
         return
     settings = _settings({**written, **_asked(written, tables, out, options, account)})
-    book = opened(account.ledger, create=account.open_account)
+    book = opened(account.ledger, create=True)
     if account.open_account and not run.resume:
         open_once(book, settings, "synthesize-database", console)
     outcome = run_or_resume(settings, book, account.url, run, console)

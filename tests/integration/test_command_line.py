@@ -290,6 +290,7 @@ def test_whoever_opens_or_shows_an_account_is_told_where_its_ledger_lies(shell):
 
 
 def test_a_failure_without_words_of_ours_is_withheld_and_is_no_traceback(shell, monkeypatch):
+    shell("ledger", "open", "t", "--epsilon", 3)
     monkeypatch.setattr("dp_synth_pipeline.cli.answers.show", lambda *_: {}["CANARY"])
     done = shell("ledger", "show")
     assert (done.code, "CANARY" in done.text, "Traceback" in done.text) == (1, False, False)

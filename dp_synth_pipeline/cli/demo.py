@@ -193,7 +193,7 @@ def _check_nobody_elses(place: str) -> None:
     ledger = parse(place)
     if ledger.path is None or not ledger.path.exists():
         return
-    others = [a.name for a in Ledger.open(place).accounts() if a.name not in (*ACCOUNTS, *FORMER)]
+    others = [a.name for a in Ledger.open(place, create=False).accounts() if a.name not in (*ACCOUNTS, *FORMER)]
     if others:
         raise InvalidInput(
             f"the ledger {place} also keeps {', '.join(others)}, whose promises stand, so --fresh does not put it aside. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -15,9 +15,6 @@ from dp_synth_pipeline.tabular.sql import quoted
 
 LARGEST = 200_000
 """Rows compared at most; more would not change a figure by what a person can see."""
-
-
-FIRST, LAST = date.min + timedelta(1), date.max - timedelta(1)
 
 
 def read_frame(path: Path, columns: list[str]) -> pd.DataFrame:
@@ -43,13 +40,15 @@ def plain(table: pa.Table) -> pd.DataFrame:
 def _within_calendar(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return dates and datetimes within the years 1 to 9999, as codes have them: Python has none beyond.
 
-    The first and the last day are left out, so that no time zone moves a time to another year.
+    In a time zone, the first and the last day are left out, so that it moves no time to another year.
     """
     storage = column.type
     if not (pa.types.is_date(storage) or pa.types.is_timestamp(storage)) or getattr(storage, "unit", "") == "ns":
         return column
     whole = pa.int32() if pa.types.is_date32(storage) else pa.int64()
-    first, last = (pa.scalar(day).cast(storage).cast(whole) for day in (FIRST, LAST))
+    left_out = timedelta(days=1 if getattr(storage, "tz", None) else 0)
+    ends = (pa.scalar(end, pa.timestamp("us")) for end in (datetime.min + left_out, datetime.max - left_out))
+    first, last = (end.cast(storage, safe=False).cast(whole) for end in ends)
     numbers = pc.max_element_wise(column.cast(whole), first, skip_nulls=False)  # type: ignore[attr-defined]
     return pc.min_element_wise(numbers, last, skip_nulls=False).cast(storage)  # type: ignore[attr-defined]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -41,3 +42,12 @@ def test_dates_and_times_beyond_what_python_has_lie_at_its_ends_and_nulls_stay()
         assert [pd.isna(c) or c.year for c in cells[:3]] == [9999, True, 1], name
         assert columns[name].type == found[name].dtype.pyarrow_dtype
         assert cells[3] == columns[name][3].as_py(), "one that Python has is left alone"
+
+
+def test_the_last_day_that_python_has_often_stands_for_never_and_is_left_alone() -> None:
+    columns = {
+        "day": pa.array([date(9999, 12, 31), date(1, 1, 1)]),
+        "moment": pa.array([datetime(9999, 12, 31, 23, 59, 59), datetime(1, 1, 1)], pa.timestamp("s")),
+    }
+    found = frames.plain(pa.table(columns))
+    assert {name: found[name].tolist() for name in columns} == {n: c.to_pylist() for n, c in columns.items()}

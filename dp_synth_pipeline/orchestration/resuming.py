@@ -94,11 +94,9 @@ def _how_to_go_on(ledger: Ledger, store: Store, release: Release) -> str:
     else:
         end = f"settle {release.id[:12]}" if started_entries else f"void {release.id[:12]}"
     subject = f"Release {release.id[:12]} of account {release.account}"
-    if not started_entries and _made_by(store, dg.AssetKey([release.table, "ingested"])) != release.id:
-        return (
-            f"{subject} had not finished reading, and nothing was learnt. End it: dp-synth ledger {end} --why REASON."
-        )
     end = f"dp-synth ledger {end} --why REASON. {_balance_after(ledger, release, step_entries[-1:])}"
+    if not started_entries and _made_by(store, dg.AssetKey([release.table, "ingested"])) != release.id:
+        return f"{subject} had not finished reading, and nothing was learnt. End it: {end}"
     if lost_mechanisms:
         return (
             f"{subject} cannot be gone on with: it was interrupted while {lost_mechanisms[0]!r} looked at the data, and one "

@@ -83,7 +83,8 @@ def test_a_quote_that_does_not_close_ends_the_release_in_one_sentence_and_keeps_
     assert (done.code, "could not be read to its end" in done.text) == (2, True)
     assert "CANARY" not in done.text
     assert [r.state for r in shell.ledger().releases()] == ["reserved"]
-    assert "--resume" not in done.text, "there is nothing to go on from"
+    assert "and --resume" not in done.text, "there is nothing to go on from"
+    assert "run again without --resume" in done.text
     (end,) = re.findall(r"dp-synth (ledger void \S+) --why REASON", done.text)
     assert shell(*end.split(), "--why", "the file was mended").code == 0
     assert [r.state for r in shell.ledger().releases()] == ["voided"]

@@ -48,5 +48,5 @@ def evaluations(settings: TableSettings, evidence: Evidence) -> Iterator[dg.Asse
             check_name=spec.name,
             passed=not warned[spec.name],
             severity=dg.AssetCheckSeverity.WARN,
-            description=evidence.missing or "The figures, with their intervals and limits, are on the restricted page.",
+            description="The figures, with their intervals and limits, or why there are none, are on the restricted page.",
         )

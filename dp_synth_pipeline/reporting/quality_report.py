@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import traceback
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -21,8 +25,18 @@ from dp_synth_pipeline.validation import figures, frames
 from dp_synth_pipeline.validation.evidence import Evidence
 from dp_synth_pipeline.validation.rows_per_unit import RowsPerUnit, rows_per_unit
 
+if TYPE_CHECKING:
+    from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+
 HEADLINE = ".headline"
 """Ends the name of the file beside the page that holds its verdict."""
+
+FAILURE = "report-failed.txt"
+
+FAILED = f"No figures could be made of these rows. Why is in the release's restricted folder, in {FAILURE}."
+"""What the page says then, and nothing else does."""
+
+T = TypeVar("T")
 
 
 def write(release: Release, completed: RunState, run_id: str) -> Evidence:
@@ -35,15 +49,31 @@ def write(release: Release, completed: RunState, run_id: str) -> Evidence:
     Raises:
         InvalidInput: if the real rows were deleted, or the holdout cannot be used; the message holds no value.
     """
-    settings, record, rows = release.settings, release.record, completed.path("completed")
+    settings, rows = release.settings, completed.path("completed")
     if not rows.exists():
         raise InvalidInput(
             f"the snapshot of {settings.name} was deleted, so there is nothing to compare with; materialize the table "
             f"again from `ingested`."
         )
-    measurements = _measured(release, rows) if pq.read_metadata(rows).num_rows else None
-    evidence = holdout.gather(settings, release.state, completed)
-    meta = report.ReportMeta(
+    evidence = unless_failed(release, lambda: holdout.gather(settings, release.state, completed)) or Evidence(FAILED)
+    meta = _meta(release, run_id)
+
+    def page() -> tuple[str, dict[str, Any]]:
+        measurements = _measured(release, rows)
+        units = _units(rows, release.state.path("synthetic"), settings.privacy_unit.column)
+        return report.render_report(measurements, meta, evidence, units), _headline(measurements)
+
+    path = _place(release)
+    keep_page(release, path, meta, page, pq.read_metadata(rows).num_rows)
+    if settings.retention_days == 0:  # no later stage reads real rows
+        retention.drop(release.store, settings.name, release.id)
+    release.state = release.state.with_(report=path)
+    return evidence
+
+
+def _meta(release: Release, run_id: str) -> report.ReportMeta:
+    settings, record = release.settings, release.record
+    return report.ReportMeta(
         table=settings.name,
         unit=settings.privacy_unit.column or "row",
         max_rows=settings.privacy_unit.max_rows,
@@ -53,16 +83,26 @@ def write(release: Release, completed: RunState, run_id: str) -> Evidence:
         created=record.ended_at,
         looks=generator_files.looks(release.folder / generator_files.FOLDER, release.id),
     )
-    path = _place(release)
-    if measurements is None:  # noise made up all rows: a report that failed would tell whoever reads the log
-        keep(path, report.render_without_rows(meta), {"told": report.NO_ROWS})
-    else:
-        units = _units(rows, release.state.path("synthetic"), settings.privacy_unit.column)
-        keep(path, report.render_report(measurements, meta, evidence, units), _headline(measurements))
-    if settings.retention_days == 0:  # no later stage reads real rows
-        retention.drop(release.store, settings.name, release.id)
-    release.state = release.state.with_(report=path)
-    return evidence
+
+
+def unless_failed(release: Release | DatabaseRelease, work: Callable[[], T]) -> T | None:
+    """Return what is made of real rows; None if it could not be, which is a fact about them, and so is told to nobody.
+
+    The owner finds why in the release's restricted folder. Nor does anybody see a warning, of numbers too large to square.
+
+    Raises:
+        InvalidInput: about what is public, such as a holdout that is not there. Without a guarantee, whatever was raised.
+    """
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return work()
+    except Exception as error:
+        if isinstance(error, InvalidInput) or not release.protection.guaranteed:
+            raise
+        (details := release.restricted / FAILURE).write_text(traceback.format_exc(), encoding="utf-8")
+        details.chmod(0o600)
+        return None
 
 
 def _measured(release: Release, rows: Path) -> figures.Figures:
@@ -92,9 +132,23 @@ def _units(real: Path, synthetic: Path, unit: str | None) -> RowsPerUnit | None:
     )
 
 
-def keep(path: Path, page: str, headline: dict[str, Any]) -> None:
-    """Write a page, and its verdict for the owner's terminal beside it: as restricted as the page, and nowhere else."""
-    for place, text in ((path, page), (path.with_suffix(HEADLINE), json.dumps(headline))):
+def keep_page(
+    release: Release | DatabaseRelease,
+    path: Path,
+    meta: report.ReportMeta,
+    page: Callable[[], tuple[str, dict[str, Any]]],
+    rows: int,
+) -> None:
+    """Write a page and its verdict, or why there are no figures: a report that failed would tell whoever reads the log.
+
+    Args:
+        page: makes both of real rows.
+        rows: how many of these there are; there may be none.
+    """
+    if (made := unless_failed(release, page) if rows else None) is None:
+        why = FAILED if rows else report.NO_ROWS
+        made = report.render_without_figures(meta, why), {"told": why}
+    for place, text in ((path, made[0]), (path.with_suffix(HEADLINE), json.dumps(made[1]))):
         sink.write_text(text, place)
         place.chmod(0o600)
 

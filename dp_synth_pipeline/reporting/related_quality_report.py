@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import quality_report
 from dp_synth_pipeline.reporting.related_report import render_related
-from dp_synth_pipeline.reporting.report import NO_ROWS, ReportMeta, render_without_rows
+from dp_synth_pipeline.reporting.report import ReportMeta
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.validation import related_frames
@@ -41,12 +42,14 @@ def write(release: DatabaseRelease, run_id: str) -> Path:
         created=record.ended_at,
     )
     path = release.store.restricted(settings.name) / "quality_report.html"
-    if relating.rows_of(release.state.rows[release.relations.root.name].path):
+
+    def page() -> tuple[str, dict[str, Any]]:
         figures = _measured(release)
         words = {name: found.fidelity.verdict for name, found in figures.tables.items()}
-        quality_report.keep(path, render_related(figures, meta), {"verdict": figures.verdict, "tables": words})
-    else:  # whether the report fails would tell that there is nobody
-        quality_report.keep(path, render_without_rows(meta), {"told": NO_ROWS})
+        return render_related(figures, meta), {"verdict": figures.verdict, "tables": words}
+
+    rows = relating.rows_of(release.state.rows[release.relations.root.name].path)
+    quality_report.keep_page(release, path, meta, page, rows)
     if settings.retention_days == 0:  # no later stage reads real rows
         release.drop()
     return path

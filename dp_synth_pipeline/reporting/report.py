@@ -88,9 +88,9 @@ def render_report(
     return render("report.html.j2", **told, **table_facts(figures, meta, units=units))
 
 
-def render_without_rows(meta: ReportMeta) -> str:
-    """Return the page of a release that no real row took part in, so that nothing can be compared."""
-    return render("report_without_rows.html.j2", meta=meta, told=NO_ROWS)
+def render_without_figures(meta: ReportMeta, why: str) -> str:
+    """Return the page of a release of which nothing can be compared, since no real row took part, say."""
+    return render("report_without_figures.html.j2", meta=meta, told=why)
 
 
 def table_facts(

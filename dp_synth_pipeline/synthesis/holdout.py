@@ -7,11 +7,11 @@ which would be one fact about real rows in the event log. `evidence_checks` is a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import DpSynthError, InvalidInput
 from dp_synth_pipeline.synthesis.blocks import part
 from dp_synth_pipeline.synthesis.reading import reading
 from dp_synth_pipeline.synthesis.retention import private
@@ -92,8 +92,13 @@ def _snapshot(settings: ReleaseSettings, uri: str, state: RunState, folder: Path
     where = part(settings.model_copy(update={"source": uri, "target": None}), state.partitions).where
     types = {c.name: CellType.of_column(c) for c in state.table_schema().learned}
     how: ingestion.Reading = {**reading(settings, _learned(state.table_schema())), "types": types}
-    with _naming_holdout():
-        return ingestion.snapshot(source.parse(uri, where=where), folder / "holdout.parquet", **how)
+    with ExitStack() as stack:
+        with _naming_holdout():
+            table = stack.enter_context(ingestion.opened(source.parse(uri, where=where), folder, **how))
+        try:
+            return table.copy(folder / "holdout.parquet")
+        except InvalidInput as error:  # rows were read, so why it failed is a fact about them
+            raise DpSynthError(f"validation: holdout: {error}") from None
 
 
 def _learned(schema: TableSchema) -> list[str]:

@@ -119,12 +119,17 @@ def to_yaml(inference: Inferred, settings: ReleaseSettings) -> str:
             facts, remarks = {"kind": str(column.kind)}, ()
             if column in told:
                 remarks = ("recognised, so it is made anew and not modelled; another kind has it modelled",)
-        lines += [f"  # {' '.join(r.split())}" for r in remarks]
+        lines += [f"  # {_printable(r)}" for r in remarks]
         text = yaml.safe_dump(
             {column.name: facts}, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110
         )
         lines += [f"  {line}" for line in text.rstrip().splitlines()]
     return "\n".join(lines) + "\n"
+
+
+def _printable(remark: str) -> str:
+    """Return a remark in one line, of characters that YAML takes."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(remark.split()))
 
 
 def _hanging(column: Column) -> dict[str, str]:

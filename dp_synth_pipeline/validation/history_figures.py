@@ -194,12 +194,17 @@ def _gap(table: Related, child: Compared) -> Single:
         after, before = frame.steps
         line = axis(pd.Series(frame.rows[order.name]), order.kind)
         found = line[after] - line[before]  # days, seconds or numbers
-        return pd.Series(pd.array(np.round(1e6 * found), "Int64") if pa.types.is_duration(gap.arrow_type) else found)
+        return pd.Series(pd.array(_microseconds(found), "Int64") if pa.types.is_duration(gap.arrow_type) else found)
 
     real, synthetic = distances(child.real), distances(child.synthetic)
     named = replace(gap, name=f"{order.name} to the next")
     found = column_fidelity(code(named, real, synthetic), child.fresh(child.real.steps[0]))
     return Single(found, panel(named, real, synthetic, found.distance))
+
+
+def _microseconds(seconds: np.ndarray) -> np.ndarray:
+    """Return whole microseconds, at the nearest end of what 64 bits hold."""
+    return np.clip(np.round(1e6 * seconds), -(2.0**63), np.nextafter(2.0**63, 0))
 
 
 def _steps(child: Compared, rng: np.random.Generator) -> tuple[list[Step], list[PairFidelity], list[PairShares]]:

@@ -121,6 +121,8 @@ def predict(
     some = rng.permutation(len(y_synthetic))[: len(taught)]
     lessons = [(what.real[taught], y_real[taught]), (what.synthetic[some], y_synthetic[some])]
     measured = column.kind.numeric and len(np.unique(y_real)) > 2
+    if column.kind.numeric and not measured:
+        y_real, y_synthetic = _nearest(y_real, y_real), _nearest(y_synthetic, y_real)
     judge = _judge_numbers if measured else _judge_classes
     with _one_thread():
         (by_real, of_real), (by_synthetic, of_synthetic) = (
@@ -128,6 +130,12 @@ def predict(
         )
     score, error = ("R²", "mean error; 1 is guessing the median") if measured else ("AUC", "rows predicted wrong")
     return Prediction(target, score, by_real, by_synthetic, error, where[tested], of_real, of_synthetic)
+
+
+def _nearest(y: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """Return for each number which of two values it lies nearest to, 0 or 1; a model takes numbers for no classes."""
+    low, high = np.unique(two)
+    return (y > low / 2 + high / 2).astype(np.int64)
 
 
 @dataclass(frozen=True)

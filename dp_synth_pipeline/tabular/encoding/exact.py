@@ -38,6 +38,27 @@ HANGING = "A value that hangs on a null one comes out null"
 MOST_NANOSECONDS = 2**63 // 1000 - 1
 """Microseconds from 1970 that a datetime in nanoseconds can lie, at most."""
 
+EPOCH, DAY = datetime(1970, 1, 1), timedelta(days=1)
+
+
+def calendar(storage: pa.DataType) -> tuple[int, int]:
+    """Return the first and the last day that dates have, or microsecond that datetimes have, from 1970 on.
+
+    They lie in the years 1 to 9999, since Python and many a database know no others, and in what 64 bits of nanoseconds
+    hold; in a zone other than UTC, a day within these, so that it moves none out of them.
+
+    Example:
+        >>> calendar(pa.date32())
+        (-719162, 2932896)
+    """
+    if pa.types.is_date(storage):
+        return (datetime.min - EPOCH) // DAY, (datetime.max - EPOCH) // DAY
+    micro = timedelta(microseconds=1)
+    inner = 0 if storage.tz in (None, "UTC", "Etc/UTC") else DAY // micro  # type: ignore[attr-defined]
+    if storage.unit == "ns":  # type: ignore[attr-defined]
+        return -MOST_NANOSECONDS + inner, MOST_NANOSECONDS - inner
+    return (datetime.min - EPOCH) // micro + inner, (datetime.max - EPOCH) // micro - inner
+
 
 def is_whole(column: Column) -> bool:
     """Whether values are stored as integers."""

@@ -52,11 +52,12 @@ class Date(Moment):
         return FIRST_DAY + timedelta(days=round(point))
 
     def exactly(self, points: Sequence[int] | np.ndarray, arrow_type: pa.DataType) -> pa.Array:
-        return pa.array(points, pa.int64()).cast(pa.int32()).cast(pa.date32()).cast(arrow_type)
+        days = np.clip(np.asarray(points, dtype=np.int64), *_ends(arrow_type)).astype(np.int32)
+        return pa.array(days).cast(pa.date32()).cast(arrow_type)
 
     def to_arrow(self, x: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:
         """Return the nearest days."""
-        days = exact.whole(x, pa.int32(), column).astype(np.int32)
+        days = np.clip(exact.whole(x, pa.int32(), column), *_ends(column.arrow_type)).astype(np.int32)
         return pa.array(days, mask=null).cast(pa.date32()).cast(column.arrow_type)
 
     def suggested_bounds(self, low: float, high: float) -> dict[str, Any]:
@@ -85,3 +86,9 @@ class Date(Moment):
 
 def _day(point: float) -> date:
     return FIRST_DAY + timedelta(days=math.floor(point))
+
+
+def _ends(arrow_type: pa.DataType) -> tuple[int, int]:
+    """Return the first and the last day that a storage type has; datetimes hold days as well."""
+    first, last = exact.calendar(arrow_type)
+    return (first, last) if pa.types.is_date(arrow_type) else (-(-first // int(grid.DAY)), last // int(grid.DAY))

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
-LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 class Datetime(Moment, Timed):
@@ -59,15 +57,13 @@ class Datetime(Moment, Timed):
 
     def exactly(self, points: Sequence[int] | np.ndarray, arrow_type: pa.DataType) -> pa.Array:
         """Return moments by their microseconds."""
-        most = exact.MOST_NANOSECONDS if arrow_type.unit == "ns" else 2**63 - 1  # type: ignore[attr-defined]
-        moments = pa.array(np.clip(np.asarray(points, dtype=np.int64), -most, most), pa.timestamp("us"))
+        moments = pa.array(np.clip(np.asarray(points, dtype=np.int64), *exact.calendar(arrow_type)), pa.timestamp("us"))
         return moments.cast(pa.timestamp("us", getattr(arrow_type, "tz", None))).cast(arrow_type, safe=False)
 
     def to_arrow(self, x: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:
         """Return the nearest moments that the storage type holds."""
         target = column.arrow_type
-        most = exact.MOST_NANOSECONDS if getattr(target, "unit", "us") == "ns" else 2**62
-        micros = exact.whole(np.clip(x, -most, most), pa.int64(), column)
+        micros = np.clip(exact.whole(x, pa.int64(), column), *exact.calendar(target))
         moments = pa.array(micros, mask=null).cast(pa.timestamp("us"))
         return moments.cast(pa.timestamp("us", getattr(target, "tz", None))).cast(target, safe=False)
 
@@ -100,7 +96,8 @@ class Datetime(Moment, Timed):
     def json_end(self, x: float, column: Column) -> str:
         """Return a moment of the calendar in ISO form."""
         zoned = getattr(column.arrow_type, "tz", None) is not None
-        moment = EPOCH + timedelta(microseconds=min(max(x, FIRST_MICROSECOND), LAST_MICROSECOND))
+        first, last = exact.calendar(pa.timestamp("us"))
+        moment = EPOCH + timedelta(microseconds=min(max(x, first), last))
         return (moment if zoned else moment.replace(tzinfo=None)).isoformat()
 
     def series(self, values: pd.Series) -> np.ndarray:

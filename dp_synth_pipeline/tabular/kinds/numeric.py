@@ -73,7 +73,7 @@ class Numeric(Kind):
 
     def place(self, x: float) -> str:
         """Write a number for a person."""
-        if abs(x) >= 1e15:
+        if not abs(x) < 1e15:
             return f"{x:.3g}"
         return f"{x:,.0f}" if x == int(x) or abs(x) >= 1000 else f"{x:.4g}"
 

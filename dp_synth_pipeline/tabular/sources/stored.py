@@ -2,7 +2,8 @@
 
 DuckDB reads every zone as UTC and a Parquet file's durations as bare integers. Both stand in the Arrow schema of the
 file's footer, which is public like all storage types. Snapshots hold durations as microseconds, in 64 bits. What no number
-line holds becomes a null, row by row: infinite and NaN numbers, infinite dates, and whole numbers of more than 38 digits.
+line holds becomes a null, row by row: infinite and NaN numbers, infinite dates, durations that 64 bits do not hold, and
+whole numbers of more than 38 digits. A day or a moment beyond the years 1 to 9999 becomes the nearest within them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.sql import quoted
 from dp_synth_pipeline.tabular.storage import is_length
 
@@ -41,14 +43,8 @@ def open_rows(con: duckdb.DuckDBPyConnection, files: Sequence[Path], table: pa.T
     read_as = {f.name: f.type for f in con.sql(f"SELECT * FROM {RAW} LIMIT 0").to_arrow_table().schema}
     stored_as = {f.name: [f.type] for f in table.schema} if table is not None else _footers(files)
     types = {name: _merged(name, arrow_type, stored_as.get(name, ())) for name, arrow_type in read_as.items()}
-    micros = {
-        name: _micros(quoted(name), arrow_type, read_as[name])
-        for name, arrow_type in types.items()
-        if is_length(arrow_type)
-    }
-    moments = {n: f"CAST({quoted(n)} AS TIMESTAMPTZ)" for n, arrow_type in types.items() if _is_fine(arrow_type)}
-    finite = {n: f"CASE WHEN isfinite({quoted(n)}) THEN {quoted(n)} END" for n, t in read_as.items() if _endless(t)}
-    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in {**finite, **micros, **moments}.items())
+    held = {name: _held(quoted(name), arrow_type, read_as[name]) for name, arrow_type in types.items()}
+    values = ", ".join(f"{value} AS {quoted(name)}" for name, value in held.items() if value != quoted(name))
     replaced = f" REPLACE ({values})" if values else ""
     con.execute(f"CREATE VIEW {ROWS} AS SELECT *{replaced} FROM {RAW}")
     return types
@@ -101,7 +97,10 @@ def _merged(name: str, read_as: pa.DataType, stored_as: Sequence[pa.DataType]) -
         return pa.time64("us")
     if pa.types.is_timestamp(read_as) and read_as.tz is not None:
         zones = {t.tz for t in stored_as if pa.types.is_timestamp(t) and t.tz is not None}
-        return pa.timestamp(read_as.unit, zones.pop()) if len(zones) == 1 else read_as
+        if len(zones) != 1:
+            return read_as
+        _check_zone(name, zone := zones.pop())
+        return pa.timestamp(read_as.unit, zone)
     if any(pa.types.is_duration(t) for t in stored_as):
         if len(set(stored_as)) > 1:
             raise InvalidInput(f"column {name!r} is a duration in one file and another type or unit in another.")
@@ -109,19 +108,52 @@ def _merged(name: str, read_as: pa.DataType, stored_as: Sequence[pa.DataType]) -
     return read_as
 
 
-def _endless(arrow_type: pa.DataType) -> bool:
-    """Whether DuckDB knows values of this type without an end."""
-    t = pa.types
-    return t.is_floating(arrow_type) or t.is_date(arrow_type) or t.is_timestamp(arrow_type)
+def _check_zone(name: str, zone: str) -> None:
+    """Refuse a zone that nobody can tell the time of; it stands in the type, so it is public."""
+    try:
+        pa.scalar(0, pa.timestamp("us", zone)).as_py()
+    except Exception:  # of whichever library looks zones up
+        raise InvalidInput(
+            f"column {name!r}: there is no time zone {zone!r}; write the column in one of the tz database, such as UTC."
+        ) from None
 
 
-def _is_fine(arrow_type: pa.DataType) -> bool:
-    """Whether a datetime is of a type that DuckDB has next to no functions for; codes know microseconds anyhow."""
-    return pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns" and arrow_type.tz is not None
+def _held(cell: str, arrow_type: pa.DataType, read_as: pa.DataType) -> str:
+    """Write a cell as snapshots hold it: finite, a length of time in microseconds, a day or a moment within the calendar."""
+    if is_length(arrow_type):
+        return _micros(cell, arrow_type, read_as)
+    if pa.types.is_floating(read_as):
+        return f"CASE WHEN isfinite({cell}) THEN {cell} END"
+    if not (pa.types.is_date(read_as) or pa.types.is_timestamp(read_as)):
+        return cell
+    if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns" and arrow_type.tz is not None:
+        cell = (
+            f"CAST({cell} AS TIMESTAMPTZ)"  # DuckDB has next to no functions for its own type; codes know microseconds
+        )
+    return f"CASE WHEN isfinite({cell}) THEN {_within_calendar(cell, arrow_type)} END"
 
 
-def _micros(name: str, arrow_type: pa.DataType, read_as: pa.DataType) -> str:
-    """Write a length of time in microseconds; a month of an SQL interval counts 30 days, as everywhere in DuckDB."""
+def _within_calendar(cell: str, arrow_type: pa.DataType) -> str:
+    """Write a day or a moment at the nearest end of the calendar if it lies beyond; what many a program has no value for."""
+    first, last = exact.calendar(arrow_type)
+    if pa.types.is_date(arrow_type):
+        ends = [f"DATE '1970-01-01' + {days}" for days in (first, last)]
+    elif arrow_type.tz is not None:
+        ends = [f"make_timestamptz({micros})" for micros in (first, last)]
+    elif arrow_type.unit == "ns":
+        return cell
+    else:
+        unit = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP"}[arrow_type.unit]
+        step = {"s": 1_000_000, "ms": 1000, "us": 1}[arrow_type.unit]
+        ends = [f"CAST(make_timestamp({micros}) AS {unit})" for micros in (first, last - last % step)]
+    return f"greatest(least({cell}, {ends[1]}), {ends[0]})"
+
+
+def _micros(cell: str, arrow_type: pa.DataType, read_as: pa.DataType) -> str:
+    """Write a length of time in microseconds; a month of an SQL interval counts 30 days, as everywhere in DuckDB.
+
+    One that 64 bits do not hold becomes a null.
+    """
     if pa.types.is_integer(read_as):
-        return f"CAST({_MICROSECONDS[arrow_type.unit].format(name)} AS BIGINT)"
-    return f"CAST(epoch_us({name}) AS BIGINT)"
+        return f"TRY_CAST({_MICROSECONDS[arrow_type.unit].format(f'CAST({cell} AS HUGEINT)')} AS BIGINT)"
+    return f"TRY(CAST(epoch_us({cell}) AS BIGINT))"

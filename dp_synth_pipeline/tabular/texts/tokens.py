@@ -30,6 +30,9 @@ DIGIT, UPPER, LOWER = "0", "A", "a"
 FILLED = {DIGIT: "0123456789", UPPER: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", LOWER: "abcdefghijklmnopqrstuvwxyz"}
 """What may stand at each place of a shape; any other character of a shape stands for itself."""
 
+COMPOSED = 4
+"""Characters that Unicode composes to one, at most."""
+
 _CODES = {c: i for i, c in enumerate(ALPHABET, 1)}
 _SHAPE = str.maketrans({c: shape for shape, characters in FILLED.items() for c in characters})
 _IDENTIFYING = re.compile("|".join(rf"(?<!\w)(?:{pattern})(?!\w)" for pattern in PATTERNS.values()))
@@ -42,7 +45,8 @@ def cleaned(text: str, most: int) -> str:
         >>> cleaned("  two\\n lines ", 80), cleaned("cut here", 5)
         ('two lines', 'cut h')
     """
-    return unicodedata.normalize("NFC", " ".join(text.split()))[:most].rstrip()
+    needed = " ".join(text.split())[: COMPOSED * most]  # a run of marks takes the square of its length to compose
+    return unicodedata.normalize("NFC", needed)[:most].rstrip()
 
 
 def identifies(text: str) -> bool:

@@ -33,7 +33,7 @@ HEADLINE = ".headline"
 
 FAILURE = "report-failed.txt"
 
-FAILED = f"No figures could be made of these rows. Why is in the release's restricted folder, in {FAILURE}."
+FAILED = f"No figures could be made of these rows. Until they are deleted, {FAILURE} in their folder says why."
 """What the page says then, and nothing else does."""
 
 T = TypeVar("T")
@@ -100,8 +100,10 @@ def unless_failed(release: Release | DatabaseRelease, work: Callable[[], T]) -> 
     except Exception as error:
         if isinstance(error, InvalidInput) or not release.protection.guaranteed:
             raise
-        (details := release.restricted / FAILURE).write_text(traceback.format_exc(), encoding="utf-8")
-        details.chmod(0o600)
+        details = release.restricted / FAILURE
+        details.touch(0o600)
+        with details.open("a", encoding="utf-8") as file:
+            traceback.print_exc(file=file)
         return None
 
 

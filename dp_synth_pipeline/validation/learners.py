@@ -115,14 +115,14 @@ def predict(
     y_real, y_synthetic = _numbers(column, pd.Series(known[0][target]), pd.Series(known[1][target]), MOST_CLASSES)
     if len(np.unique(y_real)) < 2:
         return None
+    measured = column.kind.numeric and len(np.unique(y_real)) > 2
+    if column.kind.numeric and not measured:
+        y_real, y_synthetic = _nearest(y_real, y_real), _nearest(y_synthetic, y_real)
     order = rng.permutation(len(y_real))
     tested, taught = np.split(order, [int(TESTED * len(order))])
     taught = taught[:MOST_LESSONS]
     some = rng.permutation(len(y_synthetic))[: len(taught)]
     lessons = [(what.real[taught], y_real[taught]), (what.synthetic[some], y_synthetic[some])]
-    measured = column.kind.numeric and len(np.unique(y_real)) > 2
-    if column.kind.numeric and not measured:
-        y_real, y_synthetic = _nearest(y_real, y_real), _nearest(y_synthetic, y_real)
     judge = _judge_numbers if measured else _judge_classes
     with _one_thread():
         (by_real, of_real), (by_synthetic, of_synthetic) = (

@@ -120,12 +120,14 @@ def _even(low: float, high: float, kind: Kind) -> np.ndarray:
     """Return about 24 edges that span a range, at round numbers if doubles have any there."""
     if high <= low:
         high = max(low + 1, np.nextafter(low, np.inf))
-    rough = high / BARS - low / BARS
-    power = 10.0 ** np.floor(np.log10(rough)) if rough > 0 else 0.0
+    rough = (high - low) / BARS
+    power = 10.0 ** np.floor(np.log10(rough)) if 0 < rough < np.inf else 0.0
     width = next((power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough > 0), 0.0)
     if 0 < width < np.inf and max(abs(low), abs(high)) / width < 2**52:
         width = kind.bar_width(rough, width)
-        return np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
+        edges = np.arange(np.floor(low / width), np.ceil(high / width) + 1) * width
+        if np.isfinite(edges).all():
+            return edges
     return np.unique(2 * np.linspace(low / 2, high / 2, BARS + 1))
 
 

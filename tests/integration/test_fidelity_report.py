@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from html import unescape
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.marginals import mixture
 from dp_synth_pipeline.privacy import accountant
+from dp_synth_pipeline.reporting import quality_report
 from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.synthesis.allocation import Calibrated
 from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
@@ -20,7 +22,7 @@ from dp_synth_pipeline.synthesis.release_plan import ACCURACY
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.schema import build
-from dp_synth_pipeline.validation import dp_metrics
+from dp_synth_pipeline.validation import dp_metrics, figures
 from tests.integration.conftest import failure, lent
 
 FIGURES = {"accuracy_one", "accuracy_two"}
@@ -155,3 +157,23 @@ def test_a_declared_column_that_the_table_lacks_is_refused_before_a_charge(bench
     assert not result.success
     assert "diagnosis" in failure(result).user_failure_data.description
     assert [r.state for r in bench.ledger.releases("people")] == ["voided"]
+
+
+def test_a_report_that_fails_over_real_rows_ends_no_release_and_tells_their_owner(bench, monkeypatch, capfd) -> None:
+    def broken(*_, **__):
+        raise ValueError("CANARY")
+
+    monkeypatch.setattr(figures, "measure", broken)
+    result = bench.refresh(training={"method": "marginals"})
+    assert result.success, failure(result)
+    folder = bench.store / "restricted/people"
+    assert quality_report.FAILED in unescape((folder / "quality_report.html").read_text())
+    assert json.loads((folder / "quality_report.headline").read_text()) == {"told": quality_report.FAILED}
+    (details,) = folder.glob("*/report-failed.txt")
+    assert "ValueError: CANARY" in details.read_text()
+    assert {p.stat().st_mode & 0o777 for p in (details, *folder.glob("quality_report.*"))} == {0o600}
+    told = [*capfd.readouterr(), *result.all_events, *bench.instance.all_logs(result.run_id)]
+    assert [word for word in ("CANARY", "No figures", "ValueError") if word in " ".join(map(repr, told))] == []
+    assert set(facts(result)["quality_report"]) <= {"visibility", "page"}
+    elsewhere = [p for p in bench.folder.rglob("*") if p.is_file() and p != details]
+    assert [p for p in elsewhere if b"CANARY" in p.read_bytes()] == []

@@ -3,15 +3,20 @@
 import json
 import shutil
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import DpSynthError, InvalidInput
 from dp_synth_pipeline.privacy.audit import NAMES
+from dp_synth_pipeline.reporting import quality_report
 from dp_synth_pipeline.synthesis import generator_files, holdout
+from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
+from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.validation import evidence
 from tests.integration.conftest import failure, lent, people
 
@@ -131,6 +136,50 @@ def test_whole_numbers_in_the_holdout_stand_for_decimals(done) -> None:
     rows.assign(income=rows["income"].round().astype(int)).to_parquet(bench.folder / "whole.parquet")
     settings = bench.settings(validation={"holdout": str(bench.folder / "whole.parquet")})
     assert holdout.gather(settings, *handles(result)).closeness is not None
+
+
+def unreadable(bench):
+    """Settings with a holdout whose last line cannot be read."""
+    path = bench.folder / "broken.csv"
+    path.write_text(others().to_csv(index=False) + f'1,2,"{CANARY}\n')
+    return bench.settings(validation={"holdout": str(path)}, training=TRAINING)
+
+
+def test_rows_of_a_holdout_that_cannot_be_read_to_their_end_are_no_public_fact(done) -> None:
+    bench, result = done
+    with pytest.raises(DpSynthError, match="validation: holdout: ") as error:
+        holdout.gather(unreadable(bench), *handles(result))
+    assert not isinstance(error.value, InvalidInput)
+    assert CANARY not in str(error.value)
+    assert not [*(bench.store / "restricted").rglob("holdout-*")]
+
+
+def test_whatever_ends_the_reading_of_a_holdout_is_no_public_fact_but_that_it_is_missing_is(done, monkeypatch) -> None:
+    bench, result = done
+
+    def broken(self, path):
+        raise InvalidInput("the disk is full")
+
+    monkeypatch.setattr(ingestion.Opened, "copy", broken)
+    asked = [bench.settings(validation={"holdout": str(bench.folder / n)}) for n in ("holdout.parquet", "gone.parquet")]
+    with pytest.raises(DpSynthError, match="validation: holdout: the disk is full") as error:
+        holdout.gather(asked[0], *handles(result))
+    assert not isinstance(error.value, InvalidInput)
+    with pytest.raises(InvalidInput, match=r"validation: holdout: .*no such file"):
+        holdout.gather(asked[1], *handles(result))
+
+
+def test_a_holdout_that_cannot_be_read_leaves_a_report_without_evidence(done, monkeypatch, tmp_path) -> None:
+    bench, result = done
+    monkeypatch.setattr(quality_report, "_place", lambda release: tmp_path / "page.html")
+    synthetic, completed = handles(result)
+    release = Release.open(unreadable(bench), synthetic, bench.ledger, Store(bench.store))
+    found = quality_report.write(release, completed, "run")
+    assert (found.missing, found.closeness, found.attacks) == (quality_report.FAILED, None, ())
+    page = unescape((tmp_path / "page.html").read_text())
+    assert quality_report.FAILED in page[page.index("<h2>Privacy evidence") :]
+    assert '<figure class="panel">' in page
+    assert "validation: holdout" in (release.restricted / quality_report.FAILURE).read_text()
 
 
 @pytest.mark.parametrize(("name", "says"), [("nowhere", "no such file"), ("odd", "'seen' is of kind datetime")])

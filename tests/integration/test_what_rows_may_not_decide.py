@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
@@ -141,6 +144,19 @@ def test_what_is_public_is_refused_before_a_row_is_read_and_given_back(
     assert place.last == "voided"
 
 
+def test_a_zone_that_nobody_knows_is_refused_before_a_row_is_read_and_given_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dp_synth_pipeline.tabular.sources.ingestion.Opened.copy", lambda *_: pytest.fail("read"))
+    seen = pa.array(range(ROWS), pa.timestamp("us", "Foo/Bar"))
+    pq.write_table(pa.table({"age": range(ROWS), "seen": seen}), place.folder / "zoned.parquet")
+    release = place.begin(source=str(place.folder / "zoned.parquet"))
+    with pytest.raises(InvalidInput, match=r"'seen'.*'Foo/Bar'"):
+        release.run(stages.Ingestion())
+    assert place.last == "voided"
+    assert place.mechanisms(release) == []
+
+
 def test_types_are_charged_between_the_row_count_and_the_profile_and_are_reused_with_it(place: Place) -> None:
     first = place.learn()
     assert place.mechanisms(first) == ["row count", "types", "profile"]
@@ -200,18 +216,39 @@ def test_a_report_of_no_real_rows_is_written_like_any_other_and_says_so_to_the_o
     assert summary.quality(str(page), Console(force_terminal=True))[0].startswith(f"quality: {report.NO_ROWS}")
 
 
-def test_a_report_of_related_tables_of_nobody_says_so_and_does_not_fail(tmp_path):
-    nobody = tmp_path / "nobody.parquet"
-    pd.DataFrame({"sex": pd.Series([], dtype="string")}).to_parquet(nobody)
-    rows = RelatedRows(nobody, TableSchema(()), 0)
-    release = SimpleNamespace(
+def of_related_tables(folder: Path, sexes: list[str], guaranteed: bool = True) -> Any:
+    """Return as much of a release of related tables as its report asks for."""
+    rows = folder / "patients.parquet"
+    pd.DataFrame({"sex": pd.Series(sexes, dtype="string")}).to_parquet(rows)
+    found, store = RelatedRows(rows, TableSchema(()), 0), Store(folder / "store")
+    return SimpleNamespace(
         settings=SimpleNamespace(name="clinic", retention_days=None),
         record=SimpleNamespace(account="patients", code_version="1", ended_at=None),
         lineage=SimpleNamespace(epsilon=1.0, delta=1e-5),
         relations=Relations([Related("patients", key="id"), Related("visits", None, "patients", "id")]),
-        state=SimpleNamespace(rows={"patients": rows, "visits": rows}),
-        store=Store(tmp_path / "store"),
+        state=SimpleNamespace(rows={"patients": found, "visits": found}),
+        store=store,
+        restricted=store.restricted("clinic", "r1"),
+        protection=SimpleNamespace(guaranteed=guaranteed),
     )
-    page = related_quality_report.write(release, "run")  # type: ignore[arg-type]
+
+
+def test_a_report_of_related_tables_of_nobody_says_so_and_does_not_fail(tmp_path):
+    page = related_quality_report.write(of_related_tables(tmp_path, []), "run")
     assert report.NO_ROWS in page.read_text()
     assert summary.quality(str(page), Console(force_terminal=True))[0].startswith(f"quality: {report.NO_ROWS}")
+
+
+def test_a_report_of_related_tables_that_fails_tells_their_owner_alone(tmp_path, monkeypatch, capfd):
+    def broken(release):
+        raise ValueError("CANARY")
+
+    monkeypatch.setattr(related_quality_report, "_measured", broken)
+    release = of_related_tables(tmp_path, ["f", "m"])
+    page = related_quality_report.write(release, "run")
+    assert quality_report.FAILED in unescape(page.read_text())
+    assert summary.quality(str(page), Console(force_terminal=True))[0].startswith(f"quality: {quality_report.FAILED}")
+    details = release.restricted / quality_report.FAILURE
+    assert "ValueError: CANARY" in details.read_text()
+    assert {p.stat().st_mode & 0o777 for p in (page, page.with_suffix(".headline"), details)} == {0o600}
+    assert "CANARY" not in page.read_text() + "".join(capfd.readouterr())

@@ -6,9 +6,15 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
+from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.tabular.schema import build
+from dp_synth_pipeline.validation import frames, history_figures
+from dp_synth_pipeline.validation.history_figures import Compared
 from dp_synth_pipeline.validation.related_figures import RelatedFigures, measure_related
+from dp_synth_pipeline.validation.related_frames import RelatedFrame
 from tests.integration.clinic import clinic
 from tests.unit.validation.databases import RELATIONS, Frames, as_real, as_synthetic, schemas
 
@@ -171,3 +177,16 @@ def test_the_same_tables_give_the_same_figures(tmp_path) -> None:
     assert first.histories == again.histories
     assert first.links == again.links
     assert first.gaps == again.gaps
+
+
+def test_a_length_of_time_from_row_to_row_that_64_bits_do_not_hold_is_compared_at_their_end() -> None:
+    def rows(micros: list[int]) -> RelatedFrame:
+        person = np.array([0, 0, 1, 1])
+        return RelatedFrame(frames.plain(pa.table({"at": pa.array(micros, pa.int64())})), person, person)
+
+    far, near = rows([-(2**62), 2**62 + 5, 2**63 - 1, -(2**63)]), rows([1, 2, 3, 4])
+    child = Compared(build({"at": pa.duration("us")}), far, near, np.array([1, 1]))
+    table = Related("visits", None, "patients", "patient_id", "at", max_rows=5)
+    gap = history_figures._gap(table, child)
+    assert gap.fidelity.distance == 1
+    assert sum(gap.panel.real) == pytest.approx(1)

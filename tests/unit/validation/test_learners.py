@@ -90,6 +90,24 @@ def test_a_number_is_predicted_by_its_share_of_variance() -> None:
     assert found.errors_real.mean() < 0.2
 
 
+@pytest.mark.parametrize(
+    ("two", "drawn"),
+    [((0.5, 1.5), (0.5, 1.5)), ((0.0, 1.0), (0.2, 0.9)), ((-1.7e308, 1.7e308), (-5.0, 3.0)), ((1.0, 2.0), (1.0, 2.0))],
+    ids=["halves", "fractions", "huge", "one or two"],
+)
+def test_a_number_of_two_values_is_predicted_as_two_classes(
+    two: tuple[float, float], drawn: tuple[float, float]
+) -> None:
+    """A synthetic value counts as the real one that it lies nearest to."""
+    real, synthetic = table(1, 600), table(2, 600)
+    for one, (low, high) in ((real, two), (synthetic, drawn)):
+        one["y"] = np.where(one["label"] == "yes", high, low)
+    found = predicted(real, synthetic, "y")
+    assert (found.score, found.error) == ("AUC", "rows predicted wrong")
+    assert min(found.real or 0, found.synthetic or 0) > 0.99, "the label tells which"
+    assert max(found.errors_real.mean(), found.errors_synthetic.mean()) < 0.01
+
+
 def test_tested_rows_are_real_rows_that_no_model_learnt_from() -> None:
     real = table(1)
     real.loc[::3, "label"] = None

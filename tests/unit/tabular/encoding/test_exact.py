@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.events import Threshold
@@ -21,10 +23,22 @@ from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.schema import Kind
 from dp_synth_pipeline.tabular.sources import ingestion, source
 
 ROWS = 4000
 PLAN = ProfilePlan(1.0, 2.0, 1e-6)
+
+ZONES = [None, "UTC", "Etc/UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "+14:00", "-12:00"]
+MOMENTS = [pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in ZONES]
+STORED = [(Kind.DATE, t) for t in (pa.date32(), *MOMENTS)] + [(Kind.DATETIME, t) for t in MOMENTS]
+STEP = {"s": 10**6, "ms": 10**3}
+"""Microseconds to which a storage type holds moments, if these are not single ones."""
+
+MICROS, DAY = 10**6, 86_400 * 10**6
+ENDS = (-719_162, 2_932_896, -62_135_596_800 * MICROS, 253_402_300_800 * MICROS, -exact.MOST_NANOSECONDS, 2**63 // 1000)
+NEAR_ENDS = st.builds(lambda end, days, one: end + days * DAY + one, *map(st.sampled_from, (ENDS, *[(-1, 0, 1)] * 2)))
+POINTS = st.integers(-(2**63), 2**63 - 1) | NEAR_ENDS | st.integers(-(10**6), 10**6)
 
 
 def returned(values: list[Any], storage: pa.DataType, folder: Path, declared: dict[str, Any] | None = None) -> pa.Array:
@@ -122,3 +136,51 @@ def test_what_is_not_kept_follows_from_types_and_declarations_alone() -> None:
     assert exact.limits_of(schema.build({"n": pa.int64()}, {"n": {"lower": 0, "upper": 100}})) == []
     (many,) = exact.limits_of(schema.build({f"n{i}": pa.int64() for i in range(9)}))
     assert many.endswith("n0, n1, n2, n3, n4 and 4 more.")
+
+
+def written(kind: Kind, storage: pa.DataType, point: int) -> list[pa.Array]:
+    """Return one cell as a named value and as a drawn one."""
+    column = schema.build({"x": storage}, {"x": {"kind": kind.name}})["x"]
+    drawn = kind.to_arrow(np.array([float(point)]), np.array([False]), column)
+    return [kind.exactly([point], storage), drawn]
+
+
+@pytest.mark.parametrize(("kind", "storage"), STORED, ids=str)
+@settings(max_examples=20)
+@given(point=POINTS)
+@example(point=2**63 - 1)
+@example(point=-(2**63))
+def test_whatever_is_drawn_python_has_a_day_or_a_moment_for_it(kind: Kind, storage: pa.DataType, point: int) -> None:
+    for cells in written(kind, storage, point):
+        assert cells.type == storage
+        assert cells[0].as_py().year in range(1, 10_000)
+
+
+@pytest.mark.parametrize(("kind", "storage"), STORED, ids=str)
+@settings(max_examples=20)
+@given(point=POINTS)
+def test_what_lies_within_the_calendar_comes_out_as_it_is_and_what_does_not_at_its_end(
+    kind: Kind, storage: pa.DataType, point: int
+) -> None:
+    first, last = exact.calendar(storage)
+    named, drawn = written(kind, storage, point)
+    if pa.types.is_date(storage):
+        assert named.equals(drawn)
+        assert named.cast(pa.int32())[0].as_py() == min(max(point, first), last)
+        return
+    scale, step = DAY if kind is Kind.DATE else 1, STEP.get(storage.unit, 1)
+    nearest = min(max(point, -(-first // scale)), last // scale) * scale
+    off = [abs(c.cast(pa.timestamp("us", storage.tz)).cast(pa.int64())[0].as_py() - nearest) for c in (named, drawn)]
+    assert off[0] < step
+    assert off[1] < step + np.spacing(float(abs(nearest))), "a double is near it"
+
+
+def test_the_calendar_keeps_the_last_second_of_utc_and_a_day_inside_other_zones() -> None:
+    epoch, micro = datetime(1970, 1, 1), timedelta(microseconds=1)
+    ends = [(end - epoch) // micro for end in (datetime.min, datetime.max)]
+    day = timedelta(days=1) // micro
+    assert exact.calendar(pa.date32()) == ((date.min - epoch.date()).days, (date.max - epoch.date()).days)
+    for unit in ("s", "ms", "us"):
+        assert [*exact.calendar(pa.timestamp(unit))] == [*exact.calendar(pa.timestamp(unit, "UTC"))] == ends
+        assert [*exact.calendar(pa.timestamp(unit, "Asia/Tokyo"))] == [ends[0] + day, ends[1] - day]
+    assert exact.calendar(pa.timestamp("ns")) == (-exact.MOST_NANOSECONDS, exact.MOST_NANOSECONDS)

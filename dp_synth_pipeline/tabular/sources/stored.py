@@ -127,9 +127,8 @@ def _held(cell: str, arrow_type: pa.DataType, read_as: pa.DataType) -> str:
     if not (pa.types.is_date(read_as) or pa.types.is_timestamp(read_as)):
         return cell
     if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "ns" and arrow_type.tz is not None:
-        cell = (
-            f"CAST({cell} AS TIMESTAMPTZ)"  # DuckDB has next to no functions for its own type; codes know microseconds
-        )
+        # DuckDB has next to no functions for its own type, and codes know microseconds.
+        cell = f"CAST({cell} AS TIMESTAMPTZ)"
     return f"CASE WHEN isfinite({cell}) THEN {_within_calendar(cell, arrow_type)} END"
 
 

@@ -269,7 +269,7 @@ def test_a_deleted_ledger_is_not_silently_begun_anew(tmp_path: Path) -> None:
     Ledger.open(str(path))
     path.unlink()
     for _ in range(2):
-        with pytest.raises(LedgerCorrupted, match="deleted or moved"):
+        with pytest.raises(LedgerCorrupted, match="deleted, moved"):
             Ledger.open(str(path))
     assert not path.exists()
 

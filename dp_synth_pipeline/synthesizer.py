@@ -239,7 +239,7 @@ class Synthesizer:
         return _named(ReleaseSettings, **self._terms, source=source)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SyntheticModel:
     """A released generator: rows drawn from it cost nothing more, however many.
 
@@ -343,6 +343,11 @@ class SyntheticModel:
             "column"
         )
 
+    def __repr__(self) -> str:
+        """Return whose model it is, and of which release."""
+        facts = self.card().facts
+        return f"<SyntheticModel of {facts.table}, release {facts.release[:12]}>"
+
     def _repr_html_(self) -> str:
         """Return a small card for a notebook."""
         facts = self.card().facts
@@ -352,7 +357,8 @@ class SyntheticModel:
             else f"ε = {facts.epsilon:.3g}, δ = {facts.delta or 0:.2g}, per {facts.unit}"
         )
         profile = TableProfile.from_json((self.folder / GENERATOR / "profile.json").read_text(encoding="utf-8"))
-        learnt = f"about {profile.rows:,} of {len(profile.columns):,} columns"
+        modelled = sum(column.kind.learned for column in self.drawer().codec.schema.published)
+        learnt = f"about {profile.rows:,}, of {modelled:,} columns"
         lines = {"guarantee": promise, "rows learnt from": learnt, "release": facts.release[:12]}
         cells = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in lines.items())
         return f"<table><caption>Synthetic model of <b>{escape(facts.table)}</b></caption>{cells}</table>"
@@ -484,14 +490,18 @@ def _source(data: pd.DataFrame | pa.Table | str | Path) -> Iterator[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not isinstance(data, pa.Table):
+    if isinstance(data, pa.Table):
+        table = data
+    else:
         try:
-            data = pa.Table.from_pandas(data, preserve_index=False)
+            table = pa.Table.from_pandas(data, preserve_index=False)
         except (pa.ArrowException, AttributeError, TypeError):
             raise InvalidInput(
                 "fit: expected a pandas or pyarrow table whose columns hold one type each, a path or a URI; got something "
                 "else. Give each column one type, as by `astype`."
             ) from None
+    if not table.num_columns:
+        raise InvalidInput("fit: the table has no columns; nothing was charged.")
     with retention.private(), TemporaryDirectory(prefix="dps-") as folder:
-        pq.write_table(data, Path(folder) / "rows.parquet")
+        pq.write_table(table, Path(folder) / "rows.parquet")
         yield f"{folder}/rows.parquet"

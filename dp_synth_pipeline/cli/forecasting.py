@@ -122,7 +122,10 @@ def _schedules(book: Ledger, horizon: Horizon, asked: AskOptions) -> tuple[dict[
     account, epsilon = horizon.account, horizon.epsilon
     if horizon.every:
         if account is None or epsilon is None:
-            raise InvalidInput("--every needs an account and --epsilon.")
+            missing = "an account" if account is None else "--epsilon"
+            raise InvalidInput(
+                f"--every also needs {missing}: dp-synth ledger forecast ACCOUNT --every '0 3 * * 1' --epsilon E."
+            )
         assumed = {account: [Scheduled("", horizon.every, epsilon, purpose=asked.purpose)]}
         return assumed, assumed
     if asked.purpose:

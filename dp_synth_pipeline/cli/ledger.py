@@ -70,6 +70,7 @@ def open_account(
     account: Annotated[str, typer.Argument(help="A name for the protected data set.")],
     terms: AccountTerms,
     why: Why = "",
+    anew: Annotated[bool, typer.Option("--anew", help="Replace its terms, if nothing was ever charged to it.")] = False,
     ledger: Url = "",
 ) -> None:
     """Open a privacy account. Only a person does this; a pipeline never opens or raises one.
@@ -87,7 +88,7 @@ def open_account(
     facts: dict[str, Any] = {**terms.model_dump(exclude={"quota"}), "max_rows": max_rows, "blocks": terms.blocks or ()}
     facts |= {"unit": unit, "relation": terms.relation or None, "under": terms.under or None}
     facts |= {"quotas": terms.quota or ()}
-    record = book.open_account(account, **facts, why=why)
+    record = book.open_account(account, **facts, why=why, anew=anew)
     order = f", Rényi order {record.order:g}" if record.order else ""
     kind = "umbrella " if record.umbrella else ""
     under = f", under umbrella {record.under}" if record.under else ""

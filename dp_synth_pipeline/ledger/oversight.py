@@ -53,9 +53,11 @@ class Oversight(OpenLedger):
             umbrella = None if wanted.under is None else rows.account(conn, wanted.under)[0]
             opened = request.opened(name, wanted, umbrella)
             exists = any(a.name == name for a, _ in rows.accounts(conn))
-            guarded = exists and approval.is_guarded(rows.account(conn, name)[0])
-            if exists and not (anew and not guarded and rows.untouched(conn, name)):
-                raise refusal.exists(name, wanted.under)
+            if exists:
+                present = rows.account(conn, name)[0]
+                free = not approval.is_guarded(present) and rows.untouched(conn, name)
+                if not (anew and free):
+                    raise refusal.exists(present, opened.unit, wanted.under, untouched=free)
             (rows.put_account if exists else rows.add_account)(conn, opened)
             if blocks:
                 rows.add_blocks(conn, name, blocks)

@@ -288,13 +288,22 @@ def mismatch(account: Account, unit: str, max_rows: int, delta: float) -> Accoun
     return None
 
 
-def exists(name: str, under: str | None) -> InvalidInput:
-    """Return the refusal to open an account that is there, or to put one that is in use under an umbrella."""
+def exists(account: Account, unit: str, under: str | None, *, untouched: bool) -> InvalidInput:
+    """Return the refusal to open an account that is there, or to put one that is in use under an umbrella.
+
+    Args:
+        unit: whom the account was to protect.
+        untouched: whether nothing was ever charged to it or is held.
+    """
+    name = account.name
     if under is None:
+        unlike = f" It protects one {account.unit}, and one {unit} was asked for." if unit != account.unit else ""
+        anew = f" Nothing was charged to it yet: dp-synth ledger open {name} --anew replaces its terms."
         return InvalidInput(
-            f"account {name!r} exists and its limit is fixed: it is opened once, and used from then on by its name. Leave "
-            f"this call out; ledger.account({name!r}) returns it, and dp-synth ledger show {name} says what is left. "
-            f"A person raises its limit (dp-synth ledger raise {name}); other data takes an account of another name."
+            f"account {name!r} exists and its terms are fixed: it is opened once, and used from then on by its name.{unlike}"
+            f"{anew if untouched else ''} dp-synth ledger show {name} says what is left of it (in Python, leave this call "
+            f"out: ledger.account({name!r}) returns it), and dp-synth ledger raise {name} raises its limit. Other data, or "
+            f"another unit, takes an account of another name."
         )
     return InvalidInput(
         f"account {name!r} exists, and an account joins an umbrella when it is opened and never later: what it has "

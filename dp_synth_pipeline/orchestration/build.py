@@ -29,7 +29,7 @@ from dp_synth_pipeline.orchestration.preflight import asking
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, schedules
 from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
-from dp_synth_pipeline.synthesis.store import ledger_url
+from dp_synth_pipeline.synthesis.store import default_store, ledger_url
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 STATE_IO_MANAGER = StateIOManager()
@@ -167,13 +167,19 @@ def project_definitions() -> dg.Definitions:
 
 
 def current_project(ledger: str = "") -> dg.Definitions:
-    """Return the definitions of the Dagster project here, or else of this package's own."""
+    """Return the definitions of the Dagster project here; without one, those of the demo where it ran, or none."""
     if discover_config_file(Path.cwd()) is None:
-        return project_definitions()
+        return project_definitions() if _demo_ran() else dg.Definitions()
     for folder in (str(Path.cwd() / "src"), str(Path.cwd())):  # as `dagster` and `dg` do
         if folder not in sys.path:
             sys.path.insert(0, folder)
     return completed_definitions(dg.load_from_defs_folder(path_within_project=Path.cwd()), ledger)
+
+
+def _demo_ran() -> bool:
+    """Say whether a table that this package describes was released at home."""
+    described = (file.parent.name for file in (Path(__file__).parent.parent / "defs").glob("*/*.yaml"))
+    return any((default_store().root / "releasable" / name).is_dir() for name in described)
 
 
 def load_project(module: str) -> dg.Definitions:

@@ -148,8 +148,8 @@ def _reached(epsilon: float, delta: float) -> str:
     return f"guesses right with a probability of at most {right}" if right != "100 %" else "may become all but certain"
 
 
-HIGH, MEDIUM = 3.0, 15.0
-"""Where Syngen's words for what an epsilon protects end, both included: high, then medium, then low. A convention."""
+HIGH = 3.0
+"""The largest epsilon that Syngen calls high protection. A convention: above it, what an epsilon allows is said aloud."""
 
 
 def large(what: str, epsilon: float, delta: float) -> str:
@@ -160,11 +160,10 @@ def large(what: str, epsilon: float, delta: float) -> str:
     """
     if epsilon <= HIGH:
         return ""
-    level = "medium" if epsilon <= MEDIUM else "low"
     return (
-        f"{what} has a large budget: ε = {epsilon:g}, {level} protection as Syngen calls it. e^ε is "
-        f"{at_most(odds_bound(epsilon), 3)}, and at δ = {scientific(delta)}, someone who was half sure whether one given "
-        f"privacy unit is in the source {_reached(epsilon, delta)}. dp-synth docs choosing weighs it."
+        f"{what} has a large budget: ε = {epsilon:g}. e^ε is {at_most(odds_bound(epsilon), 3)}, and at "
+        f"δ = {scientific(delta)}, someone who was half sure whether one given privacy unit is in the source "
+        f"{_reached(epsilon, delta)}. dp-synth docs choosing weighs it."
     )
 
 

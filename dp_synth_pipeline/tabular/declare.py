@@ -114,9 +114,9 @@ def _check_names(storage: Facts, declared: Facts, unit_column: str | None, compl
 def _column(name: str, arrow_type: pa.DataType, facts: dict[str, Any], nulls: str, other: str) -> Column:
     wrong = sorted(set(facts) - _DECLARABLE)
     if wrong:
+        known = sorted({*_DECLARABLE, "description"})
         raise InvalidInput(
-            f"column {name!r}: unknown fact {wrong[0]!r}; known: {', '.join(sorted(_DECLARABLE))}."
-            f"{nearest(wrong[0], _DECLARABLE)}"
+            f"column {name!r}: unknown fact {wrong[0]!r}; known: {', '.join(known)}.{nearest(wrong[0], known)}"
         )
     kind = _kind(name, arrow_type, facts.pop("kind", None))
     policy = _policy(name, kind, facts, nulls)

@@ -146,7 +146,8 @@ def _within_names(codec: Codec, values: pa.Array, codes: np.ndarray) -> np.ndarr
     null = np.asarray(values.is_null())
     text = values if pa.types.is_boolean(values.type) else pc.cast(values, pa.string())
     index = np.asarray(pc.index_in(text, value_set=codec._names()).fill_null(-1)).astype(np.int64)  # type: ignore[attr-defined]
-    found = np.where(null, 0.0 if codec.null is not None else -np.inf, -np.inf)
+    nullable = codec.null is not None or not codec.values  # where no name was released, all is drawn as null
+    found = np.where(null, 0.0 if nullable else -np.inf, -np.inf)
     named = index >= 0
     if named.any():
         weights = codec.weights + 1e-12

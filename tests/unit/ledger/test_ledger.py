@@ -39,8 +39,10 @@ def test_an_account_is_kept_as_it_was_opened(url: str) -> None:
 
 def test_an_account_is_opened_once(ledger: Ledger) -> None:
     before = sealed(ledger)
-    what_to_do = r"Leave this call out; ledger.account\('f'\).*ledger show f.*ledger raise f.*another name"
-    with pytest.raises(InvalidInput, match=f"exists and its limit is fixed.*{what_to_do}"):
+    what_to_do = (
+        r"ledger open f --anew.*ledger show f.*leave this call out: ledger.account\('f'\).*raise f.*another name"
+    )
+    with pytest.raises(InvalidInput, match=f"exists and its terms are fixed.*{what_to_do}"):
         ledger.open_account("f", epsilon=100.0, delta=1e-5)
     assert sealed(ledger) == before
 

@@ -138,8 +138,9 @@ def _check(table: TableSettings) -> None:
     """
     checked_by(table)
     _check_source(table.source)
-    for target in table.targets:
-        with about("target"):
+    outputs = {f"generation.outputs.{name}.target": output.target for name, output in table.generation.outputs.items()}
+    for field, target in [*(("target", target) for target in table.targets), *outputs.items()]:
+        with about(field):
             sink.check_kind(target)
     _check_compute(table.compute)
 

@@ -27,7 +27,10 @@ def check_for(at_least: str, metrics: Mapping[str, float]) -> Check:
         at_least: excellent, good or fair.
         metrics: the released figures of `dp_metrics`, each named `accuracy_...`; none if they were lost.
     """
-    text = f"What was measured of the generator, and charged, shows that the table is at least {at_least}."
+    text = (
+        f"The charged figures, which are means over columns and over pairs of them, show that the table is at least "
+        f"{at_least}. The report also looks at the worst of these, on real rows."
+    )
     return Check(QUALITY, None, "quality", True, text, EXPECTATION, {"at_least": at_least, "metrics": dict(metrics)})
 
 

@@ -84,7 +84,12 @@ def render_report(
         evidence: what distances and attacks found with a holdout.
         units: how many rows a unit has, if a unit has several.
     """
-    told = {"verdict": wording.verdict(figures.fidelity), "evidence": evidence, "loss": scaling.losses(meta.looks)}
+    told = {
+        "verdict": wording.verdict(figures.fidelity),
+        "apart": wording.without_empty(figures.fidelity),
+        "evidence": evidence,
+        "loss": scaling.losses(meta.looks),
+    }
     return render("report.html.j2", **told, **table_facts(figures, meta, units=units))
 
 

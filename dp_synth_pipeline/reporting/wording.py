@@ -46,6 +46,18 @@ def verdict(fidelity: Fidelity | RelatedFigures) -> dict[str, Any]:
     return {"word": fidelity.verdict, "head": head, "rest": explanation, "lines": lines}
 
 
+def without_empty(figures: Fidelity) -> str:
+    """Say what the verdict would be without the columns of which no value was released; nothing if that is the same."""
+    empty = figures.empty
+    if not empty or len(empty) == len(figures.columns) or (word := figures.without(empty).verdict) == figures.verdict:
+        return ""
+    what, holds = ("It", "holds") if len(empty) == 1 else ("They", "hold")
+    return (
+        f"No value of {', '.join(empty)} is frequent enough to be released. {what} {holds} nulls alone here; without, the "
+        f"verdict is {word}."
+    )
+
+
 def request(asked: Request) -> str:
     """Say in one sentence who asks a second person for what, on which terms, and what for."""
     terms = asked.facts

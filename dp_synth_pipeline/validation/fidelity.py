@@ -7,7 +7,7 @@ people without access to the source can read.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -130,6 +130,17 @@ class Fidelity:
     def worst_pairs(self) -> tuple[PairFidelity, ...]:
         """The pairs, worst first."""
         return tuple(sorted(self.pairs, key=badness, reverse=True))
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """The columns that hold nothing but nulls in the synthetic table, and values in the real one."""
+        return tuple(c.name for c in self.columns if c.null_rate_synthetic == 1 and c.null_rate_real < 1)
+
+    def without(self, names: Collection[str]) -> Fidelity:
+        """Return the figures of the other columns."""
+        columns = tuple(c for c in self.columns if c.name not in names)
+        pairs = tuple(p for p in self.pairs if p.left not in names and p.right not in names)
+        return replace(self, columns=columns, pairs=pairs)
 
     def varied_pairs(self, most: int) -> list[tuple[str, str]]:
         """Return the worst pairs, worst first, with no column in more than two: one bad column would fill them all."""

@@ -176,6 +176,12 @@ def test_the_verdict_states_its_limits(html: str) -> None:
         assert figures in head
 
 
+def test_the_verdict_says_what_it_would_be_without_a_column_that_is_empty() -> None:
+    head = page(good().to_pandas(), good(1).to_pandas().assign(sector=None), schema()).split("Weakest columns")[0]
+    assert "No value of sector is frequent enough to be released." in head
+    assert "frequent enough" not in page(good().to_pandas(), good(1).to_pandas(), schema())
+
+
 def test_the_three_worst_columns_and_pairs_come_before_everything_else() -> None:
     synthetic = good(1).to_pandas().assign(sector="north", amount=0.0, member=True)
     top = page(good().to_pandas(), synthetic, schema()).split('class="tiles"')[0]

@@ -158,3 +158,19 @@ def test_distances_stand_in_a_square() -> None:
     square = found.distances(["a", "x"])
     pair = next(p for p in found.pairs if {p.left, p.right} == {"a", "x"})
     assert square == [[None, round(pair.distance, 4)], [round(pair.distance, 4), None]]
+
+
+def test_a_column_that_was_drawn_as_nulls_alone_is_empty_and_can_be_left_aside() -> None:
+    real = letters(1)
+    found = compare(real, real.assign(b=None), LETTERS)
+    assert found.empty == ("b",)
+    others = found.without(found.empty)
+    assert [c.name for c in others.columns] == ["a", "x"]
+    assert [(p.left, p.right) for p in others.pairs] == [("a", "x")]
+    assert (found.verdict, others.verdict) == ("poor", "excellent")
+
+
+def test_a_column_of_which_the_real_table_holds_no_value_either_is_not_empty() -> None:
+    real, drawn = letters(1), letters(2)
+    real["b"] = drawn["b"] = None
+    assert compare(real, drawn, LETTERS).empty == ()

@@ -93,8 +93,9 @@ def forecast(book: Ledger, horizon: Horizon, asked: AskOptions, console: Console
     umbrellas = _umbrellas(book, known, account)
     if not schedules_by_account and not umbrellas:
         raise InvalidInput(
-            "no table of this project has a schedule for that account; write `schedule: 0 3 * * 1` in its YAML, or "
-            "assume one: dp-synth ledger forecast ACCOUNT --every '0 3 * * 1' --epsilon E."
+            f"no table of this project has a schedule{' for that account' if horizon.account else ''}; write "
+            f"`schedule: 0 3 * * 1` in its YAML, or assume one: dp-synth ledger forecast ACCOUNT "
+            f"--every '0 3 * * 1' --epsilon E."
         )
     until = datetime.now(UTC) + timedelta(days=days)
     for name, schedules in schedules_by_account.items():

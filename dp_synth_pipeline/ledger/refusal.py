@@ -298,12 +298,14 @@ def exists(account: Account, unit: str, under: str | None, *, untouched: bool) -
     name = account.name
     if under is None:
         unlike = f" It protects one {account.unit}, and one {unit} was asked for." if unit != account.unit else ""
-        anew = f" Nothing was charged to it yet: dp-synth ledger open {name} --anew replaces its terms."
+        anew = (
+            f" Nothing was charged to it yet: dp-synth ledger open {name} --anew, with all of its terms, replaces them."
+        )
         return InvalidInput(
             f"account {name!r} exists and its terms are fixed: it is opened once, and used from then on by its name.{unlike}"
             f"{anew if untouched else ''} dp-synth ledger show {name} says what is left of it (in Python, leave this call "
-            f"out: ledger.account({name!r}) returns it), and dp-synth ledger raise {name} raises its limit. Other data, or "
-            f"another unit, takes an account of another name."
+            f"out: ledger.account({name!r}) returns it), and dp-synth ledger raise {name} raises its limit. Other data "
+            f"{'take' if untouched else 'and other units take'} an account of another name."
         )
     return InvalidInput(
         f"account {name!r} exists, and an account joins an umbrella when it is opened and never later: what it has "

@@ -115,6 +115,17 @@ def test_a_reviewer_walks_from_the_table_to_its_source_with_the_exported_files_a
     assert all(text in page for text in (card["run_id"], card["code_version"], "marts/report", "board decision 17"))
 
 
+def test_a_review_outside_of_a_project_tells_of_the_demo_only_where_it_ran(shell, bench, tmp_path):
+    for tables in ({"people"}, {"people", "clinic", "rand_hie"}):
+        code, _ = shell("governance", "report", "--out", "review.html")
+        review = json.loads((tmp_path / "review.json").read_text())
+        assert (code, {t["table"] for t in review["tables"]}) == (0, tables)
+        page = (tmp_path / "review.html").read_text()
+        assert {name for name in ("people", "clinic", "rand_hie") if name in page} == tables
+        (bench.store / "releasable" / "rand_hie").mkdir(exist_ok=True)
+    (bench.store / "releasable" / "rand_hie").rmdir()
+
+
 def test_the_card_of_the_run_is_true_and_so_is_the_published_file(bench):
     text = (bench.store / "releasable" / "people" / "release_card.json").read_text()
     found = card_verification.verify(text, bench.ledger, bench.folder / "published.parquet")

@@ -143,6 +143,10 @@ def test_rows_that_are_never_drawn_have_no_likelihood(model):
         assert np.isneginf(model.log_likelihood(broken)).all()
 
 
+def test_a_model_counts_the_columns_that_it_publishes_and_not_what_it_sees_of_them(model):
+    assert ", of 7 columns<" in model._repr_html_(), "visited is the same as arrived, and is published"
+
+
 def test_rules_are_kept_by_rows_that_still_hang_together(model, tmp_path, ledger):
     rules = {"rules": ["discharged <= 2023-08-01", "visited >= 2023-03-01"]}
     ruled = fitter(ledger, tmp_path, validation=rules).fit(visits())

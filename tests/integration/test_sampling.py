@@ -230,6 +230,9 @@ def test_a_model_says_what_it_is(model):
     assert "<b>people</b>" in page
     assert "ε = " in page
     assert "per row" in page
+    assert ", of 6 columns<" in page, "person is numbered, and not modelled"
+    release = model.card().facts.release
+    assert repr(model) == str(model) == f"<SyntheticModel of people, release {release[:12]}>"
 
 
 def test_the_table_s_name_is_escaped_in_a_notebook(model, monkeypatch):
@@ -442,3 +445,16 @@ def test_partitions_of_other_types_are_no_one_table(parted):
     refused = parted("sample", "parted", "--rows", 10, "--out", "o.csv")
     assert refused.code == 2
     assert "of other types than those of parted/partition=Oslo" in refused.text
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rows_that_were_drawn_are_likely_though_a_text_never_repeats_and_a_number_never_varies(place):
+    ledger = dps.Ledger.open(f"sqlite:///{place / 'notes.db'}")
+    ledger.open_account("notes", epsilon=50, delta=1e-5)
+    notes = people(ROWS)[["age", "income"]].assign(note=[f"note {i}" for i in range(ROWS)], visits=1.0)
+    facts = {"age": DECLARED["age"], "income": DECLARED["income"], "visits": {"lower": 1, "upper": 2}}
+    model = dps.Synthesizer("notes", 20, ledger, store=Store(place / "notes"), **QUICK | {"columns": facts}).fit(notes)
+    drawn = model.sample(500)
+    assert drawn["note"].isna().all()
+    assert np.isfinite(model.log_likelihood(drawn)).mean() > 0.99
+    assert np.isneginf(model.log_likelihood(drawn.assign(note="note 1"))).all()

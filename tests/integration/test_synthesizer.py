@@ -154,6 +154,15 @@ def test_data_that_cannot_be_used_charges_nothing(ledger, store, tmp_path):
     assert ledger.balance("people").cost_spent == 0
 
 
+@pytest.mark.parametrize(
+    "data", [pd.DataFrame(), pd.DataFrame(index=["a", "b"]), pa.table({})], ids=["empty", "index", "arrow"]
+)
+def test_a_table_without_columns_is_refused_before_anything_is_reserved(ledger, store, data):
+    with pytest.raises(InvalidInput, match="the table has no columns; nothing was charged"):
+        synthesizer_of(ledger, store).fit(data)
+    assert ledger.releases() == []
+
+
 def test_a_fit_that_was_interrupted_is_gone_on_with_at_no_second_charge_for_what_was_seen(ledger, store, monkeypatch):
     def stopped(*asked, **named):
         raise KeyboardInterrupt

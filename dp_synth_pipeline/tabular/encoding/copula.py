@@ -78,11 +78,10 @@ def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 
 def _correlation(scores: np.ndarray) -> np.ndarray:
     """Return the positive definite correlation matrix of columns (rows, columns), from the rows where both are known."""
-    some, one = np.isnan(scores).any(), ~(np.nanstd(scores, 0) > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of a column that does not vary
-        matrix = (
-            np.ma.corrcoef(np.ma.masked_invalid(scores), rowvar=False).filled(0.0) if some else np.corrcoef(scores.T)
-        )
+    known = np.ma.masked_invalid(scores)
+    one = ~(known.std(0).filled(0.0) > 0)  # columns that do not vary, or of which nothing is known
+    with np.errstate(divide="ignore", invalid="ignore"):
+        matrix = np.ma.corrcoef(known, rowvar=False).filled(0.0) if known.mask.any() else np.corrcoef(scores.T)
     matrix[one] = matrix[:, one] = 0.0
     np.fill_diagonal(matrix, 1.0)
     values, vectors = np.linalg.eigh(matrix)

@@ -146,7 +146,8 @@ def _within_names(codec: Codec, values: pa.Array, codes: np.ndarray) -> np.ndarr
     null = np.asarray(values.is_null())
     text = values if pa.types.is_boolean(values.type) else pc.cast(values, pa.string())
     index = np.asarray(pc.index_in(text, value_set=codec._names()).fill_null(-1)).astype(np.int64)  # type: ignore[attr-defined]
-    nullable = codec.null is not None or not codec.values  # where no name was released, all is drawn as null
+    unnamed = not codec.values and codec.label is None  # no name was released, so that all is drawn as null
+    nullable = codec.null is not None or unnamed
     found = np.where(null, 0.0 if nullable else -np.inf, -np.inf)
     named = index >= 0
     if named.any():

@@ -85,13 +85,13 @@ def test_a_balance_leads_with_the_share_and_ends_with_epsilons_and_why_they_do_n
 
 
 def test_a_large_budget_is_said_once_when_it_is_opened_raised_or_asked_for(asked: Asked) -> None:
-    loud = "has a large budget: ε = 6, medium protection"
+    loud = "has a large budget: ε = 6. e^ε is 404"
     assert asked("open", "people", "--epsilon", 6, "--delta", 1e-5).output.count(f"Account people {loud}") == 1
     assert asked("open", "quiet", "--epsilon", 2, "--delta", 1e-5).output.count("large budget") == 0
     assert asked("can", "people", "--epsilon", 4).output.count("Such a release has a large budget: ε = 4") == 1
     assert "large budget" not in asked("can", "people", "--epsilon", 1).output
     assert "large budget" not in asked("can", "people", "--epsilon", 4, "--json").output
-    assert "large budget: ε = 20, low" in asked("raise", "people", "--epsilon", 20, "--why", "test", "--yes").output
+    assert "large budget: ε = 20." in asked("raise", "people", "--epsilon", 20, "--why", "test", "--yes").output
 
 
 @pytest.mark.parametrize("words", [("show",), ("verify",), ("history",), ("show", "nobody")])
@@ -481,3 +481,37 @@ def test_a_release_for_a_purpose_is_asked_about_under_its_quota(asked: Asked, bo
 def flat(text: str) -> str:
     """Return a text without the line ends that a terminal of 80 columns makes."""
     return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (("people",), "--epsilon"),
+        (("--epsilon", 1), "an account"),
+        ((), "an account"),
+    ],
+)
+def test_an_assumed_schedule_says_what_it_lacks_and_nothing_else(
+    asked: Asked, book: Ledger, words: tuple[object, ...], missing: str
+) -> None:
+    book.open_account("people", epsilon=6.0, delta=1e-5)
+    said = str(asked("forecast", *words, "--every", "0 3 * * 1", code=2).exception)
+    assert said.startswith(f"--every also needs {missing}: dp-synth ledger forecast ACCOUNT --every '0 3 * * 1'")
+
+
+def test_an_account_of_another_unit_is_opened_anew_until_it_is_charged(asked: Asked, book: Ledger) -> None:
+    asked("open", "people", "--epsilon", 6)
+    other = ("open", "people", "--epsilon", 5, "--unit", "patient_id")
+    said = str(asked(*other, code=2).exception)
+    assert "It protects one row, and one patient_id was asked for." in said
+    assert "dp-synth ledger open people --anew, with all of its terms, replaces them" in said
+    assert "unit patient_id" in asked(*other, "--anew", "--why", "a person has many rows").output
+    terms = book.account("people")
+    assert (terms.unit, terms.max_rows, terms.epsilon) == ("patient_id", 4, 5.0)
+    asked("charge", "people", "--event", "gaussian:noise_multiplier=4", "--why", "a query")
+    for words in ((), ("--anew",)):
+        said = str(asked("open", "people", "--epsilon", 6, *words, code=2).exception)
+        assert "It protects one patient_id, and one row was asked for." in said
+        assert "--anew" not in said
+    assert book.account("people") == terms
+    assert "Verified 1 account" in asked("verify").output

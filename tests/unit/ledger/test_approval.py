@@ -185,8 +185,10 @@ def test_whoever_could_loosen_the_terms_alone_would_need_nobody(guarded: Ledger)
         lambda: guarded.raise_account("f", epsilon=30.0, **BOB),
     ):
         assert "it loosens the terms of account 'f'" in str(waits(loosen))
-    with pytest.raises(InvalidInput, match="exists"):
-        guarded.open_account("f", epsilon=30.0, delta=1e-5, anew=True)
+    for anew in (False, True):
+        with pytest.raises(InvalidInput, match="exists") as caught:
+            guarded.open_account("f", epsilon=30.0, delta=1e-5, anew=anew)
+        assert "--anew" not in str(caught.value)
     assert guarded.account("f").approve_above == 0.2
     approve_all(guarded)
     guarded.raise_account("f", epsilon=30.0, **BOB)

@@ -238,9 +238,25 @@ def test_an_account_in_use_is_not_opened_anew(ledger: Ledger, use: str) -> None:
                 ledger.settle_at_mark(entry.id, **WORD)
             ledger.settle(release.id)
     before = sealed(ledger)
-    with pytest.raises(InvalidInput, match="its limit is fixed"):
-        ledger.open_account("a", epsilon=30.0, delta=1e-5, anew=True)
+    for anew in (False, True):
+        with pytest.raises(InvalidInput, match="its terms are fixed") as caught:
+            ledger.open_account("a", epsilon=30.0, delta=1e-5, anew=anew)
+        assert "--anew" not in str(caught.value)
     assert sealed(ledger) == before
+
+
+@pytest.mark.parametrize("unit", ["row", "patient_id"])
+def test_whoever_opens_an_account_again_is_told_of_another_unit_and_how_to_replace_its_terms(
+    ledger: Ledger, unit: str
+) -> None:
+    ledger.void(ask(ledger, "f", "k").id, "bad input")
+    with pytest.raises(
+        InvalidInput, match="dp-synth ledger open f --anew, with all of its terms, replaces them"
+    ) as caught:
+        ledger.open_account("f", epsilon=3.0, delta=1e-5, unit=unit)
+    told = "It protects one row, and one patient_id was asked for." in str(caught.value)
+    assert told is (unit != "row")
+    assert ("It protects" in str(caught.value)) is told
 
 
 def test_a_forged_reopening_of_an_account_in_use_is_noticed(ledger: Ledger) -> None:

@@ -93,4 +93,4 @@ def test_what_is_scaffolded_loads_as_it_stands():
 
 def test_a_large_epsilon_is_told_when_definitions_load(caplog):
     loaded(epsilon=20.0)
-    assert "One refresh of clinic has a large budget: ε = 20, low" in caplog.text
+    assert "One refresh of clinic has a large budget: ε = 20." in caplog.text

@@ -144,7 +144,7 @@ def test_a_declared_column_that_names_people_is_told_where_nobody_chose_the_unit
 def test_a_large_epsilon_is_told_when_definitions_load(tmp_path, caplog) -> None:
     for epsilon, told in (("8", True), ("3", False)):
         resolved(epsilon=epsilon).build_defs(SimpleNamespace(path=tmp_path / "visits"))
-        assert ("One refresh of visits has a large budget: ε = 8, medium" in caplog.text) is told
+        assert ("One refresh of visits has a large budget: ε = 8." in caplog.text) is told
         caplog.clear()
 
 

@@ -126,3 +126,14 @@ def test_this_packages_own_project_is_its_defs_folder_and_nothing_else():
     tables = {key.path[0] for key in found.resolve_all_asset_keys() if key.path[-1] == "published"}
     assert tables == {path.parent.name for path in (Path(build.__file__).parents[1] / "defs").glob("*/defs.yaml")}
     assert [key for key in found.resources or {} if not key.startswith("dp_synth_")] == []
+
+
+def test_outside_of_a_project_there_is_nothing_but_the_demo_where_it_ran(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DP_SYNTH_HOME", str(tmp_path / "home"))
+    releasable = tmp_path / "home/store/releasable"
+    (releasable / "people").mkdir(parents=True)
+    assert build.current_project().resolve_all_asset_keys() == []
+    (releasable / "rand_hie").mkdir()
+    found = {key.path[0] for key in build.current_project().resolve_all_asset_keys()}
+    assert {"clinic", "rand_hie"} <= found

@@ -169,3 +169,17 @@ def test_what_is_never_drawn_has_no_likelihood() -> None:
     assert np.isneginf(log_within(codec, far, codec.encode(far))).all()
     names = pa.array(["maybe"])
     assert np.isneginf(log_within(CODEC.columns[0], names, CODEC.columns[0].encode(names))).all()
+
+
+@pytest.mark.parametrize("facts", [{}, {"nulls": "drop"}, {"other": "draw"}], ids=str)
+@pytest.mark.parametrize("null_rate", [0.0, 0.2])
+def test_of_a_category_without_released_names_what_is_drawn_is_possible_and_nothing_else(
+    facts: dict[str, str], null_rate: float
+) -> None:
+    schema = build({"x": pa.string()}, {"x": facts})
+    column = ColumnProfile("x", Kind.CATEGORY, (), (), other=1 - null_rate, null_rate=null_rate)
+    codec = TableCodec(schema, TableProfile(1000, 1000, "row", (column,), ())).columns[0]
+    drawn = codec.decode(np.arange(codec.cardinality), RANDOM).to_pylist()
+    values = pa.array([None, "other", "a"])
+    logs = log_within(codec, values, codec.encode(values))
+    assert logs.tolist() == [0.0 if value in drawn else -np.inf for value in values.to_pylist()]

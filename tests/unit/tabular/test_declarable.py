@@ -35,6 +35,8 @@ def test_facts_that_hold_for_some_storage_type_are_no_mistake(facts):
     ("facts", "said"),
     [
         ({"desc": "x"}, "unknown fact 'desc'"),
+        ({"descripton": "x"}, "constant, decimals, description, format"),
+        ({"descripton": "x"}, "Did you mean description?"),
         ({"description": 3}, "description: expected text"),
         ({"nulls": "delete"}, "nulls: expected one of"),
         ({"kind": "integer", "zone": "Europe/Paris"}, "zone needs datetimes with a zone"),

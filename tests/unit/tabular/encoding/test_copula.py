@@ -126,3 +126,13 @@ def test_rows_without_ties_lie_evenly_in_their_cells_and_in_no_order() -> None:
     assert found.min() >= 0
     assert found.max() < 1
     assert len(even_quantiles(np.zeros(0, np.int64), rng)) == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("nulls", [0.0, 0.3])
+@pytest.mark.parametrize("still", [0, CELLS], ids=["one cell", "null"])
+def test_a_column_that_does_not_vary_is_no_cause_for_a_warning(nulls: float, still: int) -> None:
+    x, y = tied(0.05)
+    one = np.where(rng.random(ROWS) < nulls, CELLS, cells(x)[0])
+    codes = np.stack([one, cells(y)[0], np.full(ROWS, still)], 1)
+    assert quantiles(codes, [np.append(CENTRES, np.nan)] * 3, rng).keys() == {0, 1}

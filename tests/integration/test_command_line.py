@@ -352,8 +352,10 @@ def test_a_person_opens_asks_forecasts_raises_and_plans(shell):
     assert shell("ledger", "open", "t", "--epsilon", 6).code == 2
 
 
-def test_a_forecast_reads_the_schedules_of_the_project(shell):
+def test_a_forecast_reads_the_schedules_of_the_project_or_of_the_demo_where_it_ran(shell):
     shell("ledger", "open", "rand_hie", "--epsilon", 12)
+    assert "table of this project has a schedule for that account" in shell("ledger", "forecast", "rand_hie").text
+    (shell.folder / "home/store/releasable/rand_hie").mkdir(parents=True)
     told = shell("ledger", "forecast", "rand_hie").text
     assert "refreshes of epsilon 3 in 365 days" in told
     assert "would fit at epsilon" in told

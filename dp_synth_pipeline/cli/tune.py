@@ -28,6 +28,9 @@ CHANCE = 0.03
 HELD_OUT = 5_000
 """Drawn rows that no trial learns from."""
 
+ROUNDED = 1 + 1e-6
+"""How much more a trial's account may pay than the release that it repeats, since charges are rounded up."""
+
 GROUP = "training."
 
 Candidate = dict[str, Any]
@@ -150,7 +153,7 @@ def _fitted(learnt: pd.DataFrame, held_out: pd.DataFrame, candidate: Candidate, 
 
     with TemporaryDirectory(prefix="dps-") as folder:
         book = Ledger.open(str(Path(folder) / "ledger.db"))
-        book.open_account("drawn", epsilon=epsilon, delta=1e-5, rule="plan", why="a trial on released rows")
+        book.open_account("drawn", epsilon=epsilon * ROUNDED, delta=1e-5, rule="plan", why="a trial on released rows")
         store = Store(Path(folder) / "store")
         how: dict[str, Any] = {"store": store, "show": False, "unit": "row", "training": candidate}
         try:

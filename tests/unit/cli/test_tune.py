@@ -34,6 +34,14 @@ def test_what_cannot_be_tried_is_refused_by_its_key(asked: str, told: str) -> No
         tune.grid([asked])
 
 
+@pytest.mark.parametrize("epsilon", [1.999999940583249, 2.0])
+def test_a_trial_is_paid_for_at_whatever_epsilon_a_release_came_to(epsilon: float) -> None:
+    rows = pd.DataFrame({"a": [i % 7 for i in range(500)], "b": list("xy") * 250})
+    found = tune._fitted(rows, rows.head(40), {"max_epochs": 1, "method": "marginals"}, epsilon)
+    assert found is not None
+    assert np.isfinite(found).all()
+
+
 def trials(*likelihoods: list[float] | None) -> list[tune.Trial]:
     made = [None if some is None else np.array(some) for some in likelihoods]
     return [tune.Trial({"max_epochs": i} if i else {}, some) for i, some in enumerate(made)]

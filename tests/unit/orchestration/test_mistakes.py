@@ -52,6 +52,11 @@ MISTAKES = [  # what stands below HEAD, the line that is wrong, and what is said
     ("columns: [age]", 4, "columns: .*dictionary"),
     ("columns:\n  age: number", 5, "columns.age: expected facts such as {kind: category}"),
     ("columns:\n  age: {}\n  sex:\n    kind: category\n    note: x", 8, "columns.sex: unknown fact 'note'; known: "),
+    (
+        "generation:\n  outputs:\n    old: {target: old.xlsx}",
+        6,
+        "generation.outputs.old.target: old.xlsx: unknown kind",
+    ),
     ("columns:\n  sex: {description: 3}", 5, "columns.sex: description: expected text"),
     ("columns:\n  age:\n    nulls: delete", 6, "columns.age: nulls: expected one of keep, .*got 'delete'"),
     ("columns:\n  age:\n    kind: words", 6, "columns.age: kind: expected one of category, .*got 'words'"),

@@ -58,7 +58,9 @@ def _show(settings: TableSettings, answer: Preflight, console: Console) -> None:
     account, epsilon = settings.charge
     for key, fits in list(zip(answer.keys, answer.fits, strict=True))[begin : begin + MOST]:
         block_names = blocks.part(settings, [key]).blocks
-        rows.append((key, block_names[0] if block_names else f"{account} as a whole", "yes" if fits else "[red]no[/]"))
+        charged = block_names[0] if block_names else f"{account} as a whole"
+        more = f" and {len(block_names) - 1} more" if len(block_names) > 1 else ""
+        rows.append((key, charged + more, "yes" if fits else "[red]no[/]"))
     console.print(terminal.table(f"Backfill of {settings.name}", ("partition", "charged to", "fits"), rows))
     console.print(
         f"{answer.told}. Each asks {account} for epsilon {epsilon:g}; nothing was reserved.",

@@ -156,7 +156,7 @@ def dues(account: Account, schedules: Iterable[Scheduled], until: datetime) -> l
         ask, parts = Ask(**BudgetRequest.of(schedule.settings, account.delta).costs()), partitions.definition(cut)
         for at in ticks([schedule.cron], until):
             for key in due(parts, at):
-                charged_blocks = (blocks.block(cut, key),) if schedule.in_blocks else ()
+                charged_blocks = blocks.charged_blocks(cut, [key]) if schedule.in_blocks else ()
                 refreshes.append(Due(at, schedule.table, key, replace(ask, blocks=charged_blocks)))
     return sorted(refreshes, key=lambda d: d.at)
 

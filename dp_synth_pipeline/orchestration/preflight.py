@@ -72,14 +72,18 @@ def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> P
         uses = 1 if cut.backfill == "single_run" else len(keys)
         return Preflight(tuple(keys), tuple(i < uses_left or uses <= uses_left for i in range(len(keys))))
     request = BudgetRequest.of(settings, account.delta).costs()
+    paying: list[tuple[str, ...]] = [() for _ in keys]
     if settings.charges_blocks:
-        # Over blocks, one release over all of them takes of each what a release over it alone would.
         blocks.require_blocks(ledger, settings)
-        each: list[tuple[str, ...]] = [(blocks.block(cut, k),) for k in keys]
-    else:
-        each = [()] if cut.backfill == "single_run" else [() for _ in keys]
-    fits = ledger.admitted(account.name, **request, each=each)
-    return Preflight(tuple(keys), tuple(fits if len(fits) == len(keys) else fits * len(keys)))
+        paying = [blocks.charged_blocks(cut, [k]) for k in keys]
+    if cut.backfill == "multi_run":
+        return Preflight(tuple(keys), tuple(ledger.admitted(account.name, **request, each=paying)))
+    # One release over all blocks takes of each, once, what a release over it alone would.
+    each = list(dict.fromkeys((block,) for names in paying for block in names)) or [()]
+    fits = dict(zip(each, ledger.admitted(account.name, **request, each=each), strict=True))
+    return Preflight(
+        tuple(keys), tuple(all(fits[(block,)] for block in names) if names else fits[()] for names in paying)
+    )
 
 
 def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] = ()) -> dict[str, BudgetExceeded]:

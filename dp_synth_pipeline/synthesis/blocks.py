@@ -3,6 +3,9 @@
 Two blocks never share a row: windows are half open and of one cadence, values differ after folding, and an account's blocks
 must all come from one column cut in one way. So whoever has rows in one block only is protected by that block's
 balance alone (parallel composition). Whose rows may lie in several is charged to the account's own row.
+
+What a run reads may be cut in another way than the blocks. It is charged to every block that it may read a row of, so a row
+is paid for by the block of its own date, whatever the windows were that it was released in.
 """
 
 from __future__ import annotations
@@ -76,7 +79,7 @@ def part(settings: ReleaseSettings, keys: Sequence[str] = ()) -> Part:
         tuple(keys),
         label,
         row_predicate if settings.filter is None else f"({settings.filter}\n) AND {row_predicate}",
-        tuple(block(cut, k) for k in keys) if settings.charges_blocks else (),
+        charged_blocks(cut, keys) if settings.charges_blocks else (),
         f"{settings.name}/{FOLDER}{label}",
         targets,
         outputs,
@@ -120,30 +123,48 @@ def _windows(cut: PartitionSettings, keys: Sequence[str]) -> list[tuple[date, da
 
 def _window(cut: PartitionSettings, key: str) -> tuple[date, date]:
     try:
-        start = date.fromisoformat(key)
+        day = date.fromisoformat(key)
     except ValueError:
-        start = date.min
-    days = {"daily": 1, "weekly": 7}.get(str(cut.cadence))
-    begins = days == 1 or (start.weekday() == 0 if days else start.day == 1)
-    if f"{start}" != key or not begins or start < date.fromisoformat(str(cut.start)):
+        day = date.min
+    start, end = _containing(str(cut.cadence), day)
+    if f"{start}" != key or start < date.fromisoformat(str(cut.start)):
         raise InvalidInput(
             f"partitions: expected first days of {cut.cadence} windows, as in 2026-02-01; got another form."
         )
-    return start, start + timedelta(days) if days else (start.replace(day=28) + timedelta(4)).replace(day=1)
+    return start, end
 
 
-def block(cut: PartitionSettings, key: str) -> str:
-    """Return the name of a partition's block in the ledger: the column, how it is cut, and the partition.
+def _containing(cadence: str, day: date) -> tuple[date, date]:
+    """Return the window of a cadence that holds a day, half open; a week begins on Monday."""
+    if cadence == "monthly":
+        return day.replace(day=1), (day.replace(day=28) + timedelta(4)).replace(day=1)
+    days = {"daily": 1, "weekly": 7}[cadence]
+    start = day - timedelta(day.weekday() % days)
+    return start, start + timedelta(days)
+
+
+def charged_blocks(cut: PartitionSettings, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the ledger's blocks that rows of some partitions may lie in: the column, how it is cut, and which.
 
     Example:
-        >>> block(PartitionSettings(column="seen", cadence="daily", start="2026-01-01"), "2026-01-25")
-        'seen:daily:2026-01-25'
+        >>> charged_blocks(PartitionSettings(column="seen", cadence="daily", start="2026-01-01"), ["2026-01-25"])
+        ('seen:daily:2026-01-25',)
+        >>> monthly = PartitionSettings(column="seen", cadence="monthly", start="2026-01-01", blocks="weekly")
+        >>> charged_blocks(monthly, ["2026-02-01"])[:2]
+        ('seen:weekly:2026-01-26', 'seen:weekly:2026-02-02')
     """
-    return f"{_scheme(cut)}{_safe_label(folded(key) if cut.values else key)}"
+    if cut.values is not None:
+        return tuple(f"{_scheme(cut)}{_safe_label(folded(key))}" for key in keys)
+    firsts: dict[date, None] = {}  # each block once, in order
+    for start, end in _windows(cut, keys):
+        while start < end:
+            first, start = _containing(cut.cut, start)
+            firsts[first] = None
+    return tuple(f"{_scheme(cut)}{first}" for first in firsts)
 
 
 def _scheme(cut: PartitionSettings) -> str:
-    return f"{_safe_label(cut.column)}:{cut.cadence or 'value'}:"
+    return f"{_safe_label(cut.column)}:{cut.cut}:"
 
 
 def _safe_label(text: str) -> str:
@@ -177,9 +198,14 @@ def limits(settings: ReleaseSettings, keys: Sequence[str]) -> list[str]:
         return [*sentences, "The account as a whole was charged, since a unit may have rows in several partitions."]
     if settings.privacy_unit.column is not None:
         sentences.append(
-            f"That each {settings.privacy_unit.column} has rows in one partition only was declared; it was not checked."
+            f"That each {settings.privacy_unit.column} has rows in one {_noun(cut)} only was declared; it was not checked."
         )
-    return [*sentences, "Its own partition was charged: a row whose value there changes later lies in two of them."]
+    charged = "Its own partition was" if cut.cut == (cut.cadence or "value") else f"Each {_noun(cut)} of its rows was"
+    return [*sentences, f"{charged} charged: a row whose value there changes later lies in two of them."]
+
+
+def _noun(cut: PartitionSettings) -> str:
+    return "partition" if cut.cut == (cut.cadence or "value") else f"{cut.cut} block"
 
 
 def require_blocks(ledger: Ledger, settings: ReleaseSettings) -> None:
@@ -201,9 +227,17 @@ def require_blocks(ledger: Ledger, settings: ReleaseSettings) -> None:
     if other_blocks:
         raise InvalidInput(
             f"account {account.name!r} has the block {other_blocks[0]!r}, which is not cut by {_scheme(cut)[:-1]} and may "
-            f"share rows with this table's partitions. Partition in the same way, or use an account of its own for "
-            f"other data."
+            f"share rows with this table's partitions. {_other_cut(cut, other_blocks[0])}, or use an account of its own "
+            f"for other data."
         )
+
+
+def _other_cut(cut: PartitionSettings, other: str) -> str:
+    """Return what to write so that partitions are charged to blocks that were cut in another way."""
+    for cadence in ("daily", "weekly", "monthly") if cut.cadence else ():
+        if other.startswith(_scheme(cut.model_copy(update={"blocks": cadence}))):
+            return f"Write `blocks: {cadence}` under partitions, and each of its blocks that a release reads is charged"
+    return "Partition in the same way"
 
 
 def open_blocks(ledger: Ledger, settings: ReleaseSettings, run_part: Part, run_id: str, **request: Any) -> None:

@@ -109,6 +109,11 @@ class PartitionSettings(Section):
         default=None, description="Windows of a date or time column, in UTC; a week begins on Monday."
     )
     start: str | None = Field(default=None, description="With cadence: the first day, such as 2026-01-01.")
+    blocks: Literal["daily", "weekly", "monthly"] | None = Field(
+        default=None,
+        description="With cadence: how the account's blocks are cut, if in another way than these windows. A release is "
+        "charged to each block that shares a day with its windows.",
+    )
     values: list[str] | None = Field(
         default=None, description="Instead of cadence: one block per listed value. Public."
     )
@@ -131,11 +136,18 @@ class PartitionSettings(Section):
         form = "{column: visit_date, cadence: daily, start: 2026-01-01} or {column: region, values: [north, south]}"
         if (self.cadence is None) == (self.values is None) or (self.cadence is None) != (self.start is None):
             raise InvalidInput(f"partitions: expected {form}, got another mixture of cadence, start and values.")
+        if self.blocks is not None and self.cadence is None:
+            raise InvalidInput("partitions: blocks says how windows of time are charged, and needs a cadence.")
         try:
             date.fromisoformat(self.start or "2026-01-01")
         except ValueError:
             raise InvalidInput(f"partitions: start is a day such as 2026-01-01, got {self.start!r}.") from None
         return self
+
+    @property
+    def cut(self) -> str:
+        """How the account's blocks are cut: the windows of time that each holds, or `value`."""
+        return self.blocks or self.cadence or "value"
 
     @field_validator("values")
     @classmethod

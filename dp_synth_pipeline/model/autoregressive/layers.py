@@ -27,7 +27,7 @@ def rows_first(x: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 class ColumnEmbedding(nn.Module):
-    """LossQueries up one row of `weight` per column; column i owns rows offsets[i] to offsets[i+1]."""
+    """Look up one row of `weight` per column; column i owns rows offsets[i] to offsets[i+1]."""
 
     offsets: torch.Tensor
 

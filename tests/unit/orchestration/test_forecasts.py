@@ -119,6 +119,16 @@ def test_a_window_that_is_refreshed_again_and_again_is_charged_again_each_time(l
     assert list(told.fits) == happens(ledger, told)
 
 
+def test_windows_that_share_a_block_charge_it_once_each(ledger, monkeypatch):
+    by_week = table({**DAYS, "blocks": "weekly"})
+    told = foretold(ledger, by_week)
+    assert all(name.startswith("seen:weekly:") for name in told.blocks)
+    assert list(told.fits) == happens(ledger, told)
+    assert f"charged to {len(told.blocks)} weekly blocks of seen, each up to 7 times" in said(
+        ledger, monkeypatch, by_week
+    )
+
+
 def test_a_listed_value_is_charged_to_its_own_block_at_every_tick(ledger, monkeypatch):
     told = foretold(ledger, table(CITIES))
     assert [d.key for d in told.dues[:4]] == ["Rome", "Oslo", "Rome", "Oslo"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.preflight import asked_of, asking, chosen, preflight, runs
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import blocks, profile_cache
+from dp_synth_pipeline.synthesis.settings import PartitionSettings
 from dp_synth_pipeline.tabular.sources.warehouse import predicate as rules
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
@@ -219,3 +224,53 @@ def test_partitions_are_named_by_range_or_list_and_grouped_into_runs():
     assert runs(single, ["2026-01-01", "2026-01-02", "2026-01-04"]) == [["2026-01-01", "2026-01-02"], ["2026-01-04"]]
     with pytest.raises(InvalidInput, match="has no partition '1999-01-01'"):
         chosen(table(), "1999-01-01..2026-01-01")
+
+
+CADENCES = st.sampled_from(["daily", "weekly", "monthly"])
+
+
+@given(st.dates(date(2026, 1, 1), date(2027, 12, 31)), CADENCES, CADENCES)
+def test_a_row_is_paid_for_by_the_block_of_its_own_date_whatever_window_it_is_released_in(day, cadence, cut):
+    first, end = blocks._containing(cadence, day)
+    window = PartitionSettings(column="seen", cadence=cadence, start="2025-01-01", blocks=cut)
+    charged = blocks.charged_blocks(window, [f"{first}"])
+    own = PartitionSettings(column="seen", cadence=cut, start="2025-01-01")
+    assert blocks.charged_blocks(own, [f"{blocks._containing(cut, day)[0]}"])[0] in charged
+    assert len(charged) == len({blocks._containing(cut, first + timedelta(n))[0] for n in range((end - first).days)})
+
+
+def test_windows_may_be_cut_anew_and_still_pay_the_blocks_of_their_days(ledger):
+    asked = {"epsilon": 0.5, "delta": 1e-5, "own_delta": 0.0}
+    for day in ("2026-02-01", "2026-02-02"):
+        part = blocks.part(table(), [day])
+        blocks.open_blocks(ledger, table(), part, "run", **asked)
+        facts = {"unit": "row", "table": "visits", "run_id": day, "code_version": "1", "delta": 1e-5}
+        ledger.reserve("clinic", key=day, epsilon=0.7, blocks=list(part.blocks), **facts)
+    months = {**DAYS, "cadence": "monthly"}
+    with pytest.raises(InvalidInput, match="Write `blocks: daily` under partitions"):
+        preflight(table(months), ledger, ["2026-02-01"])
+    by_day = table({**months, "blocks": "daily"})
+    assert len(blocks.part(by_day, ["2026-02-01"]).blocks) == 28
+    assert preflight(by_day, ledger, ["2026-02-01", "2026-03-01"]).fits == (False, True)
+    with pytest.raises(BudgetExceeded):
+        blocks.open_blocks(ledger, by_day, blocks.part(by_day, ["2026-02-01"]), "run", **asked)
+
+
+def test_days_in_blocks_of_a_month_pay_the_same_block_each_and_one_release_of_them_pays_it_once(ledger):
+    keys = [f"2026-01-{d:02}" for d in (1, 2, 3)]
+    by_month = {**DAYS, "blocks": "monthly"}
+    assert blocks.part(table(by_month), keys).blocks == ("seen:monthly:2026-01-01",)
+    assert preflight(table(by_month), ledger, keys).fits == (True, True, False)
+    assert all(preflight(table({**by_month, "backfill": "single_run"}), ledger, keys).fits)
+
+
+def test_the_card_says_that_each_block_of_the_rows_was_charged():
+    by_day = table({**DAYS, "cadence": "monthly", "blocks": "daily"})
+    assert "Each daily block of its rows was charged" in blocks.limits(by_day, ["2026-02-01"])[1]
+    living = table({**DAYS, "blocks": "weekly", "units_span": False}, unit="patient")
+    assert "has rows in one weekly block only was declared" in blocks.limits(living, ["2026-01-01"])[1]
+
+
+def test_blocks_of_values_are_the_values():
+    with pytest.raises(Exception, match="needs a cadence"):
+        table({**CITIES, "blocks": "daily"})

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks.studies import cost, grid, hyperparameters, noise_and_norm, pages, shoe, size
+from benchmarks.studies import cost, grid, hyperparameters, membership, noise_and_norm, pages, persons, shoe, size
 
 STUDIES: dict[str, ModuleType] = {
     "hyperparameters": hyperparameters,
@@ -14,6 +14,8 @@ STUDIES: dict[str, ModuleType] = {
     "cost": cost,
     "shoe": shoe,
     "size": size,
+    "persons": persons,
+    "membership": membership,
 }
 
 FIGURES = Path(__file__).parent / "figures"

@@ -24,7 +24,7 @@ from dp_synth_pipeline.demo.rand_hie import rand_hie
 from dp_synth_pipeline.errors import Diverged
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.dpsgd.plan import plan_training
+from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan, plan_training
 from dp_synth_pipeline.model.dpsgd.training import train, train_public
 from dp_synth_pipeline.model.dpsgd.work import Training
 from dp_synth_pipeline.privacy import accountant
@@ -130,6 +130,7 @@ def learn(
     epsilon: float | None = None,
     noise: float | None = None,
     shape: Shape = AutoregressiveNetwork,
+    rows_per_unit: int = 1,
 ) -> Result:
     """Train once and return what came of it.
 
@@ -137,18 +138,35 @@ def learn(
         epsilon: what training may cost; its noise follows. Without it and `noise`, training has no privacy.
         noise: the noise multiplier; its cost follows.
         shape: makes the network.
+        rows_per_unit: so many rows in a row belong to one unit.
     """
-    plan = plan_training(len(rows.codes), how)
-    if epsilon is not None:
-        noise = calibrated(plan.sample_rate, plan.steps, epsilon)
-    plan = replace(plan, noise_multiplier=noise or 0.0)
+    units = np.arange(len(rows.codes)) // rows_per_unit
+    plan = planned(int(units[-1]) + 1, how, epsilon=epsilon, noise=noise)
     network = shape(rows.cardinalities, how)
     begun = time.process_time()
-    sound = _trained(network, Training(rows.codes, plan, how))
+    sound = _trained(network, Training(rows.codes, plan, how, units if rows_per_unit > 1 else None))
     seconds = time.process_time() - begun
     loss = _loss(network, held_out) if sound else math.inf
-    cost = spent(plan.event) if noise else math.inf
+    cost = spent(plan.event) if plan.noise_multiplier else math.inf
     return Result(loss, float(np.log(rows.cardinalities).sum()), plan.noise_multiplier, plan.steps, cost, seconds)
+
+
+def planned(
+    units: int, how: GeneratorSpec, *, epsilon: float | None = None, noise: float | None = None
+) -> TrainingPlan:
+    """Return the plan of a training on so many units, whose noise is given or follows from what it may cost."""
+    plan = plan_training(units, how)
+    if epsilon is not None:
+        noise = calibrated(plan.sample_rate, plan.steps, epsilon)
+    return replace(plan, noise_multiplier=noise or 0.0)
+
+
+def fitted(rows: Coded, how: GeneratorSpec, plan: TrainingPlan) -> AutoregressiveNetwork:
+    """Return a network that was trained by a plan, without privacy if that has no noise."""
+    network = AutoregressiveNetwork(rows.cardinalities, how)
+    training = Training(rows.codes, plan, how)
+    (train if plan.noise_multiplier else train_public)(network, training)
+    return network
 
 
 def _trained(network: AutoregressiveNetwork, training: Training) -> bool:

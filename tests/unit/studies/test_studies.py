@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from torch import nn
 
-from benchmarks.studies import cost, grid, hyperparameters, pages
+from benchmarks.studies import cost, grid, hyperparameters, membership, pages
 from benchmarks.studies import network_alone as alone
 from benchmarks.studies.__main__ import FIGURES, STUDIES
 from dp_synth_pipeline.model.dpsgd.optimization import inner_optimizer
@@ -30,6 +30,12 @@ TINY: dict[str, dict[str, Any]] = {
         "REPEATS": {"capacity": 1, "activation": 2},
     },
     "size": {"ROWS": (300, 512), "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "GROUPS": (1, 2, 32), "BATCH": 32},
+    "persons": {
+        "ROWS": 512, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (2.51,), "PER_PERSON": (1, 4),
+    },
+    "membership": {
+        "ROWS": 200, "NETWORKS": 4, "GUESSED": 20, "EPOCHS": 1, "MANY": 2, "REPEATS": 1, "EPSILONS": (2.51,),
+    },
 }  # fmt: skip
 
 
@@ -67,6 +73,26 @@ def test_the_page_says_what_a_network_that_knows_nothing_loses() -> None:
 def test_tables_of_another_study_stay_as_they_are() -> None:
     page = "<!-- from the study: one -->\n\nold\n\n<!-- end -->\n<!-- from the study: two -->\n\nkept\n\n<!-- end -->\n"
     assert pages.current(page, {"one": "new"}) == page.replace("old", "new")
+
+
+def test_an_attack_finds_rows_that_networks_know_by_heart_and_nobody_where_they_learnt_nothing() -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random((16, 500)) < 0.5
+    hard = 5 + rng.normal(size=500)  # some rows are unlikely under any network, which says nothing of membership
+    by_heart = membership.scored(hard - 3.0 * member + 0.5 * rng.normal(size=member.shape), member)
+    nothing = membership.scored(hard + 0.5 * rng.normal(size=member.shape), member)
+    assert membership.area(by_heart, member) > 0.99
+    assert membership.at_false_alarms(by_heart, member) > 0.9
+    assert abs(membership.area(nothing, member) - 0.5) < 0.03
+    assert membership.at_false_alarms(nothing, member) < 0.03
+
+
+def test_what_an_attack_may_find_is_that_of_its_training_and_everything_without_privacy() -> None:
+    few, more = (membership.allows(epsilon, 1) for epsilon in (0.5, 8.0))
+    assert few is not None
+    assert more is not None
+    assert 0.01 < few.true_positive(0.01) < more.true_positive(0.01) < 1
+    assert membership.allows(float("inf"), 1) is None
 
 
 def plain(losses: dict[int, float], private: float) -> pd.DataFrame:

@@ -116,7 +116,7 @@ def _not_imported() -> None:
 def main() -> None:
     """Run the command line: exit code 0 done, 1 failed, 2 bad input, 3 refused by the ledger, 4 trouble with the ledger."""
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "yes")
-    logging.basicConfig(level=logging.WARNING)  # before a library does it at a chattier level
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")  # before a library does it at a chattier level
     called = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     try:
         _run(called)

@@ -10,7 +10,6 @@ import dagster as dg
 from dp_synth_pipeline.orchestration.assets.stage import key
 from dp_synth_pipeline.orchestration.executors.compute import op_tags, pool_of
 from dp_synth_pipeline.orchestration.failures import reported
-from dp_synth_pipeline.orchestration.mistakes import about
 from dp_synth_pipeline.orchestration.progress import DagsterProgress
 from dp_synth_pipeline.orchestration.resources import StoreResource, of_project
 from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
@@ -99,8 +98,7 @@ def _of_asset(
 def checked_by(settings: TableSettings) -> CheckPlan:
     """Return what is checked of one table; a rule, pattern or suite that cannot be is refused while definitions load."""
     validation = settings.validation
-    with about("validation: rules"):
-        constraints.check_names(validation.parsed_rules, settings.columns, complete=settings.columns_complete)
+    constraints.check_names(validation.parsed_rules, settings.columns, complete=settings.columns_complete)
     user_suite = read_suite(validation.suite) if validation.suite is not None else []
     names = _published_names(settings)
     outputs = tuple(settings.generation.outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
@@ -16,9 +17,12 @@ from dp_synth_pipeline.orchestration.executors.placing import check_reachable, e
 from dp_synth_pipeline.orchestration.mistakes import about, explain
 from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
 from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.synthesis import named_columns
 from dp_synth_pipeline.synthesis.reading import unit_sentence
 from dp_synth_pipeline.synthesis.settings import DEFAULT_DELTA
 from dp_synth_pipeline.synthesis.store import ledger_url
+from dp_synth_pipeline.tabular.relations.structure import check_keys
+from dp_synth_pipeline.tabular.sources.header import names_at_hand
 from dp_synth_pipeline.tabular.sources.warehouse import engines
 from dp_synth_pipeline.tabular.targets import sink, together
 
@@ -130,6 +134,11 @@ class _AsWritten(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+VALIDATING = "DAGSTER_IS_DEFS_VALIDATION_CLI"
+"""What Dagster sets while `dg check defs` looks at definitions. Only then are sources looked at, and of these their headers:
+a server or a step that loads definitions must not fail since somebody is writing the file of one table."""
+
+
 def _check(table: TableSettings) -> None:
     """Refuse what takes more than the file to know: other files that it names, the ledger, what is installed.
 
@@ -137,7 +146,8 @@ def _check(table: TableSettings) -> None:
         InvalidInput: with the field that it is about first.
     """
     checked_by(table)
-    _check_source(table.source)
+    if names := _source_names(table.source):
+        named_columns.check_header(table, names)
     outputs = {f"generation.outputs.{name}.target": output.target for name, output in table.generation.outputs.items()}
     for field, target in [*(("target", target) for target in table.targets), *outputs.items()]:
         with about(field):
@@ -149,16 +159,22 @@ def _check_database(database: RelatedTablesSettings) -> None:
     """Refuse of related tables what `_check` refuses of one."""
     for name, table in database.tables.items():
         with about(f"tables.{name}"):
-            _check_source(table.source)
+            names = _source_names(table.source)
+        if names:
+            check_keys(database.relations[name], names)
+            with about(f"tables.{name}"):
+                named_columns.check_header(database.member(name), names)
     if database.target is not None:
         for address in together.addresses(list(database.tables), database.target).values():
             sink.check_spared(address, database.read)
     _check_compute(database.compute)
 
 
-def _check_source(source: str) -> None:
+def _source_names(source: str) -> tuple[str, ...]:
+    """Return the columns of a source whose header may be looked at now."""
     with about("source"):
         engines.engine(source)
+        return names_at_hand(source) if os.environ.get(VALIDATING) else ()
 
 
 def _check_compute(compute: ComputeSettings | None) -> None:

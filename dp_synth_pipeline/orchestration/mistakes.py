@@ -109,7 +109,7 @@ def _named(message: str, tree: SourcePositionTree | None) -> list[str]:
     """
     if tree is None:
         return message.split(":")[0].split(".") if ":" in message else []
-    rest = re.sub(r"^[.:\s]*(?:unknown \w+ )?'?", "", message)
+    rest = re.sub(r"^[.:\s]*(?:unknown \w+ |(?:declared )?column (?='))?'?", "", message)
     names = [str(n) for n in tree.children if re.match(rf"{re.escape(str(n))}(?!\w)", rest)]
     if not names:  # or with a part of one of its parts, as in `training: unknown setting 'rate'` of its `settings`
         deeper = ([str(name), *_named(rest, part)] for name, part in tree.children.items())

@@ -265,7 +265,7 @@ class ReleaseCard:
         if f.epsilon is None or f.delta is None:
             return no_guarantee(f.public_by, f.public_why)
         what = "these tables" if f.tables else "this table"
-        return wording.meaning(f.epsilon, f.delta, f.unit, f.most_rows, what)
+        return wording.meaning(f.epsilon, f.delta, f.unit, f.most_rows, what, f.trade_off.get("right_guess"))
 
     @property
     def limits(self) -> tuple[str, ...]:

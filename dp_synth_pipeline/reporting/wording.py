@@ -132,7 +132,14 @@ def odds_bound(epsilon: float) -> float:
     return math.exp(epsilon) if epsilon < 700 else math.inf
 
 
-def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1, what: str = "this table") -> str:
+def meaning(
+    epsilon: float,
+    delta: float,
+    unit: str,
+    max_rows: int = 1,
+    what: str = "this table",
+    right_guess: float | None = None,
+) -> str:
     """Say what an (epsilon, delta) promises about one privacy unit, in words.
 
     What is said holds of (epsilon, delta)-DP as it is defined. A factor on the odds that fails with probability delta only
@@ -140,23 +147,32 @@ def meaning(epsilon: float, delta: float, unit: str, max_rows: int = 1, what: st
 
     Args:
         what: what is read, in words.
+        right_guess: the chance of a right guess from the whole trade-off; None where that is not known, and (epsilon, delta)
+            alone bound it.
     """
     bound = odds_bound(epsilon)
+    reached = f"By ε and δ alone, someone who was half sure {_reached(_right_guess(epsilon, delta))}."
+    if right_guess is not None:
+        reached = f"Someone who was half sure {_reached(right_guess)}."
     whom = "one given row"
     if unit != "row":
         whom = f"the rows of one given {unit}{f' (at most {max_rows})' if max_rows > 1 else ''}"
     return (
         f"Whatever somebody concludes from {what}, whatever else they know, has "
         f"at most {at_most(bound, 3)} times the probability, plus {scientific(delta)}, that it would have if {whom} were "
-        f"not in the source; and the other way round. By ε and δ alone, someone who was half sure "
-        f"{_reached(epsilon, delta)}."
+        f"not in the source; and the other way round. {reached}"
     )
 
 
-def _reached(epsilon: float, delta: float) -> str:
-    """Say what (epsilon, delta) alone lets somebody reach who was half sure whether one unit was in the source."""
+def _right_guess(epsilon: float, delta: float) -> float:
+    """Return the largest chance that (epsilon, delta) alone leaves somebody to guess right who was half sure."""
     bound = odds_bound(epsilon)
-    right = at_most_percent((bound + delta) / (1 + bound) if math.isfinite(bound) else 1.0)
+    return (bound + delta) / (1 + bound) if math.isfinite(bound) else 1.0
+
+
+def _reached(right_guess: float) -> str:
+    """Say how often somebody guesses right who was half sure whether one unit was in the source."""
+    right = at_most_percent(right_guess)
     return f"guesses right with a probability of at most {right}" if right != "100 %" else "may become all but certain"
 
 
@@ -173,9 +189,9 @@ def large(what: str, epsilon: float, delta: float) -> str:
     if epsilon <= HIGH:
         return ""
     return (
-        f"{what} has a large budget: ε = {epsilon:g}. e^ε is {at_most(odds_bound(epsilon), 3)}, and at "
-        f"δ = {scientific(delta)}, someone who was half sure whether one given privacy unit is in the source "
-        f"{_reached(epsilon, delta)}. dp-synth docs choosing weighs it."
+        f"{what} has a large budget: ε = {epsilon:g}. e^ε is {at_most(odds_bound(epsilon), 3)}, and by ε "
+        f"and δ = {scientific(delta)} alone, someone who was half sure whether one given privacy unit is in the source "
+        f"{_reached(_right_guess(epsilon, delta))}. dp-synth docs choosing weighs it."
     )
 
 
@@ -192,7 +208,7 @@ def at_most_percent(share: float) -> str:
 
 
 def trade_off(figures: dict[str, Any]) -> list[str]:
-    """Say what an attacker on one privacy unit reaches at most, a sentence each.
+    """Say what an attacker on one privacy unit reaches at most beside the right guess of `meaning`, a sentence each.
 
     Args:
         figures: what `privacy.tradeoff.TradeOff.figures` returned.
@@ -202,9 +218,7 @@ def trade_off(figures: dict[str, Any]) -> list[str]:
         for s in figures["surer"]
     )
     return [
-        f"An attacker who was half sure whether one given privacy unit was in the source guesses right with a probability "
-        f"of at most {at_most_percent(figures['right_guess'])}.",
-        f"What is released can make that attacker {surer}.",
+        f"What is released can make someone who was half sure {surer}.",
         f"No attacker does better than one who sees the answer through Gaussian noise with μ = {at_most(figures['mu'])}: at "
         f"a false-positive rate of x the true-positive rate is at most Φ(Φ⁻¹(x) + μ) + {scientific(figures['slack'])}.",
     ]

@@ -16,7 +16,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateEr
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
-from dp_synth_pipeline.synthesis import generator_files, holdout, memory, profile_cache, retention
+from dp_synth_pipeline.synthesis import generator_files, holdout, memory, named_columns, profile_cache, retention
 from dp_synth_pipeline.synthesis.generator import GeneratorStage, end_failed
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.notes import Notes
@@ -50,7 +50,6 @@ from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
 from dp_synth_pipeline.tabular.texts import storage
-from dp_synth_pipeline.validation.figures import check_declared
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.marginals.measuring import Marginals as Counts
@@ -127,15 +126,8 @@ def _modelled(release: Release) -> frozenset[str]:
 def _check_public(release: Release, table: ingestion.Opened) -> None:
     """Refuse what names and declarations alone show to be impossible; before types are measured, that is less."""
     settings, schema = release.settings, table.schema
-    check_declared(schema, settings.validation.predict, settings.validation.sensitive)
+    named_columns.check(settings, [c.name for c in schema.published], [c.name for c in schema.compared])
     holdout.check(settings, schema, table.untyped)
-    names = [c.name for c in schema.published]
-    constraints.check_names(settings.validation.parsed_rules, dict.fromkeys(names), complete=True)
-    for asked in (settings.generation, *settings.generation.outputs.values()):
-        if asked.where is not None:
-            condition.check(asked.where, names)
-        for name in asked.share or ():
-            condition.own_name([name], names, "share")
     _check_texts(settings)
     if not table.untyped:
         constraints.check(settings.validation.parsed_rules, schema)

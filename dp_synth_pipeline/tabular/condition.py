@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.encoding.support import Support, released_values, support
 from dp_synth_pipeline.tabular.sources.warehouse import predicate
@@ -129,8 +129,8 @@ def own_name(path: Sequence[str], names: Sequence[str], said: str = "where") -> 
     found = named.get(name, named.get(name.casefold()))
     if len(path) > 1 or found is None:
         raise InvalidInput(
-            f"{said}: no column {'.'.join(path)!r}; the table has: {', '.join(names)}. Text is written in single quotes, "
-            f"and a name of other than letters, digits and _ in double quotes."
+            f"{said}: no column {'.'.join(path)!r}; the table has: {', '.join(names)}.{nearest(path[-1], names)} Text is "
+            f"written in single quotes, and a name of other than letters, digits and _ in double quotes."
         )
     return found
 

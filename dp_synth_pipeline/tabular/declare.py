@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -57,7 +57,7 @@ def build(
             bound, constant, zone or format that is none of the column's; or a column that hangs on what it cannot.
     """
     declared = declared or {}
-    _check_names(storage, declared, unit_column, complete)
+    check_names(list(storage), declared, unit_column, complete)
     columns = []
     for name, arrow_type in storage.items():
         facts = described(name, declared.get(name))
@@ -87,27 +87,28 @@ RESERVED = "__privacy_unit"
 """How names begin that a snapshot gives to columns of its own."""
 
 
-def _check_names(storage: Facts, declared: Facts, unit_column: str | None, complete: bool) -> None:
-    taken = sorted(name for name in storage if name.lower().startswith(RESERVED))
+def check_names(names: Sequence[str], declared: Facts, unit_column: str | None, complete: bool) -> None:
+    """Refuse names that the source does not have, or that nobody may use; see `build`."""
+    taken = sorted(name for name in names if name.lower().startswith(RESERVED))
     if taken:
         raise InvalidInput(
             f"column {taken[0]!r}: names that begin with {RESERVED} are reserved; rename it in the source."
         )
-    unknown = sorted(set(declared) - set(storage))
+    unknown = sorted(set(declared) - set(names))
     if unknown:
         raise InvalidInput(
-            f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(storage)}."
-            f"{nearest(unknown[0], storage)}"
+            f"declared column {unknown[0]!r} is not in the source, which has: {', '.join(names)}."
+            f"{nearest(unknown[0], names)}"
         )
-    if unit_column is not None and unit_column not in storage:
+    if unit_column is not None and unit_column not in names:
         raise InvalidInput(
-            f"unit column {unit_column!r} is not in the source, which has: {', '.join(storage)}."
-            f"{nearest(unit_column, storage)}"
+            f"unit column {unit_column!r} is not in the source, which has: {', '.join(names)}."
+            f"{nearest(unit_column, names)}"
         )
-    undeclared = sorted(set(storage) - set(declared))
+    undeclared = sorted(set(names) - set(declared))
     if complete and undeclared:
         raise InvalidInput(
-            f"the source has a column {undeclared[0]!r} that is not declared, though columns_complete is true."
+            f"columns: the source has a column {undeclared[0]!r} that is not declared, though columns_complete is true."
         )
 
 

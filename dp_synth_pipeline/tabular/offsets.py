@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import LENGTH, MOMENT, NUMBER, Column, lookup
@@ -84,15 +84,23 @@ def circle_text(path: Sequence[str]) -> str:
     return f"it hangs on itself, by way of {' -> '.join(path)}; let one of these columns hang on no other."
 
 
+def check_base(name: str, fact: str, base: Any, names: Sequence[str]) -> str:
+    """Return the name of what a column hangs on, and refuse one that the source does not have."""
+    if base not in names:
+        raise InvalidInput(
+            f"column {name!r}: {fact}: there is no column {base!r}; the source has: {', '.join(names)}."
+            f"{nearest(base, names)}"
+        )
+    return base
+
+
 def _check_pair(column: Column, schema: TableSchema) -> None:
     said = f"column {column.name!r}: {AFTER if column.after is not None else SAME_AS}:"
     if column.after is not None and column.same_as is not None:
         raise InvalidInput(
             f"column {column.name!r}: it is declared after and same_as another column; keep one of the two."
         )
-    if not isinstance(column.base, str) or column.base not in schema.names:
-        raise InvalidInput(f"{said} there is no column {column.base!r}; the source has: {', '.join(schema.names)}.")
-    base = schema[column.base]
+    base = schema[check_base(column.name, AFTER if column.after is not None else SAME_AS, column.base, schema.names)]
     for one in (column, base):
         if not (one.kind.learned and one.kind.numeric) or pa.types.is_time(one.arrow_type):
             what = "a time of day" if pa.types.is_time(one.arrow_type) else f"of kind {one.kind}"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation import fidelity, learners, patterns, texts
 from dp_synth_pipeline.validation.accuracy import Accuracy, accuracy
@@ -69,17 +69,20 @@ class Figures:
     sampled: bool
 
 
-def check_declared(schema: TableSchema, predict: str | None, sensitive: Sequence[str]) -> None:
+def check_declared(names: Sequence[str], predict: str | None, sensitive: Sequence[str]) -> None:
     """Refuse a declared column that the table does not have or does not learn, before anything is spent on it.
+
+    Args:
+        names: the columns that are learned, and texts.
 
     Raises:
         InvalidInput: naming the first such column.
     """
-    names = [c.name for c in schema.compared]
     for where, wanted in [("predict", predict), *(("sensitive", s) for s in sensitive)]:
         if wanted is not None and wanted not in names:
             raise InvalidInput(
                 f"validation: {where}: {wanted!r} is no column that is learned and no text; name one of: {', '.join(names)}."
+                f"{nearest(wanted, names)}"
             )
 
 
@@ -102,7 +105,7 @@ def measure(
     Raises:
         InvalidInput: if a column is missing from a table or is not learned, or a table has no rows.
     """
-    check_declared(schema, predict, sensitive)
+    check_declared([c.name for c in schema.compared], predict, sensitive)
     rng = np.random.Generator(np.random.PCG64(21))  # for the same figures each time; not a noise that protects
     drawn: dict[str, Any] = {"samples": sample_rows(real, synthetic, schema, rng)}
     (real, synthetic), schema = (texts.by_length(t, schema) for t in (real, synthetic)), texts.lengths_of(schema)

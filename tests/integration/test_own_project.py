@@ -143,6 +143,11 @@ def test_a_scaffolded_table_is_checked_launched_and_read_in_a_fresh_project(proj
     path = project.defs / "bank" / "defs.yaml"
     path.write_text(path.read_text().replace("data/bank.csv", "bank.csv") + SMALL)
     project.run("dp-synth", "ledger", "open", "bank", "--epsilon", "6", "--delta", "1e-5")
+    right = path.read_text()
+    path.write_text(right.replace("{person:", "{persno:"))
+    with pytest.raises(AssertionError, match=r"defs.yaml:\d+: columns.persno: .* Did you mean person\?"):
+        project.run("dg", "check", "defs")
+    path.write_text(right)
     assert "All definitions loaded successfully" in project.run("dg", "check", "defs")
     project.run("dg", "launch", "--job", "bank_refresh", "--config-json", IN_PROCESS)
 

@@ -37,7 +37,7 @@ from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations import relating, ruling, static_columns
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
-from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.tabular.relations.structure import Related, check_keys
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.targets import sink, together
@@ -149,9 +149,7 @@ def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str
     """Return a source's columns, and those of a CSV of which nobody said what they hold."""
     table = release.relations[name]
     names = ingestion.column_types(source.parse(release.settings.member(name).source))
-    for column in (*table.keys, *([] if table.order is None else [table.order])):
-        if column not in names:
-            raise InvalidInput(f"tables.{name}: there is no column {column!r}; it has: {', '.join(names)}.")
+    check_keys(table, list(names))
     with _opened(release, name) as opened:
         untyped = tuple(column for column in opened.untyped if column != table.order)
         _check_drops(name, untyped, release.settings.tables[name].columns)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints.hold import literal
 from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Literal, Rule, Sum
@@ -117,7 +117,8 @@ def _writable(rule: Rule, columns: Mapping[str, Column]) -> None:
 
 def _no_column(rule: Rule, name: str, published: Sequence[str]) -> InvalidInput:
     return InvalidInput(
-        f"rule {rule.text!r}: there is no column {name!r} to publish; there are: {', '.join(published)}."
+        f"validation: rules: rule {rule.text!r}: there is no column {name!r} to publish; there are: "
+        f"{', '.join(published)}.{nearest(name, published)}"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 
 MOST_ROWS = 10_000
 """Rows of one privacy unit in one table, at most: what a person contributes is computed in one piece."""
@@ -205,3 +205,12 @@ def _parents_first(root: Related, tables: Sequence[Related]) -> Iterator[Related
     for table in tables:
         if table.parent == root.name:
             yield from _parents_first(table, tables)
+
+
+def check_keys(table: Related, names: Sequence[str]) -> None:
+    """Refuse a table whose rows are to be related, or ordered, by columns that its source does not have."""
+    for column in (*table.keys, *([] if table.order is None else [table.order])):
+        if column not in names:
+            raise InvalidInput(
+                f"tables.{table.name}: there is no column {column!r}; it has: {', '.join(names)}.{nearest(column, names)}"
+            )

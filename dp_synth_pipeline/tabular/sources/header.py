@@ -9,9 +9,15 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.sources.csv.header import Header, is_data, read_header
-from dp_synth_pipeline.tabular.sources.source import Source
+from dp_synth_pipeline.tabular.sources.source import Source, parse
 
-__all__ = ["Header", "header_of"]
+__all__ = ["Header", "header_of", "names_at_hand"]
+
+
+def names_at_hand(uri: str) -> tuple[str, ...]:
+    """Return the column names of a source that is one file on this machine; none of a source that is anything else."""
+    path = Path(uri.removeprefix("file://")).expanduser()
+    return header_of(parse(uri)).names if path.is_file() else ()
 
 
 def header_of(source: Source) -> Header:

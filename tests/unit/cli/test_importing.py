@@ -45,6 +45,16 @@ def test_neither_data_frames_nor_databases_nor_dagster_are_imported_where_none_i
         assert said.splitlines()[0] == __version__
 
 
+def test_a_warning_is_a_sentence_on_standard_error_without_the_name_of_a_logger() -> None:
+    warned = (
+        "import logging; from dp_synth_pipeline import cli; cli._run = logging.getLogger('dagster.builtin').warning; "
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{warned}cli.main()", "It is large."], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "It is large.\n")
+
+
 def test_the_probe_sees_what_a_command_imports() -> None:
     assert "sqlalchemy" in asked("ledger", "--help")[1]
 

@@ -1,11 +1,13 @@
 """`SyntheticDatabase` gives the whole graph of related tables, and names each mistake of its YAML by its line."""
 
 import dagster as dg
+import pandas as pd
 import pytest
+import yaml
 from dagster.components.testing import create_defs_folder_sandbox
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.orchestration.component import SyntheticDatabase
+from dp_synth_pipeline.orchestration.component import VALIDATING, SyntheticDatabase
 
 TYPE = "dp_synth_pipeline.orchestration.component.SyntheticDatabase"
 TABLES = {
@@ -47,6 +49,29 @@ def test_a_root_without_a_source_has_no_asset_of_one_and_stands_in_the_graph_all
     assert ("clinic", "visits", "source") in keys
     assert ("clinic", "patients", "source") not in keys
     assert ("clinic", "patients", "synthetic") in keys
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "said"),
+    [
+        ({"parent": {"patient_idd": "patients"}}, 2, "there is no column 'patient_idd'.* Did you mean patient_id?"),
+        ({"order": "vsited"}, 2, "tables.visits: there is no column 'vsited'.* Did you mean visited?"),
+        (
+            {"columns": {"wrad": {"kind": "category"}}},
+            8,
+            "declared column 'wrad' is not in the source.* Did you mean ward?",
+        ),
+    ],
+)
+def test_a_name_that_no_column_of_a_table_at_hand_has_is_named_by_line(changes, line, said, tmp_path, monkeypatch):
+    monkeypatch.setenv(VALIDATING, "1")
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"patient_id": [1], "visited": ["2024-01-01"], "ward": ["A"]}).to_parquet("visits.parquet")
+    tables = {"visits": {**TABLES["visits"], **changes}, "patients": TABLES["patients"]}
+    text = yaml.safe_dump({"tables": tables, "account": "patients", "epsilon": 3.0}, sort_keys=False)
+    with pytest.raises(InvalidInput, match=said) as caught:
+        SyntheticDatabase.resolve_from_yaml(text)
+    assert f":{line}: " in str(caught.value), f"{caught.value}\n{text}"
 
 
 def test_a_schedule_and_an_executor_are_those_that_were_asked_for():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from types import SimpleNamespace
 
+import duckdb
+import pandas as pd
 import pytest
 import yaml
 
 from dp_synth_pipeline.cli import docs
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.orchestration.component import TEMPLATE, SyntheticTable
+from dp_synth_pipeline.orchestration.component import TEMPLATE, VALIDATING, SyntheticTable
 
 GOOD = {"source": "data/p.parquet", "account": "p", "epsilon": "1.0"}
 
@@ -125,6 +127,77 @@ def test_a_mistake_is_found_when_definitions_load_and_is_named_by_line(below, li
     assert text.startswith("one mistake in this table's YAML:\n")
     assert f":{line}: " in text, text
     assert "pydantic" not in text
+
+
+MISSPELT = [  # what stands below HEAD, the line that is wrong, and what is said of it
+    (
+        "columns:\n  sex: {}\n  agee: {kind: integer}",
+        6,
+        "declared column 'agee' is not in the source.* Did you mean age?",
+    ),
+    ("columns:\n  agee: {kind: excluded}", 5, "columns.agee: .* Did you mean age?"),
+    ("columns:\n  left: {after: arived}", 5, "after: there is no column 'arived'.* Did you mean arrived?"),
+    ("columns: {age: {}, sex: {}, arrived: {}}\ncolumns_complete: true", 4, "columns: .*'left' that is not declared"),
+    ("unit: persn\nrows: 5", 4, "unit column 'persn' is not in the source"),
+    ("unit:\n  column: agee\n  max_rows: 2", 4, "unit: unit column 'agee' .* Did you mean age?"),
+    ("validation:\n  predict: sexx", 5, "validation: predict: 'sexx' is no column.* Did you mean sex?"),
+    ("validation:\n  sensitive: [age, sexx]", 5, "sensitive: 'sexx' .* Did you mean sex?"),
+    ("validation:\n  rules: [arived <= left]", 5, "there is no column 'arived' .* Did you mean arrived?"),
+    ("generation:\n  where: agee > 3", 5, "where: no column 'agee'.* Did you mean age?"),
+    ("generation:\n  share: {sexx: {F: 0.5}}", 5, "share: no column 'sexx'.* Did you mean sex?"),
+]
+COLUMNS = ["age", "sex", "arrived", "left"]
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def at_hand(request, tmp_path, monkeypatch) -> str:
+    """A source that is there, as definitions are looked at by `dg check defs`, to stand in place of HEAD's."""
+    monkeypatch.setenv(VALIDATING, "1")
+    file, rows = tmp_path / f"people.{request.param}", pd.DataFrame({name: ["CANARY"] for name in COLUMNS})
+    rows.to_csv(file, index=False) if request.param == "csv" else rows.to_parquet(file)
+    return HEAD.replace("data/p.parquet", str(file))
+
+
+@pytest.mark.parametrize(("below", "line", "said"), MISSPELT)
+def test_a_name_that_no_column_of_a_file_has_is_found_by_its_header_and_named_by_line(
+    below, line, said, at_hand, monkeypatch
+) -> None:
+    with pytest.raises(InvalidInput, match=said) as caught:
+        SyntheticTable.resolve_from_yaml(at_hand + below)
+    assert f":{line}: " in str(caught.value), caught.value
+    assert "CANARY" not in str(caught.value)
+    SyntheticTable.resolve_from_yaml(HEAD + below)  # a source that is not there yet
+    monkeypatch.delenv(VALIDATING)
+    SyntheticTable.resolve_from_yaml(at_hand + below)  # a server, or a step of a release that is paid for
+
+
+def test_names_that_a_file_has_are_no_mistake_whatever_is_said_of_them(at_hand) -> None:
+    facts = (
+        "{age: {kind: integer, lower: 0}, arrived: {format: '%d.%m.%Y'}, left: {after: arrived}, sex: {kind: excluded}}"
+    )
+    told = "validation: {rules: [arrived <= left], predict: age}\ngeneration: {where: AGE > 3}"
+    SyntheticTable.resolve_from_yaml(f"{at_hand}columns: {facts}\n{told}\nunit: age")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["*.csv", "folder", "duckdb:///f.duckdb?table=t", "postgresql://h/d?table=t", "s3://b/p.parquet", "later.csv"],
+)
+def test_a_source_that_is_no_file_of_this_machine_is_left_to_the_run(source, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(VALIDATING, "1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for file in ("one.csv", "f.duckdb"):
+        (tmp_path / file).write_text("age\n1\n")
+    SyntheticTable.resolve_from_yaml(HEAD.replace("data/p.parquet", f"'{source}'") + "columns: {agee: {}}")
+
+
+def test_no_more_than_the_first_line_of_a_file_is_looked_at(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(VALIDATING, "1")
+    file = tmp_path / "p.csv"
+    file.write_bytes(b"age,sex\n" + b"30,\xff\x00\n" * 100_000)
+    monkeypatch.setattr(duckdb, "connect", lambda *_, **__: pytest.fail("the rows were opened"))
+    SyntheticTable.resolve_from_yaml(HEAD.replace("data/p.parquet", str(file)) + "columns: {sex: {}}")
 
 
 @pytest.mark.parametrize("epsilon", ["much", "-1", "{a: 1}"])

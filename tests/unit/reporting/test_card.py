@@ -159,7 +159,7 @@ def test_the_meaning_of_any_epsilon_is_what_an_attacker_reaches_and_no_level_of_
 @pytest.mark.parametrize(
     ("epsilon", "told"),
     [
-        (3.01, "ε = 3.01. e\\^ε is 20.3, and at δ = 10⁻⁵, .* of at most 95.4 %"),
+        (3.01, "ε = 3.01. e\\^ε is 20.3, and by ε and δ = 10⁻⁵ alone, .* of at most 95.4 %"),
         (15.0, "may become all but certain"),
         (2000.0, "ε = 2000. e\\^ε is inf, .* all but certain"),
     ],

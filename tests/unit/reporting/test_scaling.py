@@ -105,6 +105,16 @@ def test_a_card_without_a_trade_off_shows_none() -> None:
     assert "<svg" not in text
 
 
+@pytest.mark.parametrize("rendered", [render_card, render_markdown])
+def test_a_card_answers_how_often_a_guess_is_right_once_and_by_its_own_trade_off_where_that_is_known(rendered) -> None:
+    half_sure, guess = "omeone who was half sure guesses right", wording.at_most_percent(FIGURES["right_guess"])
+    known, unknown = rendered(card()), rendered(ReleaseCard(FACTS))
+    assert known.count(f"Someone who was half sure guesses right with a probability of at most {guess}.") == 1
+    assert known.count("guesses right") == unknown.count("guesses right") == 1
+    assert f"By ε and δ alone, s{half_sure}" in unknown
+    assert "alone, s" not in known
+
+
 def test_the_json_says_in_words_what_the_figures_say() -> None:
     derived = json.loads(to_json(card()))["derived"]
     assert derived["statements"] == [*wording.trade_off(FIGURES), wording.delta_times(FACTS.delta or 0, 1000)]

@@ -23,6 +23,8 @@ def check_header(settings: ReleaseSettings, names: Sequence[str]) -> None:
         for fact in offsets.HANGS:
             if facts and facts.get(fact):
                 offsets.check_base(name, fact, facts[fact], names)
+    if settings.partitions is not None:
+        condition.own_name([settings.partitions.column], names, "partitions: column")
     published = [name for name in names if (settings.columns.get(name) or {}).get("kind") != "excluded"]
     check(settings, published, published)
 

@@ -158,6 +158,6 @@ def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
     figure = go.Figure()
     for column, name in (("allowed", "allowed"), ("found", "found")):
         figure.add_scatter(x=list(private["epsilon"]), y=list(private[column]), name=name, mode="lines+markers")
-    figure.update_xaxes(type="log", title="ε")
-    figure.update_yaxes(type="log", title="members found at 1 % false alarms")
+    figure.update_xaxes(type="log", title="ε", tickvals=list(EPSILONS))
+    figure.update_yaxes(type="log", title="members found", tickvals=[0.01, 0.03, 0.1, 0.3, 1], tickformat=".0%")
     return {"membership": figure}

@@ -24,6 +24,9 @@ ALIKE, UNLIKE = "alike", "unlike"
 
 REPEATS = 3
 
+COLORS = ("#1f77b4", "#d62728", "#2ca02c")
+"""Of the lines of each epsilon."""
+
 
 def measure(cell: grid.Cell) -> dict[str, float]:
     """Train on rows of which each so many belong to one person, whose gradient is clipped as one."""
@@ -65,7 +68,8 @@ def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
     """Draw the loss against the rows of a person."""
     figure = go.Figure()
     for (epsilon, rows), some in medians(lines).groupby(["epsilon", "rows"]):
-        line = {"dash": "solid" if rows == UNLIKE else "dot"}
+        color = COLORS[EPSILONS.index(float(epsilon)) % len(COLORS)]
+        line = {"dash": "solid" if rows == UNLIKE else "dot", "color": color}
         some = some.sort_values("each")
         name = f"ε = {epsilon:g}, rows {rows}"
         figure.add_scatter(x=list(some["each"]), y=list(some["loss"]), name=name, mode="lines+markers", line=line)

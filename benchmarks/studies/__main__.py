@@ -6,13 +6,25 @@ import argparse
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks.studies import cost, grid, hyperparameters, membership, noise_and_norm, pages, persons, shoe, size
+from benchmarks.studies import (
+    cost,
+    grid,
+    hyperparameters,
+    membership,
+    noise_and_norm,
+    pages,
+    persons,
+    shoe,
+    size,
+    starts,
+)
 
 STUDIES: dict[str, ModuleType] = {
     "hyperparameters": hyperparameters,
     "noise_and_norm": noise_and_norm,
     "cost": cost,
     "shoe": shoe,
+    "starts": starts,
     "size": size,
     "persons": persons,
     "membership": membership,

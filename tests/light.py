@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,15 +17,16 @@ RAKED = 1 << 12
 
 
 def lighten(put: Callable[[dict[str, Any], str, Any], None]) -> None:
-    """Lower how long a network is taught by fits to released marginals, how finely all is fitted to them, and the accounting.
+    """Lower how long a network is taught by fits to released marginals, how finely all is fitted, and the grid of costs.
 
-    The fits are post-processing: no charge, no noise and no step of private training depends on them. The accounting is a
-    third of what a small release computes.
+    Fits are post-processing: no charge, no noise and no step of private training depends on them. Costs are a third of
+    what a small release computes. Whoever asks for a release for testing trains it for one epoch.
 
     Args:
         put: sets an item of a dictionary.
     """
     from dp_synth_pipeline.model.autoregressive import initialization
+    from dp_synth_pipeline.model.dpsgd import spec
     from dp_synth_pipeline.model.marginals import loglinear, mixture, raking
     from dp_synth_pipeline.privacy import accountant
 
@@ -35,20 +37,39 @@ def lighten(put: Callable[[dict[str, Any], str, Any], None]) -> None:
         (raking.rake.__kwdefaults__, {"steps": 20}),
         (vars(raking), {"MOST_DRAWS": RAKED, "LEAST_DRAWS": RAKED}),
         (vars(accountant), {"DISCRETISATION": GRID}),
+        (spec.MAX_EPOCHS, {spec.Purpose.TESTING: 1}),
     ):
         for name, value in lower.items():
             assert name in holder, f"there is no {name} to lower"
             put(holder, name, value)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def light() -> Iterator[None]:
-    """Lighten every release that is made in this process by tests of a module that imports this fixture."""
+@contextmanager
+def _lightened(*, costs: bool) -> Iterator[None]:
+    from dp_synth_pipeline.privacy import accountant
+
+    whole = accountant.DISCRETISATION
     with pytest.MonkeyPatch.context() as patch:
         lighten(patch.setitem)
+        if not costs:
+            patch.setattr(accountant, "DISCRETISATION", whole)
         _forget()
         yield
     _forget()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def light() -> Iterator[None]:
+    """Lighten every release that is made in this process by tests of a module that imports this fixture."""
+    with _lightened(costs=True):
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True, name="light")
+def light_but_for_costs() -> Iterator[None]:
+    """Lighten all but costs, in modules whose releases are made by other processes as well: a ledger adds up in both."""
+    with _lightened(costs=False):
+        yield
 
 
 def _forget() -> None:

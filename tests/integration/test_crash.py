@@ -11,6 +11,7 @@ import pytest
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.integration.conftest import people
+from tests.light import light_but_for_costs  # noqa: F401
 
 
 def wait_for_a_mark(ledger, process, seconds=90):

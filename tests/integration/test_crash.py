@@ -21,7 +21,7 @@ def wait_for_a_mark(ledger, process, seconds=90):
         for entry in ledger.entries():
             if entry.mechanism == "training" and entry.steps_started:
                 return entry
-        time.sleep(0.02)
+        time.sleep(0.2)  # each look costs as much as the training that it waits for
     raise AssertionError("training never marked a step")
 
 

@@ -117,16 +117,29 @@ def _converted(events: tuple[Event, ...], delta: float, fixed: bool, interval: f
 def _composed(listed: Sequence[Event], fixed: bool, interval: float) -> tuple[float, pld_lib.PrivacyLossDistribution]:
     """Return what is added by basic composition, a pure epsilon, and the privacy loss distribution of all the rest."""
     counts = [e for e in listed if e.pure_epsilon]
-    whole = pld_lib.identity(value_discretization_interval=interval)
-    for event in listed:
-        if not event.pure_epsilon and (loss := _pld(event, interval)) is not None:
-            whole = whole.compose(loss)
+    rest = tuple(e for e in listed if not e.pure_epsilon)
+    whole = _with(_in_turn(rest[:-1], interval), rest[-1:], interval)
     if not fixed:
         return math.fsum(e.pure_epsilon for e in counts), whole
     for event, times in Counter(counts).items():
         if (loss := _pld(event, interval)) is not None:
             whole = whole.compose(loss.self_compose(times))
     return 0.0, whole
+
+
+@lru_cache(maxsize=4)
+def _in_turn(events: tuple[Event, ...], interval: float) -> pld_lib.PrivacyLossDistribution:
+    """Return the loss of all these: what a calibration composes with each noise that it tries, and is the same each time."""
+    return _with(pld_lib.identity(value_discretization_interval=interval), events, interval)
+
+
+def _with(
+    whole: pld_lib.PrivacyLossDistribution, events: Iterable[Event], interval: float
+) -> pld_lib.PrivacyLossDistribution:
+    for event in events:
+        if (loss := _pld(event, interval)) is not None:
+            whole = whole.compose(loss)
+    return whole
 
 
 def deltas(

@@ -51,7 +51,7 @@ def least_noise(
     start, step = 0.0, math.log(2)
     with suppress(_NothingFits):
         start = _least(cache(partial(excess, interval=COARSER * fine)), start, step)
-        step = math.log1p(RELATIVE_TOLERANCE)  # usually the least is within one
+        step = math.log1p(0.99 * RELATIVE_TOLERANCE)  # usually the least is within one, and the search at its end
     try:
         return math.exp(_least(cache(partial(excess, interval=fine)), start, step))
     except _NothingFits:

@@ -29,13 +29,11 @@ from typing import Any
 REPOSITORY = Path(__file__).parents[2]
 
 LIGHT = {
-    "privacy.accountant.DISCRETISATION": 2e-3,
     "model.dpsgd.descent.CHUNK": 10,
     "synthesis.mechanisms.accuracy.DRAWS": 1_000,
     "validation.learners.FEWEST_ROWS": 1 << 30,
 }
-"""Constants that decide how long a release computes, and not which durable points it comes to: the same ones, sooner.
-An epsilon on a coarser grid is still never too small, and the same everywhere here."""
+"""Constants that decide how long a release computes, and not which durable points it comes to: the same ones, sooner."""
 
 
 def without_ids(text: str) -> str:
@@ -137,17 +135,15 @@ class Runner:
 
 def lighten() -> None:
     """Let a release take seconds rather than tens of them."""
-    from dp_synth_pipeline.model.dpsgd import spec
     from dp_synth_pipeline.model.marginals import raking
-    from tests.light import lighten as teach_less
+    from tests.light import lighten as compute_less
 
     for name, value in LIGHT.items():
         module, _, constant = name.rpartition(".")
         found = importlib.import_module(f"dp_synth_pipeline.{module}")
         assert hasattr(found, constant), f"there is no {name}"
         setattr(found, constant, value)
-    spec.MAX_EPOCHS[spec.Purpose.TESTING] = 1
-    teach_less(dict.__setitem__)
+    compute_less(dict.__setitem__)
     raking.rake.__kwdefaults__["steps"] = 5
     _keep_engines()
 

@@ -9,7 +9,7 @@ import pytest
 
 from dp_synth_pipeline.privacy.events import Gaussian
 from tests.adversarial import distinguish
-from tests.adversarial.distinguish import Claim, Distinguished, check, findings
+from tests.adversarial.distinguish import Claim, Distinguished, check, check_in_turn, findings
 
 RUNS = 20_000
 
@@ -51,6 +51,32 @@ def test_many_scores_that_tell_a_little_each_are_caught_together() -> None:
     check(scores[0][:, :1], scores[1][:, :1], claim)
     with pytest.raises(Distinguished, match="score 40"):  # the blend of all, 0.1 * sqrt(40) = 0.63 deviations apart
         check(scores[0], scores[1], claim)
+
+
+@pytest.mark.parametrize(("noise", "drawn"), [(0.1, [100]), (0.5, [100, 100])])
+def test_a_mutant_that_half_of_the_runs_convict_costs_no_more_runs(noise: float, drawn: list[int]) -> None:
+    """A tenth of the noise is beyond doubt at once, and half of it not even with all of so few runs."""
+    asked: list[int] = []
+
+    def draw(runs: int) -> tuple[np.ndarray, np.ndarray]:
+        asked.append(runs)
+        first, second = gaussian(noise)
+        return first[:runs], second[:runs]
+
+    claim = Claim.of(Gaussian(1.0), (0.01, 0.1, 0.35))
+    if drawn == [100]:
+        with pytest.raises(Distinguished):
+            check_in_turn(draw, claim, 200)
+    else:
+        check_in_turn(draw, claim, 200)
+    assert asked == drawn
+
+
+def test_a_mutant_that_half_of_the_runs_acquit_is_checked_on_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(distinguish, "check", lambda first, second, claim: sizes.extend([len(first), len(second)]))
+    check_in_turn(lambda runs: (np.zeros((runs, 1)), np.ones((runs, 1))), Claim(((1.0, 0.1),)), 7)
+    assert sizes == [3, 3, 7, 7]
 
 
 @pytest.mark.parametrize(("told", "caught"), [(1.0, False), (1.6, True)])

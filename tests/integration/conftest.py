@@ -59,7 +59,7 @@ class Bench:
             "epsilon": 4.0,
             "columns": {"person": {"kind": "excluded"}},
             "target": f"duckdb:///{self.folder / 'warehouse.duckdb'}?table=synthetic.people",
-            "training": {"max_epochs": 2},
+            "training": {"max_epochs": 1},
         }
         return TableSettings(**{**facts, **changes})
 

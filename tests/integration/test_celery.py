@@ -18,6 +18,7 @@ from dagster._core.definitions.reconstruct import ReconstructableJob
 
 from dp_synth_pipeline.ledger import Ledger
 from tests.integration.conftest import people
+from tests.light import light_but_for_costs  # noqa: F401
 
 BROKER = os.environ.get("DP_SYNTH_TEST_REDIS", "redis://127.0.0.1:6379/15")
 APP = "dp_synth_pipeline.orchestration.executors.celery_worker"

@@ -12,7 +12,7 @@ import pytest
 from dp_synth_pipeline.errors import LedgerCorrupted
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy import accountant
-from tests.integration.conftest import failure, steps
+from tests.integration.conftest import failure, lent, steps
 
 LINKS = {
     "ingested",
@@ -28,11 +28,18 @@ LINKS = {
 }
 
 
-@pytest.fixture
-def done(bench):
+def refreshed(bench):
     result = bench.refresh()
     assert result.success, failure(result)
     return bench, result
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """One refresh, for tests that only look at it, or draw from it again."""
+    folder = tmp_path_factory.mktemp("done")
+    with lent(folder, f"sqlite:///{folder / 'ledger.db'}") as bench:
+        yield refreshed(bench)
 
 
 def test_one_refresh_materializes_every_link_and_costs_at_most_what_was_asked(done):
@@ -157,8 +164,8 @@ def test_drawing_again_from_released_weights_is_free(done):
         assert con.sql("SELECT count(*) FROM synthetic.people").fetchall() == [(1000,)]
 
 
-def test_a_failing_blocking_check_keeps_the_old_table(done, monkeypatch):
-    bench, _ = done
+def test_a_failing_blocking_check_keeps_the_old_table(bench, monkeypatch):
+    refreshed(bench)
     from dp_synth_pipeline.tabular.encoding import codec
 
     honest = codec.TableCodec.decode
@@ -265,8 +272,8 @@ def test_two_runs_of_one_table_do_not_mix_their_handles(bench):
     assert (handles / first.run_id / "ingested.json").stat().st_mode & 0o077 == 0
 
 
-def test_a_failed_refresh_does_not_spoil_drawing_from_the_generator_before_it(done, monkeypatch):
-    bench, _ = done
+def test_a_failed_refresh_does_not_spoil_drawing_from_the_generator_before_it(bench, monkeypatch):
+    refreshed(bench)
     before = (bench.store / "releasable/people/generator/profile.json").read_bytes()
     from dp_synth_pipeline.tabular.encoding import nulls
 

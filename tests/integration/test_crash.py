@@ -11,6 +11,7 @@ import pytest
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.integration.conftest import people
+from tests.light import light_but_for_costs  # noqa: F401
 
 
 def wait_for_a_mark(ledger, process, seconds=90):
@@ -20,7 +21,7 @@ def wait_for_a_mark(ledger, process, seconds=90):
         for entry in ledger.entries():
             if entry.mechanism == "training" and entry.steps_started:
                 return entry
-        time.sleep(0.02)
+        time.sleep(0.2)  # each look costs as much as the training that it waits for
     raise AssertionError("training never marked a step")
 
 

@@ -33,13 +33,15 @@ RELATIONS = {
     "drugs": {"parent": {"visit_id": "visits"}, "max_rows": 3},
 }
 QUICK = {"max_epochs": 4, "hidden": 8}
+ONCE = {"max_epochs": 1, "hidden": 8}
+"""For fits of which it is no matter how well they learn."""
 
 
 def synthesizer(folder, **changes):
     ledger = dps.Ledger.open(f"sqlite:///{folder}/ledger.db")
     if not [a for a in ledger.accounts() if a.name == "patients"]:
         ledger.open_account("patients", epsilon=6, delta=1e-5, unit="patient_id", why="test")
-    facts = {"account": "patients", "epsilon": 4.0, "table": "clinic", "training": QUICK, "show": False, **changes}
+    facts = {"account": "patients", "epsilon": 4.0, "table": "clinic", "training": ONCE, "show": False, **changes}
     return dps.Synthesizer(ledger=ledger, store=Store(folder / "store"), **facts), ledger
 
 
@@ -58,7 +60,7 @@ def together():
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory, levelled, together):
     folder = tmp_path_factory.mktemp("database")
-    fitter, ledger = synthesizer(folder)
+    fitter, ledger = synthesizer(folder, training=QUICK)
     settle = AutoregressiveNetwork.settle
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning, "level", recorded(learning.level, levelled))

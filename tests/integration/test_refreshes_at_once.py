@@ -1,6 +1,5 @@
 """Runs beside one another: one at a time refreshes a table, a living one is waited for, a dead one is in nobody's way."""
 
-import os
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from dp_synth_pipeline.orchestration.in_process import instance
 from dp_synth_pipeline.reporting import release_card
 from dp_synth_pipeline.synthesis import generator_files
 from tests.integration.conftest import interrupt, people
+from tests.unit.ledger.stores import in_processes
 
 HOLD = "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); print('held', flush=True); input()"
 ASKED = ("synthesize", "t.parquet", "--out", "o.parquet", "--epsilon", 2, "--open-account", "--purpose", "testing")
@@ -147,20 +147,14 @@ def test_the_advice_says_what_is_left_before_a_person_ends_a_release_for_it(tabl
     assert table("ledger", "can", "roomy", "--epsilon", fits).code == 0
 
 
-def test_dagsters_tables_are_made_once_however_many_processes_begin_at_once(tmp_path):
-    begin = (
-        "from dp_synth_pipeline.orchestration.in_process import instance\n"
-        "with instance() as found: print(len(found.get_runs()))"
-    )
-    environment = {**os.environ, "DAGSTER_HOME": str(tmp_path)}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", begin], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for _ in range(4)
-    ]
-    said = [process.communicate(timeout=120) for process in started]
-    assert [out for out, _ in said] == ["0\n"] * 4, said
+def no_run_yet():
+    with instance() as found:
+        assert found.get_runs() == []
+
+
+def test_dagsters_tables_are_made_once_however_many_processes_begin_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    assert in_processes(4, no_run_yet) == [0] * 4
 
 
 def test_a_run_whose_process_is_gone_is_marked_as_failed_and_its_slots_are_free(tmp_path, monkeypatch):

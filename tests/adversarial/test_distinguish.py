@@ -53,9 +53,9 @@ def test_many_scores_that_tell_a_little_each_are_caught_together() -> None:
         check(scores[0], scores[1], claim)
 
 
-@pytest.mark.parametrize(("noise", "drawn"), [(0.01, [100]), (1.0, [100, 100])])
+@pytest.mark.parametrize(("noise", "drawn"), [(0.1, [1000]), (1.0, [1000, 1000])])
 def test_a_mutant_that_half_of_the_runs_convict_costs_no_more_runs(noise: float, drawn: list[int]) -> None:
-    """A hundredth of the noise is beyond doubt at once, and all of it never is."""
+    """A tenth of the noise is beyond doubt at once, and all of it never is."""
     asked: list[int] = []
 
     def draw(runs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -64,11 +64,11 @@ def test_a_mutant_that_half_of_the_runs_convict_costs_no_more_runs(noise: float,
         return first[:runs], second[:runs]
 
     claim = Claim.of(Gaussian(1.0), (0.01, 0.1, 0.35))
-    if drawn == [100]:
+    if drawn == [1000]:
         with pytest.raises(Distinguished):
-            check_in_turn(draw, claim, 200)
+            check_in_turn(draw, claim, 2000)
     else:
-        check_in_turn(draw, claim, 200)
+        check_in_turn(draw, claim, 2000)
     assert asked == drawn
 
 

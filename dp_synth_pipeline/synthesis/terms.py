@@ -66,10 +66,17 @@ def _changed(
 
 
 def _comparable(terms: dict[str, Any]) -> dict[str, Any]:
-    """Return terms with each setting of training by its name, whichever version wrote them, and a default as its value."""
-    if "training" not in terms:
-        return terms
-    return terms | {"training": TrainingSettings.of_terms(terms["training"]).model_dump(mode="json")}
+    """Return terms as this version would write them: a version that did not know of a setting left it out."""
+    if "training" in terms:
+        terms = terms | {"training": TrainingSettings.of_terms(terms["training"]).model_dump(mode="json")}
+    return {name: _without_nulls(value) for name, value in terms.items()}
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a section without what is not set: a later version may know of more that can be."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_nulls(part) for name, part in value.items() if part is not None}
 
 
 def _with_terms(settings: ReleaseSettings, terms: dict[str, Any]) -> ReleaseSettings:

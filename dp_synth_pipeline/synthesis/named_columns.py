@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import condition, constraints, declare, offsets
+from dp_synth_pipeline.tabular.sources.source_validation import check_filter_names
 from dp_synth_pipeline.validation.figures import check_declared
 
 
@@ -23,6 +24,8 @@ def check_header(settings: ReleaseSettings, names: Sequence[str]) -> None:
         for fact in offsets.HANGS:
             if facts and facts.get(fact):
                 offsets.check_base(name, fact, facts[fact], names)
+    if settings.filter is not None:
+        check_filter_names(settings.filter, names)
     if settings.partitions is not None:
         condition.own_name([settings.partitions.column], names, "partitions: column")
     published = [name for name in names if (settings.columns.get(name) or {}).get("kind") != "excluded"]

@@ -8,14 +8,16 @@ What fails once rows are read is told to the owner of the restricted folder, who
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import duckdb
 
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular.sources.source import Source
 from dp_synth_pipeline.tabular.sources.warehouse import predicate
+from dp_synth_pipeline.tabular.sql import quoted
 
 
 def check_order(where: str | None, undeclared: Collection[str]) -> None:
@@ -46,6 +48,19 @@ def check_filter(con: duckdb.DuckDBPyConnection, relation: str, where: str | Non
             f"the types of its literals. In a CSV, columns of which no kind is declared are text: declare those that the "
             f"filter compares with numbers or dates."
         ) from None
+
+
+def check_filter_names(where: str, names: Sequence[str]) -> None:
+    """Refuse a filter for DuckDB that reads a column which a source of these columns does not have; no source is opened."""
+    columns = ", ".join(f"NULL AS {quoted(name)}" for name in names)
+    try:
+        with duckdb.connect() as con:
+            con.execute(f"SELECT 1 FROM (SELECT {columns}) WHERE ({where}) LIMIT 0")
+    except duckdb.Error as error:  # of types, it is told when the source is opened
+        if missing := re.search(r'Referenced column "(.+?)" not found', str(error)):
+            raise InvalidInput(
+                f"filter: there is no column {missing[1]!r}; the source has: {', '.join(names)}.{nearest(missing[1], names)}"
+            ) from None
 
 
 @contextmanager

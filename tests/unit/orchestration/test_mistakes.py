@@ -144,6 +144,7 @@ MISSPELT = [  # what stands below HEAD, the line that is wrong, and what is said
     ("validation:\n  sensitive: [age, sexx]", 5, "sensitive: 'sexx' .* Did you mean sex?"),
     ("validation:\n  rules: [arived <= left]", 5, "there is no column 'arived' .* Did you mean arrived?"),
     ("generation:\n  where: agee > 3", 5, "where: no column 'agee'.* Did you mean age?"),
+    ("filter: age > 3 AND sexx = 'F'", 4, "filter: there is no column 'sexx'.* Did you mean sex?"),
     (
         "partitions:\n  column: arived\n  cadence: daily\n  start: 2026-01-01",
         5,

@@ -96,6 +96,21 @@ def test_a_run_over_a_range_is_one_release_that_charges_every_block_it_reads(par
     assert run(parted, MONTHS, ["2024-04-01"]).success
 
 
+def test_a_month_after_days_pays_each_day_and_is_refused_if_one_of_them_is_spent(parted):
+    days = {**MONTHS, "cadence": "daily"}
+    assert run(parted, days, ["2024-02-10"], epsilon=1.5, upto="profile", population=100).success
+    by_day = {**MONTHS, "blocks": "daily"}
+    refused = run(parted, by_day, ["2024-02-01"])
+    assert told(refused)[0] == "BudgetExceeded"
+    assert run(parted, by_day, ["2024-03-01"], upto="profile", population=100).success
+    march = parted.ledger.releases("blocks")[-1]
+    assert march.blocks == tuple(f"seen:daily:2024-03-{day:02}" for day in range(1, 32))
+    assert {m for (m,) in snapshot(parted, march.id, "month(seen)")} == {3}
+    assert told(run(parted, days, ["2024-03-31"]))[0] == "BudgetExceeded"
+    assert "Write `blocks: daily`" in str(told(run(parted, MONTHS, ["2024-04-01"])))
+    parted.ledger.verify()
+
+
 def test_backfill_policies_are_those_of_the_yaml(parted):
     for policy, most in (("single_run", None), ("multi_run", 1)):
         definitions = parted.definitions(**facts(parted, {**MONTHS, "backfill": policy}))

@@ -107,11 +107,11 @@ def clinic():
     return {"patients": pd.DataFrame({"patient_id": range(1_500), "sex": ["F", "M"] * 750}), "visits": rows}
 
 
-def related(tmp_path, data, relations=RELATIONS):
+def related(tmp_path, data, relations=RELATIONS, epsilon=8.0):
     ledger = dps.Ledger.open(f"sqlite:///{tmp_path / 'clinic.db'}")
     ledger.open_account("clinic", epsilon=30, delta=1e-5, unit="patient_id")
     how = {"training": {"max_epochs": 1}, "show": False, "store": Store(tmp_path / "store")}
-    model = dps.Synthesizer("clinic", 8.0, ledger, **how).fit(data, relations=relations)
+    model = dps.Synthesizer("clinic", epsilon, ledger, **how).fit(data, relations=relations)
     return ledger, model
 
 
@@ -139,7 +139,8 @@ def test_dates_of_related_csv_files_are_typed_first(tmp_path):
         frame.to_csv(data[name], index=False)
     order = {"columns": {"visited": {"kind": "date", "format": "%Y-%m-%d"}}}
     relations = {**RELATIONS, "visits": {**RELATIONS["visits"], **order}}
-    _, model = related(tmp_path, {name: str(path) for name, path in data.items()}, relations)
+    # Types are charged, too, and leave so little of 8 that one fit in ten finds another base, which keeps another order.
+    _, model = related(tmp_path, {name: str(path) for name, path in data.items()}, relations, epsilon=24.0)
     rows = model.sample(seed=1)["visits"]
     assert str(rows["arrived"].dtype).startswith("datetime64")
     in_order(rows)

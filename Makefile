@@ -29,7 +29,7 @@ demo: $(STAMP)  ## Synthesize a table and a clinic end to end; spends, until the
 test: $(STAMP)  ## Run every test, two processes of one thread each
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-check: lint  ## Lint, types, and the tests that are fast: under three minutes, before each commit
+check: lint  ## Lint, types, and the tests that are fast: some three minutes, before each commit
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "(unit or architecture) and not slow"
 
 nightly: $(STAMP)  ## Run the fuzzers at length: hours

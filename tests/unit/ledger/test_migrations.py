@@ -26,6 +26,8 @@ from dp_synth_pipeline.ledger.kept import Kept
 from dp_synth_pipeline.ledger.store import Store
 from tests.unit.ledger.stores import SMALL, ask, in_processes
 
+pytestmark = pytest.mark.slow
+
 Older = Callable[[int], str]
 
 NEW = {

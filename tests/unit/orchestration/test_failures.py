@@ -71,6 +71,7 @@ def test_a_withheld_traceback_is_shown_on_the_terminal_alone_and_on_demand(
     assert ("canary 4711" in on_terminal) == bool(debug)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("within", "expected"), [(withheld, KeyboardInterrupt), (reported, dg.DagsterExecutionInterruptedError)]
 )

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from dp_synth_pipeline.privacy.gaussian_loss import gaussian_loss
 
+pytestmark = pytest.mark.slow
+
 INTERVAL = 1e-3
 
 

@@ -22,6 +22,8 @@ from dp_synth_pipeline.privacy.tradeoff import (
     gaussian_true_positive,
 )
 
+pytestmark = pytest.mark.slow
+
 DELTA = 1e-5
 RATES = [0.0, 1e-6, 1e-4, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999, 1.0]
 

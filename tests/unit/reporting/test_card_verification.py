@@ -21,6 +21,8 @@ from dp_synth_pipeline.reporting.card import CardFacts, ReleaseCard, from_json, 
 from dp_synth_pipeline.reporting.card_pages import render_card
 from dp_synth_pipeline.reporting.release_card import mechanisms_of, reused_of
 
+pytestmark = pytest.mark.slow
+
 EVENTS = {"profile": [DiscreteGaussian(60.0, 1, 12)], "training": [SubsampledGaussian(4.0, 0.01, 50)]}
 
 

@@ -21,6 +21,8 @@ from dp_synth_pipeline.validation.suggested_rules import SuggestedRule
 from tests.integration.clinic import clinic
 from tests.unit.validation.databases import RELATIONS, as_real, as_synthetic, schemas
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory) -> RelatedFigures:

@@ -16,6 +16,8 @@ from benchmarks.studies import network_alone as alone
 from benchmarks.studies.__main__ import FIGURES, STUDIES
 from dp_synth_pipeline.model.dpsgd.optimization import inner_optimizer
 
+pytestmark = pytest.mark.slow
+
 TINY: dict[str, dict[str, Any]] = {
     "hyperparameters": {
         "ROWS": 512, "HELD_OUT": 200, "HIDDEN": 2, "EPSILONS": {"fair": (3.0,)}, "BATCHES": (128,),

@@ -19,6 +19,8 @@ from dp_synth_pipeline.tabular.profiling import ordered_dates, profile_plan
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema, build
 
+pytestmark = pytest.mark.slow
+
 DELTA = 1e-5
 EPSILONS = st.floats(0.1, 16)
 SIZES = st.integers(100, 10**7)

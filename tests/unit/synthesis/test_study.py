@@ -27,6 +27,8 @@ from dp_synth_pipeline.synthesizer import Synthesizer, SyntheticModel
 from tests.light import light  # noqa: F401
 from tests.unit.ledger.stores import in_processes
 
+pytestmark = pytest.mark.slow
+
 ROWS = pd.DataFrame({"age": [20 + i % 50 for i in range(400)], "city": ["Rome", "Oslo", "Rome", "Bern"] * 100})
 TUNE = {"trials": 1, "learning_rate": [0.003, 0.03], "averaging": [0.0, 0.5]}
 SPEND = 4.0

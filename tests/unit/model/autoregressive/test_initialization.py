@@ -16,6 +16,8 @@ from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.model.marginals import loglinear, mixture
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
 
+pytestmark = pytest.mark.slow
+
 CARDS = (4, 4, 3)
 SHARES = [np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.25, 0.25])]
 SPEC = GeneratorSpec(hidden=8, embedding=4)

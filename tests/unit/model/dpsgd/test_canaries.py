@@ -20,6 +20,8 @@ from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.privacy.audit import Audit, Observed
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 CARDS = (6, 3, 4)
 SPEC = GeneratorSpec(hidden=6, embedding=3)

@@ -19,6 +19,8 @@ from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, inner_opti
 from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 
+pytestmark = pytest.mark.slow
+
 CARDS = (5, 4, 6)
 SPEC = GeneratorSpec(hidden=6, embedding=3, learning_rate=0.016)
 PLAN = TrainingPlan(0.1, 230, 4.0, 1.0)

@@ -16,6 +16,8 @@ from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.lower_bound import epsilon_alone, epsilon_of_kind, points, refutes
 from tests.unit.model.dpsgd.test_canaries import always_the_same, clipped, not_clipped, quieter, sampled, twice_the_rate
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 SPEC = GeneratorSpec(hidden=4, embedding=2)
 DELTA, CONFIDENCE = 1e-5, 0.95

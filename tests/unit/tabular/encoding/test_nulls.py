@@ -28,6 +28,8 @@ from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, TableSche
 from dp_synth_pipeline.tabular.sources import ingestion
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
+pytestmark = pytest.mark.slow
+
 KINDS: dict[str, tuple[pa.DataType, list[Any], Any, Any]] = {
     # type, values, the mean or mode that fills, a constant that occurs nowhere
     "duration": (

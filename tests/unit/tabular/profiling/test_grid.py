@@ -13,6 +13,8 @@ from scipy.optimize import minimize
 from dp_synth_pipeline.tabular.kinds import KINDS, Kind
 from dp_synth_pipeline.tabular.profiling import grid
 
+pytestmark = pytest.mark.slow
+
 NUMERIC = [k for k in KINDS.values() if k.numeric]
 
 

@@ -22,6 +22,8 @@ from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Kind
 from tests.unit.tabular.snapshots import no_noise, profile, profiles, quiet, take
 
+pytestmark = pytest.mark.slow
+
 ROWS = 6000
 TINY = ProfilePlan(None, 0.5, 1e-6, population=ROWS)
 SLACK = 10 / ROWS

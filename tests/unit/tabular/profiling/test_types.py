@@ -20,6 +20,8 @@ from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.declared import Untyped
 from tests.unit.tabular.snapshots import no_noise, read
 
+pytestmark = pytest.mark.slow
+
 ROWS = 5000
 Cell = Callable[[int, np.random.Generator], str]
 

@@ -19,6 +19,8 @@ from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 
+pytestmark = pytest.mark.slow
+
 RELATIONS = Relations(
     [
         Related("patients", key="patient"),

@@ -19,6 +19,8 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.targets import sink
 
+pytestmark = pytest.mark.slow
+
 OLD = pa.table({"x": [1, 2, 3]})
 NEW = pa.table({"x": [7, 8], "y": ["a", None]})
 

@@ -21,6 +21,8 @@ from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.tabular.targets import sink
 from tests.unit.tabular.snapshots import Declared, no_noise, profile, quiet, read, take
 
+pytestmark = pytest.mark.slow
+
 ROWS = 300
 DAY = ["%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%Y/%m/%d", "%-m/%-d/%Y", "%-d.%-m.%Y", "%d-%b-%Y"]
 PLAIN = [

@@ -12,6 +12,8 @@ import pytest
 from dp_synth_pipeline.tabular.sources.csv.words import NULLS
 from tests.unit.tabular.snapshots import read
 
+pytestmark = pytest.mark.slow
+
 
 def column(folder: Path, cells: list[str], facts: dict[str, Any] | None = None) -> tuple[str, list[Any]]:
     """Return the storage type and the snapshot's values of a column, whose rows come in their own order."""

@@ -45,13 +45,13 @@ def run(path: Path) -> None:
 
 def medians(lines: pd.DataFrame) -> pd.DataFrame:
     """Return the median of each cell; a person of one row is like no other and unlike none."""
-    found = lines.groupby(["epsilon", "rows", "each"], as_index=False)[["loss", "noise"]].median()
+    found = lines.groupby(["epsilon", "rows", "each"], as_index=False)["loss"].median()
     single = found[found["each"] == 1].assign(rows=ALIKE)
     return pd.concat([found, single], ignore_index=True)
 
 
 def tables(lines: pd.DataFrame) -> dict[str, str]:
-    """Return the median loss by rows of a person and epsilon, and the epsilon's share that a person's rows take."""
+    """Return the median losses by rows of a person and epsilon: unlike rows first, then alike ones."""
     found = medians(lines).pivot_table("loss", "each", ["epsilon", "rows"])
     shown = []
     for each, losses in found.iterrows():

@@ -54,7 +54,7 @@ STARTS: dict[str, Begin] = {
 
 
 def measure(cell: grid.Cell) -> dict[str, float]:
-    """Train a network that starts in the cell's way, and look at it before, too."""
+    """Train a network that starts in the cell's way."""
     whole, held_out = split("rand", 2 * ROWS, HELD_OUT)
     learnt, public = (Coded(codes, whole.cardinalities) for codes in (whole.codes[:ROWS], whole.codes[ROWS:]))
     how = spec(max_epochs=EPOCHS, hidden=16)

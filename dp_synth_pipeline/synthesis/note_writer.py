@@ -61,6 +61,7 @@ class NoteWriter:
         """
         found = np.full(len(codes), "", dtype=object)
         rows = np.flatnonzero(lengths > 0)
+        rows = rows[np.argsort(lengths[rows], kind="stable")]  # texts that are written together end together
         for _ in range(1 + AGAIN):
             if not len(rows):
                 break

@@ -13,8 +13,12 @@ from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import training
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
+from dp_synth_pipeline.model.dpsgd.one_by_one import OneByOneClipping
 from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan
+from dp_synth_pipeline.model.dpsgd.repeatable import sizes_at_once
 from dp_synth_pipeline.model.dpsgd.work import Training
+from dp_synth_pipeline.model.language.note_network import NoteNetwork
 from dp_synth_pipeline.model.marginals import mixture, raking
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
 
@@ -128,3 +132,22 @@ def test_a_fit_and_raking_on_a_gpu_reach_what_a_cpu_reaches() -> None:
     assert misses[1] < 1.2 * misses[0] + 0.005
     moved = np.abs(raked[0] - count(drawn, layout) / len(drawn)).sum()
     assert np.abs(raked[0] - raked[1]).sum() < 0.01 * moved, "both end at the same marginals, in sums of another order"
+
+
+def test_notes_are_derived_together_and_as_on_a_cpu() -> None:
+    pytest.importorskip("peft", reason="needs the extra `text`")
+    transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+    layers = {"hidden_size": 576, "intermediate_size": 1536, "num_attention_heads": 9, "num_key_value_heads": 3}
+    config = transformers.LlamaConfig(vocab_size=2048, num_hidden_layers=2, attn_implementation="eager", **layers)
+    net = NoteNetwork(transformers.LlamaForCausalLM(config), rank=4, length=48)
+    for p in net.adapters:
+        torch.nn.init.normal_(p, std=0.1)
+    batch = torch.stack([torch.randint(c, (64,)) for c in net.cardinalities], 1)
+    batch[:, 0] %= 20
+    found = []
+    for device in ("cpu", "cuda"):
+        net.to(device)
+        found.append(net.gradients(net.losses(batch.to(device))).cpu())
+    assert float((found[0] - found[1]).norm()) < 1e-3 * float(found[0].norm())
+    sizes = sizes_at_once(net, OneByOneClipping(net, Lattice(1.0)), batch.shape[1:])
+    assert sizes[-1] >= 32, "else a GPU would take as long as a processor"

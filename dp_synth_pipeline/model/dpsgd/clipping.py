@@ -241,6 +241,10 @@ class OnePassClipping:
         passes, weights = self._weighed(losses)
         return [part for each in passes for part in _parts(*each, weights, self.lattice)]
 
+    def numbers(self, losses: torch.Tensor, rows: torch.Size) -> list[torch.Tensor]:
+        """Return what `backward` adds up, as (*rows, ...), where `rows` is (units,) or (units, rows a unit)."""
+        return [x.unflatten(0, rows) for part in self.rounded(losses) for x in (part.inputs, part.gradients)]
+
     def _weighed(self, losses: torch.Tensor) -> tuple[list[Pass], dict[nn.Parameter, Weights]]:
         """Return each layer with its rounded input and its gradient, and each parameter's `Weights`."""
         seen, self._seen = self._seen, []

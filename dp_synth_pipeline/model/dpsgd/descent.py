@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from opacus.accountants import RDPAccountant
@@ -32,7 +32,7 @@ from dp_synth_pipeline.model.dpsgd.one_by_one import OneByOneClipping
 from dp_synth_pipeline.model.dpsgd.optimization import Average, Flat, LatticeOptimizer, decay, inner_optimizer
 from dp_synth_pipeline.model.dpsgd.plan import Look, learning_rate
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
-from dp_synth_pipeline.model.dpsgd.repeatable import repeatable_sizes
+from dp_synth_pipeline.model.dpsgd.repeatable import repeatable_sizes, sizes_at_once
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable, redraw
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.privacy.audit import Audit
@@ -64,6 +64,7 @@ class Descent:
         self.lattice = Lattice.under(self.spec.max_grad_norm, self.plan.noise_multiplier * self.sensitivity)
         self.clipping = self._clipping() if private else None
         self.sizes = self._part_sizes()
+        self.at_once: dict[torch.Size, tuple[int, ...]] = {}
         population = round(self.plan.expected_batch / self.plan.sample_rate)
         asked = training.queries
         self.queries = None if asked is None else LossQueries(asked, population, team)
@@ -85,11 +86,14 @@ class Descent:
         return OnePassClipping(self.network, self.spec.max_grad_norm, self.lattice)
 
     def _part_sizes(self) -> Sizes:
-        """Return the sizes of parts in which samples are computed: under privacy, those in which units do not meet."""
+        """Return the sizes of parts in which samples are computed: under privacy, those in which units do not meet.
+
+        Units that are clipped one by one have theirs by their shape (see `_sizes_of`).
+        """
+        if self.network.one_by_one:
+            return {}
         cards, expected = self.network.cardinalities, self.plan.expected_batch / self.team.size
         classes = self.rows.classes if self.spec.microbatch == 1 else row_classes(group_rows(self.spec.microbatch))
-        if self.network.one_by_one:
-            return dict.fromkeys(classes or (None,), (1,))
         sizes: Sizes = {
             rows: unit_sizes(expected / self.spec.microbatch, rows, sum(cards), len(cards)) for rows in classes
         }
@@ -100,7 +104,16 @@ class Descent:
         return repeatable_sizes(self.network, self.clipping, sizes)
 
     def _parts(self, batch: torch.Tensor, weight: torch.Tensor | None) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        return parts(batch, weight, sum(self.network.cardinalities), self.sizes[rows_of(batch)])
+        for codes, share in self.network.by_shape(batch, weight):
+            yield from parts(codes, share, sum(self.network.cardinalities), self._sizes_of(codes))
+
+    def _sizes_of(self, codes: torch.Tensor) -> Sequence[int]:
+        if not self.network.one_by_one:
+            return self.sizes[rows_of(codes)]
+        shape = codes.shape[1:]
+        if shape not in self.at_once:
+            self.at_once[shape] = sizes_at_once(self.network, OneByOneClipping(self.network, self.lattice), shape)
+        return self.at_once[shape]
 
     def _begin(self) -> None:
         reserved = [] if self.canaries is None else [self.canaries.parameter]

@@ -15,13 +15,19 @@ import torch
 from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.dpsgd.batches import Sizes
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
+from dp_synth_pipeline.model.dpsgd.one_by_one import OneByOneClipping
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable
+
+Clipping = OnePassClipping | OneByOneClipping
 
 TIMES = 2
 """Orders of the rows in which each size is tried."""
 
 SPREAD = 4.0
 """Made-up units' gradients differ by factors of up to exp(SPREAD), so that some are clipped and others are not."""
+
+FEWEST = 32
+"""Units that are derived together, at least: of fewer, two orders would not show whether they meet."""
 
 FOUND: dict[tuple[Hashable, ...], tuple[Sizes, int]] = {}
 """Sizes and threads that this process found to do, by all that the order of its sums depends on."""
@@ -44,11 +50,29 @@ def repeatable_sizes(network: Trainable, clipping: OnePassClipping, sizes: Sizes
     return found
 
 
+def sizes_at_once(network: Trainable, clipping: OneByOneClipping, shape: torch.Size) -> tuple[int, ...]:
+    """Return the sizes of parts in which units of codes (*shape), columns last, are derived together and compute alike.
+
+    They reach up to as many units as the network takes at once, or as fit, and are at least 1: a unit alone has no company.
+    """
+    most = network.at_once
+    while most >= FEWEST:
+        sizes = tuple(size for size in (most // 4, most // 2, most) if size >= FEWEST)
+        try:
+            if found := _found(network, clipping, sizes, shape):
+                return found
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+        most //= 2
+    return (1,)
+
+
 def _search(network: Trainable, clipping: OnePassClipping, sizes: Sizes) -> tuple[Sizes, int]:
     """Return which sizes will do with how many threads."""
+    columns = len(network.cardinalities)
     for threads in dict.fromkeys((torch.get_num_threads(), 1)):
         torch.set_num_threads(threads)
-        found = {rows: _found(network, clipping, asked, rows) for rows, asked in sizes.items()}
+        found = {r: _found(network, clipping, s, torch.Size((*((r,) if r else ()), columns))) for r, s in sizes.items()}
         if all(found.values()):
             return found, threads
     raise TrainingError(
@@ -57,24 +81,25 @@ def _search(network: Trainable, clipping: OnePassClipping, sizes: Sizes) -> tupl
     )
 
 
-def _found(network: Trainable, clipping: OnePassClipping, sizes: tuple[int, ...], rows: int | None) -> tuple[int, ...]:
-    """Return the sizes that will do, or none."""
+def _found(network: Trainable, clipping: Clipping, sizes: tuple[int, ...], shape: torch.Size) -> tuple[int, ...]:
+    """Return the sizes that will do for units of codes (*shape): all, the largest alone, or none."""
     tried = dict.fromkeys((sizes, sizes[-1:]))
-    return next((some for some in tried if _alike(network, clipping, some, rows)), ())
+    return next((some for some in tried if _alike(network, clipping, some, shape)), ())
 
 
 def _where(network: Trainable) -> torch.device:
     return next(network.parameters()).device
 
 
-def _alike(network: Trainable, clipping: OnePassClipping, sizes: Sequence[int], rows: int | None) -> bool:
-    most = sizes[-1]
-    shape = (most,) if rows is None else (most, rows)
+def _alike(network: Trainable, clipping: Clipping, sizes: Sequence[int], shape: torch.Size) -> bool:
+    """Return whether made-up units of codes (*shape) have the same numbers in every size and place that is tried."""
+    most, cards = sizes[-1], network.cardinalities[: shape[-1]]
+    each = (most, *shape[:-1])
     where = _where(network)
     chance = torch.Generator()
     chance.seed()
-    codes = torch.stack([torch.randint(c, shape, generator=chance) for c in network.cardinalities], -1).to(where)
-    scale = torch.exp(SPREAD * (2 * torch.rand(shape, generator=chance) - 1)).to(where)
+    codes = torch.stack([torch.randint(c, each, generator=chance) for c in cards], -1).to(where)
+    scale = torch.exp(SPREAD * (2 * torch.rand(each, generator=chance) - 1)).to(where)
     reference = _numbers(network, clipping, codes, scale)
     for size in sizes:
         for _ in range(TIMES):
@@ -85,12 +110,9 @@ def _alike(network: Trainable, clipping: OnePassClipping, sizes: Sequence[int], 
     return True
 
 
-def _numbers(
-    network: Trainable, clipping: OnePassClipping, codes: torch.Tensor, scale: torch.Tensor
-) -> list[torch.Tensor]:
+def _numbers(network: Trainable, clipping: Clipping, codes: torch.Tensor, scale: torch.Tensor) -> list[torch.Tensor]:
     """Return losses, and all that the sums are made of, as (units, ...) or (units, rows, ...)."""
     losses = network.losses(codes)
     weighted = losses * scale
-    parts = clipping.rounded(weighted if weighted.dim() == 1 else weighted.sum(1))
-    each = [x.unflatten(0, losses.shape) for part in parts for x in (part.inputs, part.gradients)]
-    return [losses.detach(), *each]
+    made = clipping.numbers(weighted if weighted.dim() == 1 else weighted.sum(1), losses.shape)
+    return [losses.detach(), *made]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import torch
 from torch import nn
+
+from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.model.dpsgd.batches import Batch
 
 
 class Trainable(nn.Module):
@@ -15,11 +18,32 @@ class Trainable(nn.Module):
 
     Attributes:
         cardinalities: codes of each column that it learns from; public.
-        one_by_one: whether each unit is computed by itself (see `one_by_one`); every parameter then has a gradient.
+        one_by_one: whether each unit's gradient is written out and clipped by itself (see `one_by_one`); every parameter
+            then has a gradient.
     """
 
     cardinalities: tuple[int, ...]
     one_by_one: ClassVar[bool] = False
+
+    @property
+    def at_once(self) -> int:
+        """Units whose `gradients` it derives together, at most: a power of 2."""
+        return 1
+
+    def gradients(self, losses: torch.Tensor) -> torch.Tensor:
+        """Return the gradient (units, numbers) of each unit's loss (units,), over all that is trained, in order.
+
+        Raises:
+            TrainingError: if there are several units, whose gradients autograd does not tell apart.
+        """
+        if len(losses) != 1:
+            raise TrainingError(f"units are derived one by one here, got {len(losses)} at once; compute parts of one.")
+        trained = [p for p in self.parameters() if p.requires_grad]
+        return torch.cat([g.flatten() for g in torch.autograd.grad(losses.sum(), trained)])[None]
+
+    def by_shape(self, batch: torch.Tensor, weight: torch.Tensor | None) -> Iterator[Batch]:
+        """Yield a batch in pieces of units that are computed in one shape each, which follows from a unit's own rows."""
+        yield batch, weight
 
     @abstractmethod
     def losses(self, codes: torch.Tensor) -> torch.Tensor:

@@ -11,15 +11,15 @@ from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec, whole
 class NoteSpec(TrainingSpec):
     """How notes are learnt; see `TrainingSpec` for the rest.
 
-    A language model knows its language already, so few passes over the rows do, and each is dear.
+    A language model knows its language already, so one pass over the rows does, and each is dear.
 
     Attributes:
         rank: of each adapter; the released numbers grow with it.
     """
 
-    max_epochs: int = 3
+    max_epochs: int = 1
     max_batch: int = 1024
-    learning_rate: float | None = 2e-3
+    learning_rate: float | None = 4e-3
     rank: int = 4
 
     rules = TrainingSpec.rules | {"rank": whole(1)}

@@ -50,6 +50,27 @@ class Shared(Trainable):
         return Shared
 
 
+class Shares(Shared):
+    """Shares of two columns' codes, of which each row reads a copy, so that units are derived together."""
+
+    def __init__(self, at_once: int = 64) -> None:
+        Trainable.__init__(self)
+        self.cardinalities, self._most = (CODES, CODES), at_once
+        self.logits = nn.Parameter(torch.zeros(2, CODES))
+
+    @property
+    def at_once(self) -> int:
+        return self._most
+
+    def losses(self, codes: torch.Tensor) -> torch.Tensor:
+        self._copies = self.logits.expand(*codes.shape, CODES)
+        return -self._copies.log_softmax(-1).gather(-1, codes[..., None]).sum((-1, -2))
+
+    def gradients(self, losses: torch.Tensor) -> torch.Tensor:
+        (of_rows,) = torch.autograd.grad(losses.sum(), self._copies)
+        return of_rows.reshape(len(losses), -1, 2 * CODES).sum(1)
+
+
 def clipped_sum(network: Trainable, codes: torch.Tensor, lattice: Lattice) -> torch.Tensor:
     clipping = OneByOneClipping(network, lattice)
     for row in codes:
@@ -78,7 +99,7 @@ def test_the_sum_is_that_of_opacus_own_per_example_gradients_each_clipped(bound:
 )
 def test_no_gradient_moves_the_sum_by_more_than_the_bound(numbers: list[float], bound: float) -> None:
     lattice = Lattice(bound)
-    found = OneByOneClipping(Shared(), lattice).clipped(torch.tensor(numbers, dtype=torch.float32))
+    found = OneByOneClipping(Shared(), lattice).clipped(torch.tensor([numbers], dtype=torch.float32))[0]
     assert sum(int(x) ** 2 for x in found) <= 4**lattice.bits
     norm = math.sqrt(sum(x * x for x in numbers))
     if norm <= bound / 2:
@@ -90,7 +111,7 @@ def test_no_gradient_moves_the_sum_by_more_than_the_bound(numbers: list[float], 
 def test_a_gradient_that_is_not_finite_adds_nothing() -> None:
     clipping = OneByOneClipping(Shared(), Lattice(1.0))
     for bad in (math.nan, math.inf, -math.inf):
-        assert not clipping.clipped(torch.tensor([1.0, bad])).any()
+        assert not clipping.clipped(torch.tensor([[1.0, bad]])).any()
     assert not clipping.take().any()
 
 
@@ -101,7 +122,8 @@ def test_several_units_at_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize("rows_a_unit", [1, 3])
-def test_such_a_network_learns_by_dp_sgd_and_its_audit_passes(rows_a_unit: int) -> None:
+@pytest.mark.parametrize("made", [Shared, Shares])
+def test_such_a_network_learns_by_dp_sgd_and_its_audit_passes(made: type[Shared], rows_a_unit: int) -> None:
     first = np.arange(3_000) % CODES
     codes = np.stack([first, (first + 1) % CODES], 1).astype(np.int16)
     units = None if rows_a_unit == 1 else np.arange(len(codes)) // rows_a_unit
@@ -109,10 +131,30 @@ def test_such_a_network_learns_by_dp_sgd_and_its_audit_passes(rows_a_unit: int) 
         sample_rate=0.05, steps=40, expected_batch=0.05 * len(codes) / rows_a_unit, noise_multiplier=0.8
     )
     spec = TrainingSpec(learning_rate=0.2)
-    trained = train(Shared(), Training(codes, plan, spec, units=units))
+    trained = train(made(), Training(codes, plan, spec, units=units))
     assert trained.audit.passed
     assert trained.event == plan.event
     with torch.no_grad():
         loss = trained.network.losses(torch.from_numpy(codes[:100].astype(np.int64))).mean()
-    assert loss < 0.8 * 2 * math.log(CODES)
-    train_public(Shared(), Training(codes, plan, spec, units=units))
+    assert loss < (0.8 if made is Shared else 1.01) * 2 * math.log(CODES)  # shares alone tell nothing here
+    train_public(made(), Training(codes, plan, spec, units=units))
+
+
+def test_units_that_are_derived_together_are_clipped_as_each_alone() -> None:
+    codes, lattice = torch.randint(CODES, (64, 3, 2)), Lattice(0.5)
+    together, alone = (OneByOneClipping(Shares(), lattice) for _ in range(2))
+    together.backward(together.network.losses(codes).sum(1))
+    for unit in codes:
+        alone.backward(alone.network.losses(unit[None]).sum(1))
+    assert torch.equal(together.take(), alone.take())
+
+
+def test_without_noise_to_speak_of_units_together_teach_what_each_alone_does() -> None:
+    codes, ends = np.random.default_rng().integers(0, 2, (500, 2)).astype(np.int16), []
+    for at_once in (1, 64):
+        found = train(
+            Shares(at_once), Training(codes, TrainingPlan(1.0, 5, 500.0, 1e-9), TrainingSpec(learning_rate=0.3))
+        )
+        ends.append(found.network.logits.detach())
+    assert ends[0].abs().max() > 0.5
+    torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-4)

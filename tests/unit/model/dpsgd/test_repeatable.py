@@ -14,7 +14,10 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd import repeatable
 from dp_synth_pipeline.model.dpsgd.batches import TOGETHER, part_sizes, unit_sizes
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
-from dp_synth_pipeline.model.dpsgd.repeatable import repeatable_sizes
+from dp_synth_pipeline.model.dpsgd.lattice import Lattice
+from dp_synth_pipeline.model.dpsgd.one_by_one import OneByOneClipping
+from dp_synth_pipeline.model.dpsgd.repeatable import repeatable_sizes, sizes_at_once
+from tests.unit.model.dpsgd.test_one_by_one import Shares
 
 CARDS = (40, 7, 30, 12, 2, 25)
 SPEC = GeneratorSpec(hidden=16, embedding=8)
@@ -104,3 +107,34 @@ def test_the_search_leaves_no_trace_in_what_was_clipped() -> None:
     repeatable_sizes(net, clipping, {None: (64,)})
     assert not clipping.take().any()
     assert all(p.grad is None for p in net.parameters())
+
+
+class Spoilt(Shares):
+    """The mistake: what a unit adds depends on its place, in parts of some sizes."""
+
+    spoilt: tuple[int, ...] = ()
+    too_large = 10**9
+
+    def gradients(self, losses: torch.Tensor) -> torch.Tensor:
+        if len(losses) > self.too_large:
+            raise torch.cuda.OutOfMemoryError
+        found = super().gradients(losses)
+        meet = torch.arange(len(losses)) / len(losses) if len(losses) in self.spoilt else torch.zeros(len(losses))
+        return found * (1 + 2.0**-20 * meet[:, None])
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "too_large", "sizes"),
+    [
+        ((), 10**9, (64, 128, 256)),
+        ((128,), 10**9, (256,)),
+        ((256,), 10**9, (32, 64, 128)),
+        ((), 100, (32, 64)),
+        ((256, 128, 64, 32), 10**9, (1,)),
+        ((), 5, (1,)),
+    ],
+)
+def test_units_are_derived_together_in_sizes_that_fit_and_keep_them_apart(spoilt, too_large, sizes) -> None:
+    net = Spoilt(256)
+    net.spoilt, net.too_large = spoilt, too_large
+    assert sizes_at_once(net, OneByOneClipping(net, Lattice(1.0)), torch.Size((2,))) == sizes

@@ -93,6 +93,37 @@ def test_clipped_gradients_are_those_of_opacus_hooks(network: NoteNetwork, bound
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=3 * bound * 2.0**-19)
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_gradients_of_several_units_are_those_of_each_alone(network: NoteNetwork, rows: int) -> None:
+    codes = torch.cat([CODES, CODES.flip(0)]).view(-1, rows, CODES.shape[1])
+    weight = torch.rand(codes.shape[:-1], dtype=torch.float64)
+    together = network.gradients((network.losses(codes) * weight).sum(1))
+    alone = [network.gradients((network.losses(c[None]) * w).sum(1)) for c, w in zip(codes, weight, strict=True)]
+    assert together.shape == (len(codes), sum(p.numel() for p in network.adapters))
+    torch.testing.assert_close(together, torch.cat(alone))
+    each = torch.autograd.grad(network.losses(codes[0]).sum(), list(network.adapters))
+    by_autograd = torch.cat([g.flatten() for g in each])
+    torch.testing.assert_close(network.gradients(network.losses(codes[:1]).sum(1))[0], by_autograd)
+
+
+def test_what_a_unit_is_computed_in_follows_from_its_own_tokens() -> None:
+    length, wide = 70, NoteNetwork(language(), rank=2, length=70)
+    assert wide.widths == [16, 32, 48, 64, 70]
+    batch = torch.full((4, 2, 1 + length), VOCABULARY)
+    batch[..., 0] = 1
+    for unit, tokens in enumerate((16, 70, 17, 3)):
+        batch[unit, unit % 2, 1 : 1 + tokens] = 5
+    weight = torch.arange(8.0).view(4, 2)
+    pieces = list(wide.by_shape(batch, weight))
+    assert [p.shape for p, _ in pieces] == [(2, 2, 17), (1, 2, 33), (1, 2, 71)]
+    assert [w.tolist() for _, w in pieces] == [[[0, 1], [6, 7]], [[4, 5]], [[2, 3]]]
+    whole = wide.losses(batch)
+    found = torch.cat([wide.losses(p) for p, _ in pieces])[[0, 3, 2, 1]]
+    torch.testing.assert_close(found, whole)
+    ((nothing, _),) = wide.by_shape(batch[:0], None)
+    assert nothing.shape == (0, 2, 17)
+
+
 def test_a_network_of_a_model_in_memory_makes_no_other_process(network: NoteNetwork) -> None:
     with pytest.raises(InvalidInput, match="in memory"):
         network.blueprint()

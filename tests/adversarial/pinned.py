@@ -126,7 +126,7 @@ def _pin_encryption(patch: pytest.MonkeyPatch) -> None:
 
 
 def _pin_clocks(patch: pytest.MonkeyPatch) -> None:
-    ticks = itertools.count()
+    ticks: dict[str, Iterator[int]] = defaultdict(itertools.count)
 
     class AnyMoment(type):
         def __instancecheck__(cls, value: Any) -> bool:
@@ -135,7 +135,8 @@ def _pin_clocks(patch: pytest.MonkeyPatch) -> None:
     class Clock(datetime, metaclass=AnyMoment):
         @classmethod
         def now(cls, tz: Any = None) -> datetime:
-            return DAWN + timedelta(seconds=next(ticks))
+            """Return a moment that only the module that asks, and how often it did, can move."""
+            return DAWN + timedelta(seconds=next(ticks[sys._getframe(1).f_globals["__name__"]]))
 
     class Datetimes:
         datetime = Clock

@@ -13,7 +13,7 @@ import yaml
 from rich.console import Console
 
 from dp_synth_pipeline.cli import forecasting
-from dp_synth_pipeline.cli.expecting import AskOptions
+from dp_synth_pipeline.cli.expecting import AskOptions, ForecastOptions
 from dp_synth_pipeline.cli.forecasting import Horizon
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ask, Ledger, advice
@@ -23,6 +23,7 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.filter import NANO
 from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.synthesis import horizon
 from dp_synth_pipeline.synthesis.expected_quality import Shape, expected, remembered
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
@@ -342,9 +343,9 @@ def test_a_tick_asks_for_what_its_refresh_will_ask_for(year):
     assert preflight.refused_at_tick(table(**{**REMEMBERS, "refresh": {}}), year), "4.1 does not fit a second time"
 
 
-def divided(year, asked=AskOptions(), every=DAILY, days=AHEAD):
+def divided(year, every=DAILY, days=AHEAD, **asked):
     out = io.StringIO()
-    forecasting.divide(year, Horizon("year", days, every), asked, Console(file=out, width=400))
+    forecasting.divide(year, Horizon("year", days, every), ForecastOptions(**asked), Console(file=out, width=400))
     text, _, plan = out.getvalue().partition("Write:")
     return text, yaml.safe_load(plan)
 
@@ -360,7 +361,7 @@ def test_a_person_is_told_how_to_divide_an_account_over_a_horizon_and_the_settin
 
 
 def test_a_plan_says_how_far_off_refreshes_will_be_that_remember_and_each_by_itself(year):
-    text, plan = divided(year, AskOptions(rows=8000, columns=15), days=12)
+    text, plan = divided(year, rows=8000, columns=15, days=12)
     terms, shape = year.account("year"), Shape(8000, 15)
     told = remembered(shape, plan["epsilon"], plan["refresh"]["epsilon"], 12, terms.delta)
     assert f"about {told[0].two_way:.2g} by refresh 1, {told[3].two_way:.2g} by refresh 4" in text
@@ -372,9 +373,22 @@ def test_a_plan_says_how_far_off_refreshes_will_be_that_remember_and_each_by_its
     assert "Expected" not in divided(year)[0]
 
 
+def test_a_plan_for_a_table_that_moves_is_the_best_for_that_and_says_so(year):
+    terms, shape, asked = year.account("year"), Shape(8000, 15), {"rows": 8000, "columns": 15, "days": 12}
+    text, plan = divided(year, **asked, drift=0.01)
+    epsilons = plan["epsilon"], plan["refresh"]["epsilon"]
+    assert epsilons == horizon.best(year, "year", 12, shape, 0.01)
+    told = remembered(shape, *epsilons, 12, terms.delta, drift=0.01)
+    assert "pairs move by 0.01 from each refresh to the next" in text
+    assert f"{told[-1].two_way:.2g} by refresh 12" in text
+    assert plan["epsilon"] < divided(year, **asked)[1]["epsilon"]
+    with pytest.raises(InvalidInput, match="--rows and --columns"):
+        divided(year, drift=0.01)
+
+
 def test_a_horizon_is_divided_within_the_quota_of_what_it_is_for(year):
     year.amend_account("year", quotas=["purpose=testing:0.4"], why="w", who="Ana")
-    free, bounded = divided(year, days=5)[1], divided(year, AskOptions(purpose="testing"), days=5)[1]
+    free, bounded = divided(year, days=5)[1], divided(year, purpose="testing", days=5)[1]
     asks = [Ask(e, 1e-5, 5e-9, purpose="testing") for e in (bounded["epsilon"], *[bounded["refresh"]["epsilon"]] * 4)]
     assert all(year.foretold("year", asks))
     assert bounded["epsilon"] < free["epsilon"]

@@ -265,7 +265,7 @@ def _in_blocks(
     sentence = f"{schedule.table}, {count} refreshes of epsilon {schedule.epsilon:g} in {days} days, "
     if cut.values is not None:
         sentence += f"each value of {column} {most_in_block} times, charged to its own block each time; "
-    elif cut.cut != cut.cadence:
+    elif not cut.one_block:
         sentence += f"charged to {len(outcome.blocks)} {cut.cut} blocks of {column}, each up to {most_in_block} times; "
     else:
         sentence += f"of {len(outcome.blocks)} {cut.cadence} windows of {column}, {_times(most_in_block)}; "

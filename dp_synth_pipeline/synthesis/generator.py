@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TEXTS = 24_000
 """Texts that are written to rake what writes them, at most."""
 
-KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules", "memory")
+KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules", "memory", "windows")
 """Facts that lie beside the weights and are said elsewhere."""
 
 
@@ -129,6 +129,7 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "accuracy": metrics,
         "ran": dump_ran(ran),
         "rules": release.settings.validation.enforced_rules,
+        "windows": release.settings.partitions.windows if release.settings.partitions else None,
         **memory.facts(release.state, release.restricted),
     }
     texts = raked_texts(release, codec, partial(generator.sample, TEXTS, forbidden=codec.forbidden))

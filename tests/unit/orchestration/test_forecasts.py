@@ -130,6 +130,30 @@ def test_windows_that_share_a_block_charge_it_once_each(ledger, monkeypatch):
     )
 
 
+def test_each_tick_of_a_rolling_table_charges_the_last_windows_and_refusals_come_where_the_forecast_says(
+    ledger, monkeypatch
+):
+    rolling = table({**DAYS, "windows": 3})
+    told = foretold(ledger, rolling)
+    assert max(told.blocks.values()) == 3
+    assert told.dues[9].ask.blocks[-1] == f"seen:daily:{told.dues[9].key}"
+    assert [len(due.ask.blocks) for due in told.dues] == [3] * AHEAD
+    assert not all(told.fits), "each day has room for two"
+    text = said(ledger, monkeypatch, rolling)
+    assert f"charged to {AHEAD + 2} daily blocks of seen, each up to 3 times; {sum(told.fits)} fit" in text
+    assert list(told.fits) == happens(ledger, told)
+
+
+def test_a_tick_that_is_refused_says_which_day_of_a_rolling_table_has_no_room(ledger):
+    rolling = table({**DAYS, "windows": 3})
+    ledger.add_blocks("clinic", ["seen:daily:2026-01-02"], why="test", who="test")
+    facts = {"delta": 1e-5, "table": "t", "run_id": "r", "code_version": "1"}
+    ledger.reserve("clinic", key="k", epsilon=0.7, blocks=["seen:daily:2026-01-02"], **facts)
+    refused = preflight.refused_at_tick(rolling, ledger, ["2026-01-04"])
+    assert "for want of room in block seen:daily:2026-01-02" in str(refused["2026-01-04"])
+    assert not preflight.refused_at_tick(rolling, ledger, ["2026-01-05"])
+
+
 def test_a_listed_value_is_charged_to_its_own_block_at_every_tick(ledger, monkeypatch):
     told = foretold(ledger, table(CITIES))
     assert [d.key for d in told.dues[:4]] == ["Rome", "Oslo", "Rome", "Oslo"]

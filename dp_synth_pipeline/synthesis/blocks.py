@@ -203,9 +203,11 @@ def limits(settings: ReleaseSettings, keys: Sequence[str]) -> list[str]:
     cut = settings.partitions
     if cut is None or not keys:
         return []
-    name, extent = cut.column, keys[0] if len(keys) == 1 else f"{keys[0]} to {keys[-1]}"
-    of_time = f"the {cut.cadence} window" if cut.windows is None else f"the last {cut.windows} {cut.cadence} windows of"
-    sentences = [f"It covers the rows whose {name} is in {of_time if cut.cadence else 'value'} {extent}."]
+    name, first = cut.column, keys[0] if cut.windows is None else f"{_windows(cut, keys)[0][0]}"
+    extent = first if first == keys[-1] else f"{first} to {keys[-1]}"
+    sentences = [
+        f"It covers the rows whose {name} is in {f'the {cut.cadence} window' if cut.cadence else 'value'} {extent}."
+    ]
     if settings.privacy == "none":
         return sentences
     if not settings.charges_blocks:

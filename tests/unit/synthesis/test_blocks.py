@@ -315,7 +315,7 @@ def test_the_card_says_that_each_block_of_the_rows_was_charged():
     by_day = table({**DAYS, "cadence": "monthly", "blocks": "daily"})
     assert "Each daily block of its rows was charged" in blocks.limits(by_day, ["2026-02-01"])[1]
     rolling = blocks.limits(table({**DAYS, "windows": 30}), ["2026-02-01"])
-    assert "in the last 30 daily windows of 2026-02-01" in rolling[0]
+    assert "in the daily window 2026-01-03 to 2026-02-01." in rolling[0]
     assert "Each daily block of its rows was charged" in rolling[1]
     living = table({**DAYS, "blocks": "weekly", "units_span": False}, unit="patient")
     assert "has rows in one weekly block only was declared" in blocks.limits(living, ["2026-01-01"])[1]

@@ -27,7 +27,7 @@ from scoring import Log
 
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.demo.clinic import clinic_visits
-from dp_synth_pipeline.synthesis.horizon import divided
+from dp_synth_pipeline.synthesis.horizon import FIRST, divided
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.validation import fidelity, learners
 
@@ -103,7 +103,7 @@ def refreshed(way: str, table: Table, asked: argparse.Namespace, folder: Path) -
     ledger, store = dps.Ledger.open(f"sqlite:///{folder}/ledger.db"), Store(folder / "store")
     ledger.open_account("year", epsilon=asked.epsilon, delta=DELTA, **table.account)
     every = ledger.affordable("year", times=asked.weeks)
-    first, later = divided(ledger, "year", asked.weeks)
+    first, later = divided(ledger, "year", asked.weeks, asked.first)
     epsilon = {"remembers": first, "independent": every, "kept": ledger.affordable("year", times=1)}[way]
     refresh = {"remember": True, "epsilon": later} if way == "remembers" else {}
     terms = {"training": {"purpose": asked.purpose}, **table.settings, "refresh": refresh}
@@ -155,6 +155,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=15_000, help="of the census, each week")
     parser.add_argument("--epsilon", type=float, default=6.0, help="for the whole year")
     parser.add_argument("--weeks", type=int, default=52)
+    parser.add_argument(
+        "--first", type=float, default=FIRST, help="part of the signal for the first release of those that remember"
+    )
     parser.add_argument(
         "--look", type=int, nargs="+", default=[0, 1, 4, 10, 20, 30, 40, 51], help="weeks that are scored"
     )

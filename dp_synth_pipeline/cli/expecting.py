@@ -57,6 +57,16 @@ class AskOptions(Options):
         return Shape(self.rows, self.columns, account.max_rows)
 
 
+class ForecastOptions(AskOptions):
+    """What a forecast is asked for besides."""
+
+    drift: float | None = Field(
+        default=None,
+        description="With --remember, and with rows and columns: by how much pairs of columns move from each refresh to the "
+        "next, from 0 to 1, as the check `drift` says it.",
+    )
+
+
 def _profile(found: Released) -> TableProfile:
     from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dp_synth_pipeline.cli import expecting
-from dp_synth_pipeline.cli.expecting import AskOptions
+from dp_synth_pipeline.cli.expecting import AskOptions, ForecastOptions
 from dp_synth_pipeline.cli.terminal import standing
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Account, Ledger, advice, journal
@@ -25,7 +25,7 @@ from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.synthesis import expected_quality
 from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE
 from dp_synth_pipeline.synthesis.expected_quality import Shape
-from dp_synth_pipeline.synthesis.horizon import divided
+from dp_synth_pipeline.synthesis.horizon import best, divided
 
 PARTED = " a tick refreshes the newest window that is over, or each listed value, once;"
 
@@ -47,14 +47,14 @@ class Horizon:
     epsilon: float | None = None
 
 
-def divide(book: Ledger, horizon: Horizon, asked: AskOptions, console: Console) -> None:
+def divide(book: Ledger, horizon: Horizon, asked: ForecastOptions, console: Console) -> None:
     """Print the epsilons of a first refresh and of those that go on from it, which an account can pay for so many days."""
     account, days, every = horizon.account, horizon.days, horizon.every
     if account is None or every is None:
         raise InvalidInput("--remember needs an account and --every CRON; it finds the epsilons itself.")
     times, terms = len(ticks([every], datetime.now(UTC) + timedelta(days=days))), book.account(account)
     shape = asked.shape(terms)
-    first, later = divided(book, account, times, purpose=asked.purpose)
+    first, later = _split(book, account, times, shape, asked)
     own_delta = terms.delta * THRESHOLD_SHARE
     alone = book.affordable(account, times=times, own_delta=own_delta, purpose=asked.purpose)
     console.print(
@@ -64,21 +64,39 @@ def divide(book: Ledger, horizon: Horizon, asked: AskOptions, console: Console) 
         soft_wrap=True,
     )
     if shape is not None:
-        _say_remembered(shape, terms, (first, later), times, console)
+        _say_remembered(shape, terms, (first, later), times, console, drift=asked.drift or 0.0)
         console.print(f"Each by itself: {wording.distances(expecting.one(shape, terms, alone))}", soft_wrap=True)
     plan = {"epsilon": first, "refresh": {"remember": True, "epsilon": later}, "schedule": every}
     console.print("Write:\n" + yaml.safe_dump(plan, sort_keys=False, default_flow_style=None), end="", highlight=False)
 
 
+def _split(book: Ledger, account: str, times: int, shape: Shape | None, asked: ForecastOptions) -> tuple[float, float]:
+    """Return the epsilons of the first and of each later refresh: the best ones, where it is said how far a table moves."""
+    if asked.drift is None:
+        return divided(book, account, times, purpose=asked.purpose)
+    if shape is None:
+        raise InvalidInput(
+            "--drift says how far a table moves: say by --rows and --columns, or --like, what table it is."
+        )
+    return best(book, account, times, shape, asked.drift, asked.purpose)
+
+
 def _say_remembered(
-    shape: Shape, terms: Account, epsilons: tuple[float, float], times: int, console: Console, table: str = ""
+    shape: Shape,
+    terms: Account,
+    epsilons: tuple[float, float],
+    times: int,
+    console: Console,
+    table: str = "",
+    drift: float = 0.0,
 ) -> None:
     """Print how far off refreshes that remember are expected to be, the first and each later one of these epsilons."""
-    told = expected_quality.remembered(shape, *epsilons, times, terms.delta, terms.relation)
+    told = expected_quality.remembered(shape, *epsilons, times, terms.delta, terms.relation, drift)
     steps = sorted({n for n in (1, 4, times // 2, times) if 1 <= n <= times})
     each = ", ".join(f"{told[n - 1].two_way:.2g} by refresh {n}" for n in steps)
+    moves = f"of which pairs move by {drift:g} from each refresh to the next" if drift else "that stay as they are"
     console.print(
-        f"Expected of {wording.size(shape, table)} that stay as they are: pairs of columns about {each}; single columns "
+        f"Expected of {wording.size(shape, table)} {moves}: pairs of columns about {each}; single columns "
         f"{told[0].one_way:.2g}.",
         soft_wrap=True,
     )
@@ -247,7 +265,7 @@ def _in_blocks(
     sentence = f"{schedule.table}, {count} refreshes of epsilon {schedule.epsilon:g} in {days} days, "
     if cut.values is not None:
         sentence += f"each value of {column} {most_in_block} times, charged to its own block each time; "
-    elif cut.cut != cut.cadence:
+    elif not cut.one_block:
         sentence += f"charged to {len(outcome.blocks)} {cut.cut} blocks of {column}, each up to {most_in_block} times; "
     else:
         sentence += f"of {len(outcome.blocks)} {cut.cadence} windows of {column}, {_times(most_in_block)}; "

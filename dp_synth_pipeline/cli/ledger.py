@@ -11,7 +11,7 @@ from pydantic import Field
 from rich.text import Text
 
 from dp_synth_pipeline.cli import answers
-from dp_synth_pipeline.cli.expecting import AskOptions
+from dp_synth_pipeline.cli.expecting import AskOptions, ForecastOptions
 from dp_synth_pipeline.cli.options import Options, opened, takes_options
 from dp_synth_pipeline.cli.terminal import VERBOSE, Verbose, console, on_terminal, say_large, say_more, standing
 from dp_synth_pipeline.errors import InvalidInput
@@ -425,7 +425,7 @@ def can(
 @app.command("forecast")
 @takes_options
 def forecast(
-    asked: AskOptions,
+    asked: ForecastOptions,
     account: Annotated[str | None, typer.Argument(help="One account; all that have a schedule without it.")] = None,
     days: Annotated[int, typer.Option(help="How far ahead.", min=1)] = 365,
     epsilon: Annotated[
@@ -442,14 +442,17 @@ def forecast(
 
     A refresh of a partition is charged to its own block, so of those it says which block refuses first. With --remember it
     says instead how much the first of those refreshes may take, and how little each later one, which goes on from it, needs.
-    With the rows and columns of the table, it also says how far off each refresh will be.
+    With the rows and columns of the table, it also says how far off each refresh will be; with --drift too, the division is
+    the one at which refreshes are expected to be nearest to the table, on average over all of them.
 
-    dp-synth ledger forecast patients --every '0 3 * * 1' --remember --rows 8000 --columns 15
+    dp-synth ledger forecast patients --every '0 3 * * 1' --remember --rows 8000 --columns 15 --drift 0.003
     """
     from dp_synth_pipeline.cli import forecasting
 
     if remember and epsilon is not None:
         raise InvalidInput("--remember finds the epsilons itself; leave --epsilon out.")
+    if asked.drift is not None and not remember:
+        raise InvalidInput("--drift chooses how refreshes that remember divide an account; write --remember too.")
     book, told = opened(ledger), forecasting.divide if remember else forecasting.forecast
     told(book, forecasting.Horizon(account, days, every, epsilon), asked, console())
 

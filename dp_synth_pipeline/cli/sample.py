@@ -74,9 +74,9 @@ def sample(
 ) -> None:
     """Draw rows from a released generator. It reads no source and no ledger, and charges nothing, however often.
 
-    Of a table with partitions, rows come from all of them, or from one that is named with its folder, such as
-    visits/partition=2026-01-01. Of related tables, --rows says how many rows the root has, --where is about its columns, and
-    --out names a folder.
+    Of a table with partitions, rows come from all of them (from the last one, if each covers several windows), or from one
+    that is named with its folder, such as visits/partition=2026-01-01. Of related tables, --rows says how many rows the root
+    has, --where is about its columns, and --out names a folder.
 
     Example: dp-synth sample visits --rows 1000 --where "smoker = 'yes' AND age >= 60" --out smokers.csv
     """

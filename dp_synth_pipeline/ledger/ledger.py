@@ -269,7 +269,7 @@ class Ledger(Questions, Oversight):
         bounds: Sequence[Sequence[Bound]],
     ) -> Exception:
         ask = asks[0]
-        asked = Asked(ask.epsilon, ask.delta, ask.own_delta, ask.blocks, nominal or ())
+        asked = Asked(ask.epsilon, ask.delta, ask.own_delta, ask.blocks, nominal=nominal or ())
         return self._refused(payers, _costs(asks), asked, bounds, Claim.of(ask))
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 import sqlalchemy as sa
@@ -204,9 +205,17 @@ class Questions(OpenLedger):
             most = min(costs.epsilon_left(a, *t.left(a), asked.delta, asked.own_delta) for a, t in every)
             fits = f"What fits now: epsilon <= {most:g} at delta={asked.delta:g}. " if most else ""
             return over.refusal(asks[[a for a, _ in payers].index(over.account)], claim, fits)
+        if not at and asked.blocks:
+            asked = replace(asked, full=self._without_room(payers[0][0], asks[0], asked.blocks))
         account, tally = payers[at]
         used = share(decide.balance(account, tally), self.plans(account.name))
         return refusal.over_budget(payers, at, asked, used, self.waiting(account.name))
+
+    def _without_room(self, account: Account, ask: tuple[int, int], blocks: Sequence[str]) -> tuple[str, ...]:
+        """Return those of some blocks that refuse a release over them."""
+        with self._store.read() as conn:
+            each = {block: rows.standing(conn, account.name, (block,)) for block in blocks}
+        return tuple(block for block, standing in each.items() if not decide.admits(*standing, *ask))
 
     def capacity(
         self,

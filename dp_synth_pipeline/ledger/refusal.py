@@ -33,6 +33,9 @@ DOWN = Context(prec=3, rounding=ROUND_FLOOR)
 
 UNTOUCHED = "Nothing was read and nothing was changed."
 
+NAMED = 3
+"""Blocks without room that a refusal names; of more it says how many."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -41,6 +44,7 @@ class Asked:
     Attributes:
         own_delta: the part of delta for mechanisms with a delta of their own.
         blocks: the blocks that it names.
+        full: those of them that have no room for it.
         nominal: the mechanisms that it would run, for advice in steps and noise.
     """
 
@@ -48,6 +52,7 @@ class Asked:
     delta: float
     own_delta: float = 0.0
     blocks: Sequence[str] = ()
+    full: Sequence[str] = ()
     nominal: Sequence[Event] = ()
 
 
@@ -69,7 +74,7 @@ def over_budget(payers: Payers, at: int, asked: Asked, used: Share, waiting: Seq
     account, tally = payers[at]
     cost, delta_units = tally.left(account)
     fits = min(costs.epsilon_left(a, *t.left(a), asked.delta, asked.own_delta) for a, t in payers)
-    whose = f" of its member {payers[0][0].name!r}" if at else _fullest(asked.blocks)
+    whose = f" of its member {payers[0][0].name!r}" if at else without_room(asked.full)
     held = ", with what unfinished releases hold" if tally.cost_held else ""
     message = (
         f"{_kind(account).capitalize()} {account.name!r} refuses this release{whose}: it asks for epsilon="
@@ -97,8 +102,12 @@ def over_budget(payers: Payers, at: int, asked: Asked, used: Share, waiting: Seq
     return BudgetExceeded(message, details="\n".join(details), facts=facts)
 
 
-def _fullest(blocks: Sequence[str]) -> str:
-    return f" over the fullest of the blocks {', '.join(blocks)}" if blocks else ""
+def without_room(blocks: Sequence[str]) -> str:
+    """Name the blocks that have no room for a release, the first of many; nothing if there are none."""
+    if not blocks:
+        return ""
+    more = f" and {len(blocks) - NAMED} more" if len(blocks) > NAMED else ""
+    return f" for want of room in block{'' if len(blocks) == 1 else 's'} {', '.join(blocks[:NAMED])}{more}"
 
 
 def over_quota(

@@ -5,8 +5,9 @@ A refresh that needs a second person is put on record as a request at its tick, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -37,10 +38,12 @@ class Preflight:
     Attributes:
         keys: the partitions, in their order.
         fits: for each of them, whether it would be admitted.
+        full: the blocks that refuse the first that would not, if others of its blocks would admit it.
     """
 
     keys: tuple[str, ...]
     fits: tuple[bool, ...]
+    full: tuple[str, ...] = ()
 
     @property
     def fitting(self) -> list[str]:
@@ -53,7 +56,8 @@ class Preflight:
         count = f"{len(self.keys)} partition{'' if len(self.keys) == 1 else 's'}"
         if all(self.fits):
             return f"{count}, all fit"
-        return f"{count}, {sum(self.fits)} fit; the first that does not: {self.keys[self.fits.index(False)]}"
+        first = f"{self.keys[self.fits.index(False)]}{refusal.without_room(self.full)}"
+        return f"{count}, {sum(self.fits)} fit; the first that does not: {first}"
 
 
 def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> Preflight:
@@ -76,14 +80,46 @@ def preflight(settings: TableSettings, ledger: Ledger, keys: Sequence[str]) -> P
     if settings.charges_blocks:
         blocks.require_blocks(ledger, settings)
         paying = [blocks.charged_blocks(cut, [k]) for k in keys]
-    if cut.backfill == "multi_run":
-        return Preflight(tuple(keys), tuple(ledger.admitted(account.name, **request, each=paying)))
-    # One release over all blocks takes of each, once, what a release over it alone would.
+    ask = partial(ledger.admitted, account.name, **request)
+    return Preflight(tuple(keys), *(_in_turn if cut.backfill == "multi_run" else _at_once)(ask, paying))
+
+
+def _in_turn(
+    ask: Callable[..., list[bool]], paying: Sequence[tuple[str, ...]]
+) -> tuple[tuple[bool, ...], tuple[str, ...]]:
+    """Return which of several releases would be admitted, each after those before it, and what `full` says of a preflight.
+
+    Args:
+        ask: asks the ledger whether each of several releases would be admitted, by the blocks that they are charged to.
+        paying: the blocks that each is charged to.
+    """
+    fits = tuple(ask(each=paying))
+    return fits, _full(paying, fits, lambda place, block: ask(each=[*paying[:place], (block,)])[-1])
+
+
+def _at_once(
+    ask: Callable[..., list[bool]], paying: Sequence[tuple[str, ...]]
+) -> tuple[tuple[bool, ...], tuple[str, ...]]:
+    """Return the same of one release over all blocks: it takes of each, once, what a release over it alone would."""
     each = list(dict.fromkeys((block,) for names in paying for block in names)) or [()]
-    fits = dict(zip(each, ledger.admitted(account.name, **request, each=each), strict=True))
-    return Preflight(
-        tuple(keys), tuple(all(fits[(block,)] for block in names) if names else fits[()] for names in paying)
-    )
+    alone = dict(zip(each, ask(each=each), strict=True))
+    fits = tuple(all(alone[(block,)] for block in names) if names else alone[()] for names in paying)
+    return fits, _full(paying, fits, lambda _, block: alone[(block,)])
+
+
+def _full(
+    paying: Sequence[tuple[str, ...]], fits: tuple[bool, ...], admits: Callable[[int, str], bool]
+) -> tuple[str, ...]:
+    """Return the blocks that refuse the first release that does not fit; none, if it would fit none of its blocks.
+
+    Args:
+        admits: says of the release at a place whether it would be admitted over one block alone.
+    """
+    if all(fits):
+        return ()
+    first = fits.index(False)
+    full = tuple(block for block in paying[first] if not admits(first, block))
+    return full if len(full) < len(paying[first]) else ()
 
 
 def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] = ()) -> dict[str, BudgetExceeded]:

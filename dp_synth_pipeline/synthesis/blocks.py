@@ -4,8 +4,9 @@ Two blocks never share a row: windows are half open and of one cadence, values d
 must all come from one column cut in one way. So whoever has rows in one block only is protected by that block's
 balance alone (parallel composition). Whose rows may lie in several is charged to the account's own row.
 
-What a run reads may be cut in another way than the blocks. It is charged to every block that it may read a row of, so a row
-is paid for by the block of its own date, whatever the windows were that it was released in.
+What a run reads may be cut in another way than the blocks, and cover windows that other runs cover too. It is charged to
+every block that it may read a row of, so a row is paid for by the block of its own date, whatever the windows were that it
+was released in, and as often as it was.
 """
 
 from __future__ import annotations
@@ -107,18 +108,29 @@ def predicate(cut: PartitionSettings, keys: Sequence[str], source: str) -> str:
 
 
 def _windows(cut: PartitionSettings, keys: Sequence[str]) -> list[tuple[date, date]]:
-    """Return the windows of some partitions, half open, adjoining ones joined.
+    """Return what some partitions cover, half open; what adjoins or overlaps is joined.
 
     Raises:
         InvalidInput: if a key is not the first day of a window: a day inside one would name another block.
     """
     windows: list[tuple[date, date]] = []
-    for start, end in sorted(_window(cut, key) for key in keys):
-        if windows and start == windows[-1][1]:
+    for start, end in sorted(_covered(cut, key) for key in keys):
+        if windows and start <= windows[-1][1]:
             windows[-1] = (windows[-1][0], end)
         else:
             windows.append((start, end))
     return windows
+
+
+def _covered(cut: PartitionSettings, key: str) -> tuple[date, date]:
+    """Return the time from the first to the last window of a partition, half open; none before the table's first one."""
+    start, end = _window(cut, key)
+    for _ in range(1, cut.windows or 1):
+        earlier, _ = _containing(str(cut.cadence), start - timedelta(1))
+        if earlier < date.fromisoformat(str(cut.start)):
+            break
+        start = earlier
+    return start, end
 
 
 def _window(cut: PartitionSettings, key: str) -> tuple[date, date]:
@@ -152,6 +164,9 @@ def charged_blocks(cut: PartitionSettings, keys: Sequence[str]) -> tuple[str, ..
         >>> monthly = PartitionSettings(column="seen", cadence="monthly", start="2026-01-01", blocks="weekly")
         >>> charged_blocks(monthly, ["2026-02-01"])[:2]
         ('seen:weekly:2026-01-26', 'seen:weekly:2026-02-02')
+        >>> rolling = PartitionSettings(column="seen", cadence="daily", start="2026-01-01", windows=2)
+        >>> charged_blocks(rolling, ["2026-01-25"])
+        ('seen:daily:2026-01-24', 'seen:daily:2026-01-25')
     """
     if cut.values is not None:
         return tuple(f"{_scheme(cut)}{_safe_label(folded(key))}" for key in keys)
@@ -188,7 +203,8 @@ def limits(settings: ReleaseSettings, keys: Sequence[str]) -> list[str]:
     cut = settings.partitions
     if cut is None or not keys:
         return []
-    name, extent = cut.column, keys[0] if len(keys) == 1 else f"{keys[0]} to {keys[-1]}"
+    name, first = cut.column, keys[0] if cut.windows is None else f"{_windows(cut, keys)[0][0]}"
+    extent = first if first == keys[-1] else f"{first} to {keys[-1]}"
     sentences = [
         f"It covers the rows whose {name} is in {f'the {cut.cadence} window' if cut.cadence else 'value'} {extent}."
     ]
@@ -200,12 +216,12 @@ def limits(settings: ReleaseSettings, keys: Sequence[str]) -> list[str]:
         sentences.append(
             f"That each {settings.privacy_unit.column} has rows in one {_noun(cut)} only was declared; it was not checked."
         )
-    charged = "Its own partition was" if cut.cut == (cut.cadence or "value") else f"Each {_noun(cut)} of its rows was"
+    charged = "Its own partition was" if cut.one_block else f"Each {_noun(cut)} of its rows was"
     return [*sentences, f"{charged} charged: a row whose value there changes later lies in two of them."]
 
 
 def _noun(cut: PartitionSettings) -> str:
-    return "partition" if cut.cut == (cut.cadence or "value") else f"{cut.cut} block"
+    return "partition" if cut.one_block else f"{cut.cut} block"
 
 
 def require_blocks(ledger: Ledger, settings: ReleaseSettings) -> None:

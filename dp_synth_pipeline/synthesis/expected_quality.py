@@ -97,11 +97,13 @@ class Noise:
         profile: of a single column.
         pairs: of a pair, were all of them measured: one that is not is taken to lose what noise would cost it.
         measured: how many pairs and triples are.
+        behind: of a pair, how far what is known of it lies behind a table that moves, on average over its cells.
     """
 
     profile: float
     pairs: float
     measured: int
+    behind: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,23 +134,35 @@ def expected(shape: Shape, epsilon: float, delta: float, relation: str = ADD_REM
 
 
 def remembered(
-    shape: Shape, first: float, later: float, times: int, delta: float, relation: str = ADD_REMOVE
+    shape: Shape, first: float, later: float, times: int, delta: float, relation: str = ADD_REMOVE, drift: float = 0.0
 ) -> list[Quality]:
     """Return how far each of some refreshes is expected to be, of which each remembers those before it.
 
-    The table is taken to stay as it is, so that precisions of noise add up, as in a Kalman filter without drift.
+    What is known and what is measured anew are weighed by their squared errors. Of a table that stays these are variances
+    of noise, and precisions add up. One that moves, on and on in one direction, is followed at some distance, which is part
+    of the error: a Kalman filter that knows how far the table has moved, though not where to.
 
     Args:
         first: epsilon of the first one, which also measures the profile.
         later: epsilon of each later one.
         times: how many there are.
+        drift: mean distance by which pairs move from each refresh to the next, from 0 to 1.
+
+    Raises:
+        InvalidInput: if no release has such an epsilon or delta.
     """
     begun = planned(shape, first, delta, relation)
     cliques = [(0, 1)] * begun.measured
     whole = allocation.RemainingBudget((), Budget(later, delta), relation=relation).whole()
-    again = plan_again(cliques, shape.codes, whole, shape.max_rows).scale / shape.rows
-    pairs = [(begun.pairs**-2 + number * again**-2) ** -0.5 for number in range(times)]
-    return [quality(shape, Noise(begun.profile, noise, begun.measured)) for noise in pairs]
+    again = (plan_again(cliques, shape.codes, whole, shape.max_rows).scale / shape.rows) ** 2
+    variance, behind, step = begun.pairs**2, 0.0, drift / (MEAN_SIZE * shape.cells**2)
+    noises = [begun]
+    for _ in range(times - 1):
+        known = variance + (behind + step) ** 2
+        gain = known / (known + again)
+        variance, behind = (1 - gain) ** 2 * variance + gain**2 * again, (1 - gain) * (behind + step)
+        noises.append(Noise(begun.profile, math.sqrt(variance), begun.measured, behind))
+    return [quality(shape, noise) for noise in noises]
 
 
 def planned(shape: Shape, epsilon: float, delta: float, relation: str = ADD_REMOVE) -> Noise:
@@ -177,7 +191,8 @@ def quality(shape: Shape, noise: Noise) -> Quality:
     shown = (1 - lost) ** 2
     one = math.hypot(lost, MEAN_SIZE * math.sqrt((shape.cells - 1) / shape.rows))
     chance, blur = MEAN_SIZE * math.sqrt((cells - 1) / shape.rows), MEAN_SIZE * KEPT * cells * noise.pairs * shown
-    return Quality(min(one, 1.0), min(math.hypot(1 - shown, blur, chance), 1.0))
+    behind = MEAN_SIZE * cells * noise.behind * shown  # nothing takes it for noise, so all of it stays
+    return Quality(min(one, 1.0), min(math.hypot(1 - shown, blur, behind, chance), 1.0))
 
 
 def better(shape: Shape, epsilon: float, delta: float, relation: str = ADD_REMOVE) -> tuple[int | None, float | None]:

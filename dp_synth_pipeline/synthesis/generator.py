@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 TEXTS = 24_000
 """Texts that are written to rake what writes them, at most."""
 
-KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules", "memory")
+KEPT_FACTS = ("release", "schema", "guarantee", "accuracy", "ran", "rules", "memory", "windows", "rows")
 """Facts that lie beside the weights and are said elsewhere."""
 
 
@@ -74,7 +74,10 @@ class GeneratorStage(Stage):
         generator_files.release_to(learnt_folder, folder)
         metrics = facts.get("accuracy", {})
         release.state = release.state.with_(
-            generator=folder, profile=folder / "profile.json", rows=release.profile.rows, accuracy=metrics
+            generator=folder,
+            profile=folder / "profile.json",
+            rows=facts.get("rows", release.profile.rows),
+            accuracy=metrics,
         )
         public = {name: value for name, value in facts.items() if name not in KEPT_FACTS}
         return {"weights": generator.weights, **public, **metrics}
@@ -129,12 +132,24 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "accuracy": metrics,
         "ran": dump_ran(ran),
         "rules": release.settings.validation.enforced_rules,
+        "rows": _rows(release),
+        "windows": release.settings.partitions.windows if release.settings.partitions else None,
         **memory.facts(release.state, release.restricted),
     }
     texts = raked_texts(release, codec, partial(generator.sample, TEXTS, forbidden=codec.forbidden))
     beside = [memory.waiting(release.restricted), *filter(None, [release.state.files.notes])]
     generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, beside, texts)
     return training.audit
+
+
+def _rows(release: Release) -> int:
+    """Return the noisy number of the source's rows: the profile's, or what all remembered releases tell together."""
+    from dp_synth_pipeline.model.marginals import storage as marginals_storage
+
+    file = release.state.files.marginals
+    if file is None or release.state.facts.remembered is None:
+        return release.profile.rows
+    return marginals_storage.load(file).rows
 
 
 def raked_texts(release: Release, codec: TableCodec, draw: Callable[..., np.ndarray]) -> list[Writer]:

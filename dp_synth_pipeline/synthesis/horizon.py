@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ask, Ledger
 from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.synthesis import expected_quality
 from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE
 
 FIRST = 0.6
-"""Part of the squared signal to noise that the first release takes. Of 0.5 to 0.8 the first is best where the table drifts,
-and the last where it stays (the Adult census in 52 weeks)."""
+"""Part of the squared signal to noise that the first release takes where nobody says how far the table drifts. Of 0.5 to 0.8
+the first is best where it drifts, and the last where it stays (the Adult census in 52 weeks)."""
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Parts for the first release of which the best is chosen; between two of them the expected distance hardly differs."""
 
 SMALLEST = 1e-3
 """No smaller epsilon is worth a refresh."""
@@ -59,6 +64,33 @@ def divided(ledger: Ledger, account: str, times: int, first: float = FIRST, purp
         low, high = (middle, high) if fits(middle) else (low, middle)
     later = _down(low)
     return start, later if fits(later) else low
+
+
+def best(
+    ledger: Ledger, account: str, times: int, shape: expected_quality.Shape, drift: float, purpose: str = ""
+) -> tuple[float, float]:
+    """Return that pair of epsilons whose refreshes are expected to be nearest to their table, on average over all of them.
+
+    No other part of `SHARES` for the first release does better in this measure, which is of pairs of columns.
+
+    Args:
+        times: refreshes in all, at least 2.
+        shape: of the table.
+        drift: mean distance by which its pairs move from each refresh to the next, from 0 to 1.
+        purpose: what they are for, which a quota may bound.
+
+    Raises:
+        InvalidInput: as `divided` does, or if there is no such drift.
+    """
+    if not 0 <= drift <= 1:
+        raise InvalidInput(f"a drift is a distance of pairs from 0 to 1, as the check `drift` says it; got {drift:g}.")
+    terms, distances = ledger.account(account), {}
+    for share in SHARES:
+        with suppress(InvalidInput):  # too little is left for a release
+            split = divided(ledger, account, times, share, purpose)
+            told = expected_quality.remembered(shape, *split, times, terms.delta, terms.relation, drift)
+            distances[split] = math.fsum(quality.two_way for quality in told)
+    return min(distances, key=distances.__getitem__) if distances else divided(ledger, account, times, purpose=purpose)
 
 
 def _down(epsilon: float) -> float:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.synthesis.blocks import FOLDER as FOLDER_OF_PARTITION
 from dp_synth_pipeline.synthesis.blocks import RANGE
-from dp_synth_pipeline.synthesis.generator_files import DESCRIBED, EARLIER, FOLDER
+from dp_synth_pipeline.synthesis.generator_files import DESCRIBED, EARLIER, FOLDER, facts
 from dp_synth_pipeline.synthesis.store import Store
 
 
@@ -71,13 +71,16 @@ def generator_of(store: Store, table: str, release: str = "") -> Released:
 
 
 def partitions_of(store: Store, table: str) -> list[Released]:
-    """Return the newest generator of each partition of a table; of one that was released as a whole, none.
+    """Return the newest generators whose rows together are a table's, of its partitions; of one released as a whole, none.
 
-    Those that were learnt of several partitions together are left out: their rows are those of the partitions.
+    That is one of each partition. Those that were learnt of several together are left out: their rows are those of the
+    partitions. Where a partition covers windows before it too, the last partition is the table.
     """
     found = {r.table: r for r in reversed(generators(store))}
     names = sorted(name for name in found if name.startswith(f"{table}/{FOLDER_OF_PARTITION}") and RANGE not in name)
-    return [] if table in found else [found[name] for name in names]
+    parts = [] if table in found else [found[name] for name in names]
+    rolling = [part for part in parts if facts(part.folder).get("windows")]
+    return rolling[-1:] if parts[-1:] == rolling[-1:] else [part for part in parts if part not in rolling]
 
 
 def like(store: Store, name: str) -> Released:

@@ -109,6 +109,12 @@ class PartitionSettings(Section):
         default=None, description="Windows of a date or time column, in UTC; a week begins on Monday."
     )
     start: str | None = Field(default=None, description="With cadence: the first day, such as 2026-01-01.")
+    windows: int | None = Field(
+        default=None,
+        ge=2,
+        description="With cadence: how many windows a refresh covers, that of its partition and those before it; one "
+        "without it. A release is charged to each block that shares a day with any of them.",
+    )
     blocks: Literal["daily", "weekly", "monthly"] | None = Field(
         default=None,
         description="With cadence: how the account's blocks are cut, if in another way than these windows. A release is "
@@ -138,6 +144,8 @@ class PartitionSettings(Section):
             raise InvalidInput(f"partitions: expected {form}, got another mixture of cadence, start and values.")
         if self.blocks is not None and self.cadence is None:
             raise InvalidInput("partitions: blocks says how windows of time are charged, and needs a cadence.")
+        if self.windows is not None and self.cadence is None:
+            raise InvalidInput("partitions: windows says how many windows of time are covered, and needs a cadence.")
         try:
             date.fromisoformat(self.start or "2026-01-01")
         except ValueError:
@@ -148,6 +156,11 @@ class PartitionSettings(Section):
     def cut(self) -> str:
         """How the account's blocks are cut: the windows of time that each holds, or `value`."""
         return self.blocks or self.cadence or "value"
+
+    @property
+    def one_block(self) -> bool:
+        """Whether what a partition covers is one block of the account, and no other partition's."""
+        return self.windows is None and self.cut == (self.cadence or "value")
 
     @field_validator("values")
     @classmethod

@@ -1,7 +1,7 @@
 """Draws the whole of a table whose partitions were released one by one, from all of their generators: free, as all draws.
 
 A refresh reads the partition that is new, and pays for that one. What earlier partitions released stays, so the whole table
-is drawn from it, each partition by its released number of rows.
+is drawn from it, each partition by its released number of rows. A table over the last windows is its last partition's.
 """
 
 from __future__ import annotations

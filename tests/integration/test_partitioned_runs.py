@@ -16,6 +16,7 @@ from dp_synth_pipeline import cli
 from dp_synth_pipeline.cli import backfill as command
 from dp_synth_pipeline.orchestration import build, in_process
 from dp_synth_pipeline.orchestration.in_process import QUIET, partition_tags
+from dp_synth_pipeline.synthesis import generator_files
 from tests.integration.conftest import Bench, failure, people, steps
 
 CITIES = {"column": "city", "values": ["Rome", "Oslo", "Lima"]}
@@ -108,6 +109,24 @@ def test_a_month_after_days_pays_each_day_and_is_refused_if_one_of_them_is_spent
     assert {m for (m,) in snapshot(parted, march.id, "month(seen)")} == {3}
     assert told(run(parted, days, ["2024-03-31"]))[0] == "BudgetExceeded"
     assert "Write `blocks: daily`" in str(told(run(parted, MONTHS, ["2024-04-01"])))
+    parted.ledger.verify()
+
+
+def test_a_rolling_table_reads_its_last_windows_pays_each_of_them_and_is_refused_over_the_one_that_is_spent(parted):
+    rolling = {**MONTHS, "windows": 3}
+    assert run(parted, rolling, ["2024-03-01"], upto="profile", population=100).success
+    (spring,) = parted.ledger.releases("blocks")
+    assert spring.blocks == tuple(f"seen:monthly:2024-0{month}-01" for month in (1, 2, 3))
+    assert {m for (m,) in snapshot(parted, spring.id, "month(seen)")} == {1, 2, 3}
+    head = parted.ledger.head()
+    error, text = told(run(parted, rolling, ["2024-05-01"]))
+    assert error == "BudgetExceeded"
+    assert "for want of room in block seen:monthly:2024-03-01: it asks" in text
+    assert parted.ledger.head() == head
+    assert run(parted, rolling, ["2024-06-01"], upto="generator").success
+    folder = parted.store / "releasable/people/partition=2024-06-01/generator"
+    assert generator_files.facts(folder)["windows"] == 3, "so that rows in common with other partitions are drawn once"
+    assert parted.ledger.releases("blocks")[-1].blocks == tuple(f"seen:monthly:2024-0{m}-01" for m in (4, 5, 6))
     parted.ledger.verify()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import duckdb
 import numpy as np
 import pytest
 
@@ -125,6 +127,20 @@ def test_what_is_remembered_is_on_record_before_rows_are_looked_at(place, monkey
     with pytest.raises(KeyboardInterrupt):
         place.fit(**ALONE)
     assert set(seen[0]) >= {e.id for e in place.entries(0)}
+
+
+def test_a_refresh_draws_as_many_rows_as_the_noisy_counts_tell_that_a_table_has_by_now(bench: Bench) -> None:
+    bench.ledger.open_account("weeks", epsilon=60.0, delta=1e-4)
+    terms = {**ALONE, "account": "weeks", "epsilon": 20.0, "refresh": {"remember": True}}
+    terms |= {"columns": {name: {"kind": "excluded"} for name in people() if name not in ROWS}}
+    for rows in (600, 600, 900):
+        people(rows).to_parquet(bench.folder / "people.parquet")
+        assert bench.refresh(**terms).success
+        drawn = bench.store / "releasable/people/synthetic.parquet"
+        ((told,),) = duckdb.sql(f"SELECT count(*) FROM '{drawn}'").fetchall()
+        known = storage.load_memory(bench.store / "releasable/people/generator" / generator_files.MEMORY)
+        assert 10 * math.sqrt(known.rows.variance) < 60
+        assert told == pytest.approx(rows, abs=60), "ten deviations"
 
 
 def test_a_refresh_warns_of_a_table_that_moved_and_publishes_it(bench: Bench) -> None:

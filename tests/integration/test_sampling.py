@@ -436,6 +436,20 @@ def test_a_partition_gives_as_many_rows_as_its_released_number_says(parted, monk
     assert asked[1] == pytest.approx(3000, abs=150), "28 is the deviation"
 
 
+@pytest.mark.parametrize(
+    ("rolling", "drawn"),
+    [(("Oslo", "Rome"), ["Rome"]), (("Rome",), ["Rome"]), (("Oslo",), ["Rome"]), ((), ["Oslo", "Rome"])],
+)
+def test_what_partitions_cover_in_common_is_drawn_once(parted, rolling, drawn):
+    for city in rolling:
+        path = parted.folder / f"home/store/releasable/parted/partition={city}/generator" / DESCRIBED
+        described = json.loads(path.read_text())
+        described["facts"]["windows"] = 30
+        path.write_text(json.dumps(described))
+    found = released.partitions_of(Store(parted.folder / "home/store"), "parted")
+    assert [part.table for part in found] == [f"parted/partition={city}" for city in drawn]
+
+
 def test_partitions_of_other_types_are_no_one_table(parted):
     folder = parted.folder / "home/store/releasable/parted/partition=Rome/generator"
     description = folder / DESCRIBED

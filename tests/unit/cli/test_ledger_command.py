@@ -499,6 +499,14 @@ def test_an_assumed_schedule_says_what_it_lacks_and_nothing_else(
     assert said.startswith(f"--every also needs {missing}: dp-synth ledger forecast ACCOUNT --every '0 3 * * 1'")
 
 
+def test_a_drift_is_said_of_refreshes_that_remember_and_of_a_table_that_is_said(asked: Asked, book: Ledger) -> None:
+    book.open_account("year", epsilon=6.0, delta=1e-5, why="test")
+    words = ("forecast", "year", "--every", "0 3 1 * *", "--days", 120, "--rows", 8000, "--columns", 15)
+    assert "pairs move by 0.01 from each" in flat(asked(*words, "--remember", "--drift", 0.01).output)
+    assert "write --remember too" in str(asked(*words, "--drift", 0.01, code=2).exception)
+    assert "from 0 to 1" in str(asked(*words, "--remember", "--drift", 3, code=2).exception)
+
+
 def test_an_account_of_another_unit_is_opened_anew_until_it_is_charged(asked: Asked, book: Ledger) -> None:
     asked("open", "people", "--epsilon", 6)
     other = ("open", "people", "--epsilon", 5, "--unit", "patient_id")

@@ -26,7 +26,7 @@ def test_disjoint_blocks_do_not_add_up(parted: Ledger) -> None:
     for number, block in enumerate(["jan", "jan", "feb", "feb"]):
         ask(parted, "b", str(number), blocks=[block])
     assert parted.balance("b", "jan").cost_left == parted.balance("b", "feb").cost_left == 0
-    with pytest.raises(BudgetExceeded, match="blocks jan"):
+    with pytest.raises(BudgetExceeded, match="for want of room in block jan: it asks"):
         ask(parted, "b", "5", blocks=["jan"], epsilon=0.1)
     parted.verify()
 
@@ -34,8 +34,12 @@ def test_disjoint_blocks_do_not_add_up(parted: Ledger) -> None:
 def test_a_release_over_blocks_is_admitted_only_if_all_of_them_admit(parted: Ledger) -> None:
     ask(parted, "b", "0", blocks=["jan"], epsilon=0.6)
     before = sealed(parted)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceeded, match="for want of room in block jan: it asks"):
         ask(parted, "b", "1", blocks=["feb", "jan"])
+    with pytest.raises(BudgetExceeded, match="for want of room in block jan: it asks"):
+        parted.preview("b", epsilon=0.5, delta=1e-6, blocks=["feb", "jan"])
+    with pytest.raises(BudgetExceeded, match="for want of room in blocks feb, jan: it asks"):
+        ask(parted, "b", "1", blocks=["feb", "jan"], epsilon=1.5)
     assert sealed(parted) == before
     assert parted.balance("b", "feb").epsilon_left == 1.0
     both = ask(parted, "b", "2", blocks=["feb", "jan"], epsilon=0.4)

@@ -13,7 +13,7 @@ import yaml
 from rich.console import Console
 
 from dp_synth_pipeline.cli import forecasting
-from dp_synth_pipeline.cli.expecting import AskOptions
+from dp_synth_pipeline.cli.expecting import AskOptions, ForecastOptions
 from dp_synth_pipeline.cli.forecasting import Horizon
 from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ask, Ledger, advice
@@ -23,6 +23,7 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.filter import NANO
 from dp_synth_pipeline.reporting import wording
+from dp_synth_pipeline.synthesis import horizon
 from dp_synth_pipeline.synthesis.expected_quality import Shape, expected, remembered
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
@@ -127,6 +128,30 @@ def test_windows_that_share_a_block_charge_it_once_each(ledger, monkeypatch):
     assert f"charged to {len(told.blocks)} weekly blocks of seen, each up to 7 times" in said(
         ledger, monkeypatch, by_week
     )
+
+
+def test_each_tick_of_a_rolling_table_charges_the_last_windows_and_refusals_come_where_the_forecast_says(
+    ledger, monkeypatch
+):
+    rolling = table({**DAYS, "windows": 3})
+    told = foretold(ledger, rolling)
+    assert max(told.blocks.values()) == 3
+    assert told.dues[9].ask.blocks[-1] == f"seen:daily:{told.dues[9].key}"
+    assert [len(due.ask.blocks) for due in told.dues] == [3] * AHEAD
+    assert not all(told.fits), "each day has room for two"
+    text = said(ledger, monkeypatch, rolling)
+    assert f"charged to {AHEAD + 2} daily blocks of seen, each up to 3 times; {sum(told.fits)} fit" in text
+    assert list(told.fits) == happens(ledger, told)
+
+
+def test_a_tick_that_is_refused_says_which_day_of_a_rolling_table_has_no_room(ledger):
+    rolling = table({**DAYS, "windows": 3})
+    ledger.add_blocks("clinic", ["seen:daily:2026-01-02"], why="test", who="test")
+    facts = {"delta": 1e-5, "table": "t", "run_id": "r", "code_version": "1"}
+    ledger.reserve("clinic", key="k", epsilon=0.7, blocks=["seen:daily:2026-01-02"], **facts)
+    refused = preflight.refused_at_tick(rolling, ledger, ["2026-01-04"])
+    assert "for want of room in block seen:daily:2026-01-02" in str(refused["2026-01-04"])
+    assert not preflight.refused_at_tick(rolling, ledger, ["2026-01-05"])
 
 
 def test_a_listed_value_is_charged_to_its_own_block_at_every_tick(ledger, monkeypatch):
@@ -342,9 +367,9 @@ def test_a_tick_asks_for_what_its_refresh_will_ask_for(year):
     assert preflight.refused_at_tick(table(**{**REMEMBERS, "refresh": {}}), year), "4.1 does not fit a second time"
 
 
-def divided(year, asked=AskOptions(), every=DAILY, days=AHEAD):
+def divided(year, every=DAILY, days=AHEAD, **asked):
     out = io.StringIO()
-    forecasting.divide(year, Horizon("year", days, every), asked, Console(file=out, width=400))
+    forecasting.divide(year, Horizon("year", days, every), ForecastOptions(**asked), Console(file=out, width=400))
     text, _, plan = out.getvalue().partition("Write:")
     return text, yaml.safe_load(plan)
 
@@ -360,7 +385,7 @@ def test_a_person_is_told_how_to_divide_an_account_over_a_horizon_and_the_settin
 
 
 def test_a_plan_says_how_far_off_refreshes_will_be_that_remember_and_each_by_itself(year):
-    text, plan = divided(year, AskOptions(rows=8000, columns=15), days=12)
+    text, plan = divided(year, rows=8000, columns=15, days=12)
     terms, shape = year.account("year"), Shape(8000, 15)
     told = remembered(shape, plan["epsilon"], plan["refresh"]["epsilon"], 12, terms.delta)
     assert f"about {told[0].two_way:.2g} by refresh 1, {told[3].two_way:.2g} by refresh 4" in text
@@ -372,9 +397,22 @@ def test_a_plan_says_how_far_off_refreshes_will_be_that_remember_and_each_by_its
     assert "Expected" not in divided(year)[0]
 
 
+def test_a_plan_for_a_table_that_moves_is_the_best_for_that_and_says_so(year):
+    terms, shape, asked = year.account("year"), Shape(8000, 15), {"rows": 8000, "columns": 15, "days": 12}
+    text, plan = divided(year, **asked, drift=0.01)
+    epsilons = plan["epsilon"], plan["refresh"]["epsilon"]
+    assert epsilons == horizon.best(year, "year", 12, shape, 0.01)
+    told = remembered(shape, *epsilons, 12, terms.delta, drift=0.01)
+    assert "pairs move by 0.01 from each refresh to the next" in text
+    assert f"{told[-1].two_way:.2g} by refresh 12" in text
+    assert plan["epsilon"] < divided(year, **asked)[1]["epsilon"]
+    with pytest.raises(InvalidInput, match="--rows and --columns"):
+        divided(year, drift=0.01)
+
+
 def test_a_horizon_is_divided_within_the_quota_of_what_it_is_for(year):
     year.amend_account("year", quotas=["purpose=testing:0.4"], why="w", who="Ana")
-    free, bounded = divided(year, days=5)[1], divided(year, AskOptions(purpose="testing"), days=5)[1]
+    free, bounded = divided(year, days=5)[1], divided(year, purpose="testing", days=5)[1]
     asks = [Ask(e, 1e-5, 5e-9, purpose="testing") for e in (bounded["epsilon"], *[bounded["refresh"]["epsilon"]] * 4)]
     assert all(year.foretold("year", asks))
     assert bounded["epsilon"] < free["epsilon"]

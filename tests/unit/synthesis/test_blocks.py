@@ -229,14 +229,61 @@ def test_partitions_are_named_by_range_or_list_and_grouped_into_runs():
 CADENCES = st.sampled_from(["daily", "weekly", "monthly"])
 
 
-@given(st.dates(date(2026, 1, 1), date(2027, 12, 31)), CADENCES, CADENCES)
-def test_a_row_is_paid_for_by_the_block_of_its_own_date_whatever_window_it_is_released_in(day, cadence, cut):
-    first, end = blocks._containing(cadence, day)
-    window = PartitionSettings(column="seen", cadence=cadence, start="2025-01-01", blocks=cut)
-    charged = blocks.charged_blocks(window, [f"{first}"])
-    own = PartitionSettings(column="seen", cadence=cut, start="2025-01-01")
-    assert blocks.charged_blocks(own, [f"{blocks._containing(cut, day)[0]}"])[0] in charged
-    assert len(charged) == len({blocks._containing(cut, first + timedelta(n))[0] for n in range((end - first).days)})
+@given(st.dates(date(2026, 1, 1), date(2027, 12, 31)), CADENCES, CADENCES, st.integers(1, 9), st.integers(0, 8))
+def test_a_row_is_paid_for_by_the_block_of_its_own_date_whatever_windows_it_is_released_in(
+    day, cadence, cut, windows, later
+):
+    firsts = [blocks._containing(cadence, day)[0]]
+    while len(firsts) <= later % windows:  # the partition of the row's own window, or one after it that covers it too
+        firsts.append(blocks._containing(cadence, firsts[-1])[1])
+    own = PartitionSettings(column="seen", cadence=cut, start="2024-01-01")
+    own_block = blocks.charged_blocks(own, [f"{blocks._containing(cut, day)[0]}"])[0]
+    facts = {"column": "seen", "cadence": cadence, "start": "2024-01-01", "blocks": cut}
+    read = PartitionSettings(**facts, windows=windows if windows > 1 else None)
+    charged = blocks.charged_blocks(read, [f"{firsts[-1]}"])
+    assert own_block in charged
+    ((first, end),) = blocks._windows(read, [f"{firsts[-1]}"])
+    assert first <= day < end == blocks._containing(cadence, firsts[-1])[1]
+    covered = [first + timedelta(n) for n in range((end - first).days)]
+    assert len({blocks._containing(cadence, each)[0] for each in covered}) == windows
+    assert len(charged) == len({blocks._containing(cut, each)[0] for each in covered})
+
+
+def test_a_partition_covers_its_window_and_those_before_it_but_none_before_the_first(ledger):
+    rolling = table({**DAYS, "windows": 3})
+    rows = ", ".join(f"(DATE '2025-12-31' + {n}, 'Rome')" for n in range(8))
+    counts = {key: rows_of(rolling, [key], rows) for key in ("2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04")}
+    assert list(counts.values()) == [1, 2, 3, 3]
+    assert blocks.part(rolling, ["2026-01-04"]).blocks == tuple(f"seen:daily:2026-01-0{d}" for d in (2, 3, 4))
+    assert blocks.part(rolling, ["2026-01-01"]).blocks == ("seen:daily:2026-01-01",)
+    together = blocks.part(rolling, ["2026-01-04", "2026-01-05", "2026-01-20"])
+    assert rules.check(str(together.where)).count(" OR ") == 1, "what overlaps is read once"
+    assert together.blocks == tuple(f"seen:daily:2026-01-{d:02}" for d in (2, 3, 4, 5, 18, 19, 20))
+    midweek = table({**DAYS, "cadence": "weekly", "windows": 4, "blocks": "daily"})  # the year begins on a Thursday
+    assert blocks.part(midweek, ["2026-01-12"]).blocks[0] == "seen:daily:2026-01-05"
+
+
+@pytest.mark.parametrize("policy", ["multi_run", "single_run"])
+def test_a_preflight_says_which_of_the_blocks_that_a_refresh_covers_has_no_room(ledger, policy):
+    rolling = table({**DAYS, "windows": 3, "backfill": policy})
+    ledger.add_blocks("clinic", ["seen:daily:2026-01-02"], why="test", who="test")
+    facts = {"unit": "row", "table": "visits", "run_id": "r", "code_version": "1", "delta": 1e-5}
+    ledger.reserve("clinic", key="k", epsilon=0.7, blocks=["seen:daily:2026-01-02"], **facts)
+    answer = preflight(rolling, ledger, ["2026-01-04", "2026-01-05"])
+    told = "2026-01-04 for want of room in block seen:daily:2026-01-02"
+    assert answer.told == f"2 partitions, 1 fit; the first that does not: {told}"
+    assert preflight(rolling, ledger, ["2026-01-02"]).full == ("seen:daily:2026-01-02",)
+    assert preflight(table({**rolling.partitions.model_dump(), "windows": None}), ledger, ["2026-01-02"]).full == ()
+
+
+def test_a_backfill_of_what_overlaps_charges_a_day_each_time_it_is_covered(ledger):
+    keys = [f"2026-01-{d:02}" for d in (5, 6, 7, 8)]
+    answer = preflight(table({**DAYS, "windows": 3}), ledger, keys)
+    assert answer.fits == (True, True, False, True), (
+        "each day has room for two; the fourth covers the sixth, as two did"
+    )
+    assert answer.full == ("seen:daily:2026-01-05",)
+    assert all(preflight(table({**DAYS, "windows": 3, "backfill": "single_run"}), ledger, keys).fits)
 
 
 def test_windows_may_be_cut_anew_and_still_pay_the_blocks_of_their_days(ledger):
@@ -267,6 +314,9 @@ def test_days_in_blocks_of_a_month_pay_the_same_block_each_and_one_release_of_th
 def test_the_card_says_that_each_block_of_the_rows_was_charged():
     by_day = table({**DAYS, "cadence": "monthly", "blocks": "daily"})
     assert "Each daily block of its rows was charged" in blocks.limits(by_day, ["2026-02-01"])[1]
+    rolling = blocks.limits(table({**DAYS, "windows": 30}), ["2026-02-01"])
+    assert "in the daily window 2026-01-03 to 2026-02-01." in rolling[0]
+    assert "Each daily block of its rows was charged" in rolling[1]
     living = table({**DAYS, "blocks": "weekly", "units_span": False}, unit="patient")
     assert "has rows in one weekly block only was declared" in blocks.limits(living, ["2026-01-01"])[1]
 
@@ -274,3 +324,7 @@ def test_the_card_says_that_each_block_of_the_rows_was_charged():
 def test_blocks_of_values_are_the_values():
     with pytest.raises(Exception, match="needs a cadence"):
         table({**CITIES, "blocks": "daily"})
+    with pytest.raises(Exception, match="needs a cadence"):
+        table({**CITIES, "windows": 3})
+    with pytest.raises(Exception, match="windows"):
+        table({**DAYS, "windows": 1})

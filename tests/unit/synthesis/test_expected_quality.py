@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -15,6 +16,8 @@ from dp_synth_pipeline.privacy.budget import REPLACE_ONE
 from dp_synth_pipeline.synthesis.expected_quality import (
     EPSILONS,
     FACTORS,
+    KEPT,
+    MEAN_SIZE,
     POOR,
     Noise,
     Shape,
@@ -96,6 +99,37 @@ def test_refreshes_that_remember_begin_as_one_release_and_their_precisions_add_u
     precisions = [(q.two_way**2 - quality(shape, Noise(begun.profile, 0.0, 1)).two_way ** 2) ** -1 for q in told]
     assert np.diff(precisions) == pytest.approx(np.full(11, precisions[1] - precisions[0]))
     assert told[-1].two_way > chance
+
+
+def test_what_is_known_and_what_is_new_are_weighed_so_that_no_other_weight_comes_nearer():
+    shape, drift = Shape(8000, 15), 0.01
+    begun, step = planned(shape, 4.1, DELTA), drift / (MEAN_SIZE * shape.cells**2)
+    floor = quality(shape, replace(begun, pairs=0.0)).two_way ** 2
+    before = (quality(shape, begun).two_way ** 2 - floor) / KEPT**2
+    again = (remembered(shape, 4.1, 0.86, 2, DELTA, drift=1.0)[1].two_way ** 2 - floor) / KEPT**2  # all that is left
+    moved = quality(shape, replace(begun, pairs=0.0, behind=step)).two_way ** 2 - floor
+    weight = min(np.linspace(0, 1, 1001), key=lambda w: (1 - w) ** 2 * (before + moved) + w**2 * again)
+    left = KEPT**2 * ((1 - weight) ** 2 * before + weight**2 * again) + (1 - weight) ** 2 * moved
+    assert remembered(shape, 4.1, 0.86, 2, DELTA, drift=drift)[1].two_way ** 2 - floor == pytest.approx(left, rel=0.01)
+
+
+def test_a_table_that_drifted_was_about_as_far_off_as_expected():
+    for epsilon, times, drift, measured in (
+        (0.86, 12, 0.0125, {3: 0.045, 6: 0.049, 11: 0.055}),  # benchmarks/README.md, the census under slow drift
+        (0.372, 52, 0.0027, {10: 0.045, 20: 0.049, 35: 0.053, 51: 0.056}),
+    ):
+        told = remembered(Shape(8000, 15), 4.1, epsilon, times, DELTA, drift=drift)
+        for week, distance in measured.items():
+            assert told[week].two_way == pytest.approx(distance, rel=0.2)
+
+
+def test_however_far_a_table_moves_a_refresh_is_no_further_off_than_its_own_counts():
+    shape = Shape(8000, 15)
+    told = remembered(shape, 4.1, 0.86, 12, DELTA, drift=1.0)
+    alone = told[-1].two_way
+    assert all(later.two_way == pytest.approx(alone, rel=0.01) for later in told[1:])
+    slow = remembered(shape, 4.1, 0.86, 12, DELTA, drift=0.01)
+    assert all(near.two_way < far.two_way for near, far in zip(slow[1:], told[1:], strict=True))
 
 
 def test_what_is_advised_makes_a_release_not_poor_and_less_of_it_does_not():

@@ -19,7 +19,7 @@ def test_a_release_of_a_version_that_did_not_know_of_a_setting_goes_on_while_nob
     facts = {"table": "t", "source": "t.parquet", "account": "a", "epsilon": 1.0}
     asked = ReleaseSettings(**facts, partitions=MONTHS)
     kept = asked.terms()
-    del kept["partitions"]["blocks"]
+    del kept["partitions"]["blocks"], kept["partitions"]["windows"]
     ledger = Ledger.open(str(tmp_path / "ledger.db"))
     ledger.open_account("a", epsilon=2.0, delta=1e-5, why="test")
     facts_of_run = {"key": "k", "table": "t", "run_id": "r", "epsilon": 1.0, "delta": 1e-6}
@@ -28,3 +28,5 @@ def test_a_release_of_a_version_that_did_not_know_of_a_setting_goes_on_while_nob
     assert terms.of_release(asked, state, release) == asked
     with pytest.raises(ReleaseStateError, match=r"^partitions\.blocks changed since"):
         terms.of_release(ReleaseSettings(**facts, partitions={**MONTHS, "blocks": "daily"}), state, release)
+    with pytest.raises(ReleaseStateError, match=r"^partitions\.windows changed since"):
+        terms.of_release(ReleaseSettings(**facts, partitions={**MONTHS, "windows": 3}), state, release)

@@ -18,7 +18,10 @@ from dp_synth_pipeline.privacy.events import (
     from_dict,
 )
 
-STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE, TEXT, NOTES, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
+(
+    *(STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE, TEXT, NOTES, VOTES),
+    *(MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY),
+) = (
     "static columns",
     "row count",
     "types",
@@ -26,6 +29,7 @@ STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE, TEXT, NOTES, MARGINALS, TRAINI
     "profile",
     "text",
     "notes",
+    "votes",
     "marginals",
     "training",
     "looks",
@@ -121,6 +125,11 @@ class ReleasePlan:
     def notes(self) -> SubsampledGaussian | None:
         """The training of the language model that writes a text column; None without."""
         return self._steps(NOTES)
+
+    @property
+    def votes(self) -> Gaussian | None:
+        """The rounds in which texts vote for what a language model wrote; None without."""
+        return next((e for e in self.events(VOTES) if isinstance(e, Gaussian)), None)
 
     def _steps(self, mechanism: str) -> SubsampledGaussian | None:
         return next((e for e in self.events(mechanism) if isinstance(e, SubsampledGaussian)), None)

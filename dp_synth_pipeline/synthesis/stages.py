@@ -25,6 +25,7 @@ from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
+from dp_synth_pipeline.synthesis.mechanisms.votes import Votes
 from dp_synth_pipeline.synthesis.protection import events_of
 from dp_synth_pipeline.synthesis.reading import (
     may_hang,
@@ -49,7 +50,7 @@ from dp_synth_pipeline.tabular.profiling.types import Types as Measured
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
-from dp_synth_pipeline.tabular.texts import storage
+from dp_synth_pipeline.tabular.texts import storage, survivors
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.marginals.measuring import Marginals as Counts
@@ -451,7 +452,7 @@ class Completion(Stage):
 
 
 class TextMeasuring(Stage):
-    """Measures text columns, and fine-tunes what writes notes, charged; what is left is for the columns that are none."""
+    """Measures text columns, and learns what writes notes, charged; what is left is for the columns that are none."""
 
     name, makes = "texts", "texts"
 
@@ -469,7 +470,7 @@ class TextMeasuring(Stage):
         """
         report = release.reporter("texts")
         report(0, 1)
-        facts = {**self._counted(release), **self._noted(release)}
+        facts = {**self._counted(release), **self._noted(release), **self._voted(release)}
         report(1, 1)
         return facts
 
@@ -502,6 +503,17 @@ class TextMeasuring(Stage):
             writer.save(path)
         release.state = release.state.with_(notes=path)
         return {"language_model": writer.sha256, "released_numbers": sum(a.size for a in writer.arrays.values())}
+
+    def _voted(self, release: Release) -> dict[str, Any]:
+        """Have texts vote for what the language model of the column with a prompt writes."""
+        with retention.private():
+            found = Votes(release.codec, release.profile).perform(release)
+            if found is None:
+                return {}
+            path = release.restricted / survivors.FILE
+            found.save(path)
+        release.state = release.state.with_(notes=path)
+        return {"language_model": found.sha256, "released_texts": len(found.texts)}
 
 
 class Measuring(Stage):

@@ -18,24 +18,9 @@ from dp_synth_pipeline.privacy.events import (
     from_dict,
 )
 
-(
-    *(STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE, TEXT, NOTES, VOTES),
-    *(MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY),
-) = (
-    "static columns",
-    "row count",
-    "types",
-    "ordered dates",
-    "profile",
-    "text",
-    "notes",
-    "votes",
-    "marginals",
-    "training",
-    "looks",
-    "study",
-    "headline figures",
-)
+STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE = "static columns", "row count", "types", "ordered dates", "profile"
+TEXT, NOTES, VOTES, MARGINALS, TRAINING, LOSS_QUERIES = "text", "notes", "votes", "marginals", "training", "looks"
+STUDY, ACCURACY = "study", "headline figures"
 """Names of mechanisms, as ledgers keep them."""
 
 _OF_KIND: dict[type[Event], str] = {

@@ -1,4 +1,4 @@
-"""Has the texts of a column vote for what a public language model writes: one noisy histogram a round, and nothing else of them.
+"""Has texts vote for what a public language model writes: of them, one noisy histogram a round is released, and no more.
 
 As with a training of notes, rounds that were cut short are not gone on with: their charge stays, and the table is released
 anew.
@@ -85,7 +85,8 @@ class Votes(Mechanism[VotesPlan, Survivors]):
 
     def run(self, release: Release, plan: VotesPlan, odometer: Odometer) -> Survivors:
         column, begun = self.column, self._begun
-        assert column is not None and begun is not None
+        assert column is not None
+        assert begun is not None
         (asked, beside), most = begun, column.max_length or 0
         voters, rng = _voters(release, self._codec, column, beside), np.random.default_rng()
         shares = lengths.shares(self._profile[lengths.name_of(column)], most)
@@ -129,7 +130,7 @@ def _voters(release: Release, codec: TableCodec, column: Column, beside: Beside)
 
 
 def _first(beside: Beside, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the codes and groups that the first candidates are written for, by released shares; each int64 (candidates,)."""
+    """Return codes and groups that the first candidates are written for, by released shares; each int64 (candidates,)."""
     merged = np.array(beside.merged)
     share = np.maximum(beside.shares, 0) + 1e-9  # a code that nobody was seen to have is written for, too
     codes = []

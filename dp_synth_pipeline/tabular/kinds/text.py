@@ -45,8 +45,8 @@ def _check_prompt(name: str, model: str | None, prompt: Any) -> None:
         return
     if not isinstance(prompt, str) or not 1 <= len(prompt.strip()) <= LONGEST_PROMPT:
         raise InvalidInput(
-            f"column {name!r}: prompt: expected up to {LONGEST_PROMPT} characters that ask a language model for one text, as "
-            f"in prompt: Write a nurse's note about a visit., got {prompt!r}; leave it out to have the model fine-tuned."
+            f"column {name!r}: prompt: expected up to {LONGEST_PROMPT} characters that ask a language model for one text, "
+            f"as in prompt: Write a nurse's note about a visit., got {prompt!r}; leave it out to have the model fine-tuned."
         )
     if model is None:
         raise InvalidInput(

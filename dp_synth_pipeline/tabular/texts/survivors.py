@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -94,8 +94,8 @@ class Survivors:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read back what `save` wrote."""
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**{name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()})
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**facts | {name: tuple(facts[name]) for name in ("merged", "groups", "texts", "votes")})
 
 
 def beside(folder: Path) -> list[Survivors]:

@@ -4,8 +4,8 @@
 2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up.
    By default it is a part between 5 and 25 %, by a rule that knows the noisy count only. Where the types of a CSV's columns
    are measured, that takes a small part of the profile's.
-3. Text columns, if any are declared, take a fixed part of what is left then: counts first, then a language model, or votes for
-   what one writes.
+3. Text columns, if any are declared, take a fixed part of what is left then: counts first, then a language model or votes
+   for what one writes.
 4. Noisy marginals take a part of what is left, by a rule that knows the noisy count only.
 5. Training takes the rest: its noise is the least at which all together cost at most the epsilon asked by PLD and,
    under a Rényi filter, at most the Rényi divergence reserved.

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateError, Unlearnable
+from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateError, Unlearnable, nearest
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
@@ -44,6 +44,7 @@ from dp_synth_pipeline.synthesis.sampling import Sampling
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import condition, constraints, offsets, recognition
 from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.kinds.text import named
 from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.types import Types as Measured
@@ -129,23 +130,23 @@ def _check_public(release: Release, table: ingestion.Opened) -> None:
     settings, schema = release.settings, table.schema
     named_columns.check(settings, [c.name for c in schema.published], [c.name for c in schema.compared])
     holdout.check(settings, schema, table.untyped)
-    _check_texts(settings)
+    _check_texts(settings, schema)
     if not table.untyped:
         constraints.check(settings.validation.parsed_rules, schema)
     elif release.allocation.pays_profile:
         release.allocation.types(len(table.untyped))
 
 
-def _check_texts(settings: ReleaseSettings) -> None:
+def _check_texts(settings: ReleaseSettings, schema: TableSchema) -> None:
     """Refuse what asks for rows by their texts: texts follow the rest of a row."""
     for asked in (settings.generation, *settings.generation.outputs.values()):
         named = [*(condition.names_in(asked.where) if asked.where is not None else ()), *(asked.share or ())]
         if texts := [name for name in named if name in settings.text_columns]:
             raise InvalidInput(condition.no_texts(texts[0]))
-    _check_notes(settings)
+    _check_notes(settings, schema)
 
 
-def _check_notes(settings: ReleaseSettings) -> None:
+def _check_notes(settings: ReleaseSettings, schema: TableSchema) -> None:
     """Refuse what no language model can write, before anything is read."""
     if not (noted := settings.note_columns):
         return
@@ -154,6 +155,13 @@ def _check_notes(settings: ReleaseSettings) -> None:
             f"columns {', '.join(noted)}: model: one column of a table is written by a language model; leave out the model "
             f"of the others, which are then written from counts of words."
         )
+    others = [c.name for c in schema.learned if not c.kind.composed]
+    for name in named(schema[noted[0]].prompt or ""):
+        if name not in others:
+            raise InvalidInput(
+                f"column {noted[0]!r}: prompt: it names {name!r}, which is no column that is learned beside it; name one of "
+                f"these in braces, or none: {', '.join(others)}.{nearest(name, others)}"
+            )
     from dp_synth_pipeline.model.language.note_network import check_installed
     from dp_synth_pipeline.model.language.public_model import PublicModel
 

@@ -21,6 +21,7 @@ from dp_synth_pipeline.synthesis.note_writer import AGAIN, checked
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import VOTES
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.kinds.text import named
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column
 from dp_synth_pipeline.tabular.texts import evolution, lengths, tokens
@@ -56,7 +57,7 @@ class Beside(NamedTuple):
 
 
 class Votes(Mechanism[VotesPlan, Survivors]):
-    """Releases candidates that private texts voted for, by the column that the table predicts."""
+    """Releases candidates that private texts voted for, by the column that the prompt names."""
 
     name = VOTES
 
@@ -75,7 +76,7 @@ class Votes(Mechanism[VotesPlan, Survivors]):
         if (column := self.column) is None:
             return None
         public, most = PublicModel.at(str(column.model)), column.max_length or 0
-        beside = self._beside(column, release.settings.predict)
+        beside = self._beside(str(column.prompt))
         # a model that cannot be loaded is refused before anything is charged
         self._begun = Asked(public, most, beside.instructions), beside
         return release.allocation.votes(self._profile.population, release.spent)
@@ -107,15 +108,16 @@ class Votes(Mechanism[VotesPlan, Survivors]):
             merged=beside.merged,
         )
 
-    def _beside(self, column: Column, predict: str | None) -> Beside:
-        names, prompt = [c.name for c in self._codec.modelled], str(column.prompt)
-        if predict not in names:
-            return Beside(None, (0,), np.ones(1), [prompt])
-        number = names.index(predict)
-        coded = self._codec.columns[number]
-        merged = merge(coded.marginal, MERGED, self._codec.modelled[number].kind.ordered)
-        said = Prompts.of(self._codec, predict, most=1).words[0]
-        return Beside(number, merged, coded.marginal, [f"{prompt}\n{predict}: {word}" for word in said])
+    def _beside(self, prompt: str) -> Beside:
+        """Return the column that a prompt names; none if it is not modelled by itself, as released figures may have told."""
+        modelled, names = list(self._codec.modelled), named(prompt)
+        number = next((i for i, c in enumerate(modelled) if c.name in names), None)
+        if number is None:
+            return Beside(None, (0,), np.ones(1), [prompt.replace("{", "").replace("}", "")])
+        name, coded = modelled[number].name, self._codec.columns[number]
+        merged = merge(coded.marginal, MERGED, modelled[number].kind.ordered)
+        said = Prompts.of(self._codec, name, most=1).words[0]
+        return Beside(number, merged, coded.marginal, [prompt.replace(f"{{{name}}}", word) for word in said])
 
 
 def _voters(release: Release, codec: TableCodec, column: Column, beside: Beside) -> Voters:

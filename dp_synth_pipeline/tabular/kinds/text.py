@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from dp_synth_pipeline.tabular.storage import is_text
 
 LONGEST, LONGEST_PROMPT = 1_000, 500
 """Characters that a text may be declared to have, at most; and what a model is asked to write."""
+
+
+_NAMED = re.compile(r"\{([^{}]+)\}")
 
 
 class Text(Kind):
@@ -40,6 +44,16 @@ class Text(Kind):
         _check_prompt(name, model, facts.get("prompt"))
 
 
+def named(prompt: str) -> list[str]:
+    """Return the columns that a prompt names in braces, each once.
+
+    Example:
+        >>> named("Write a nurse's note about a visit to a {ward}.")
+        ['ward']
+    """
+    return list(dict.fromkeys(_NAMED.findall(prompt)))
+
+
 def _check_prompt(name: str, model: str | None, prompt: Any) -> None:
     if prompt is None:
         return
@@ -51,4 +65,8 @@ def _check_prompt(name: str, model: str | None, prompt: Any) -> None:
     if model is None:
         raise InvalidInput(
             f"column {name!r}: prompt: it asks a language model, and none is named; add model: PATH, or leave it out."
+        )
+    if len(named(prompt)) > 1:
+        raise InvalidInput(
+            f"column {name!r}: prompt: texts go with one other column, and it names {', '.join(named(prompt))}; keep one."
         )

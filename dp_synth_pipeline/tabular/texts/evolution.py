@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -109,10 +110,9 @@ def nearest(voters: Voters, candidates: Candidates) -> np.ndarray:
     """
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
-    hashed = HashingVectorizer(
-        analyzer="char_wb", ngram_range=RUNS, n_features=FEATURES, norm=None, alternate_sign=False
-    )
-    rarity = TfidfTransformer(sublinear_tf=True)
+    cells: Any = {"n_features": FEATURES, "norm": None, "alternate_sign": False}
+    hashed: Any = HashingVectorizer(analyzer="char_wb", ngram_range=RUNS, **cells)
+    rarity: Any = TfidfTransformer(sublinear_tf=True)
     theirs = rarity.fit_transform(hashed.transform(candidates.texts)).tocsr()
     found = np.zeros(len(voters.texts), dtype=np.int64)
     for start in range(0, len(found), AT_ONCE):

@@ -95,7 +95,8 @@ class Survivors:
     def load(cls, path: Path) -> Self:
         """Read back what `save` wrote."""
         facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**facts | {name: tuple(facts[name]) for name in ("merged", "groups", "texts", "votes")})
+        facts |= {name: tuple(facts[name]) for name in ("merged", "groups", "texts", "votes")}
+        return cls(**facts)
 
 
 def beside(folder: Path) -> list[Survivors]:

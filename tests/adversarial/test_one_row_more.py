@@ -161,9 +161,8 @@ class TestOneRowMore:
             def __init__(self, *_: Any) -> None: ...
 
             def write(self, instructions: list[str], beginnings: list[str], rng: np.random.Generator) -> list[str]:
-                return [
-                    f"{b} {rng.choice(['slept', 'walked', 'fell'])} in {i}" for i, b in zip(instructions, beginnings)
-                ]
+                said = rng.choice(["slept", "walked", "fell"], len(beginnings))
+                return [f"{b} {word} in {i}" for i, b, word in zip(instructions, beginnings, said, strict=True)]
 
         monkeypatch.setattr(note_network, "check_installed", lambda: None)
         monkeypatch.setattr(asking, "Asked", Sayings)

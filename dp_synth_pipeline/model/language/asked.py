@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Asked:
         return [b + w for b, w in zip(beginnings, written, strict=True)]
 
 
-def _said(tokenizer, instruction: str) -> str:
+def _said(tokenizer: Any, instruction: str) -> str:
     """Return an instruction as the model was taught to be given one, or a line of it if it was taught none."""
     if not tokenizer.chat_template:
         return f"{instruction}\n"

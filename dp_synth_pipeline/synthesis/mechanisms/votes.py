@@ -6,6 +6,7 @@ anew.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ from dp_synth_pipeline.model.language.public_model import PublicModel
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
+from dp_synth_pipeline.synthesis.mechanisms.texts import MERGED
 from dp_synth_pipeline.synthesis.note_writer import AGAIN, checked
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import VOTES
@@ -32,9 +34,6 @@ from dp_synth_pipeline.tabular.texts.survivors import Survivors
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.language.asked import Asked
-
-MERGED = 12
-"""Groups of texts, at most."""
 
 FEWEST = 2
 """Candidates of a group, at least, so that one can be better than another."""
@@ -63,7 +62,7 @@ class Votes(Mechanism[VotesPlan, Survivors]):
 
     def __init__(self, codec: TableCodec, profile: TableProfile) -> None:
         self._codec, self._profile = codec, profile
-        self._begun: tuple[Asked, Beside] | None = None
+        self._begun: tuple[Asked, str, Beside] | None = None
 
     @property
     def column(self) -> Column | None:
@@ -78,7 +77,7 @@ class Votes(Mechanism[VotesPlan, Survivors]):
         public, most = PublicModel.at(str(column.model)), column.max_length or 0
         beside = self._beside(str(column.prompt))
         # a model that cannot be loaded is refused before anything is charged
-        self._begun = Asked(public, most, beside.instructions), beside
+        self._begun = Asked(public, most, beside.instructions), public.sha256(), beside
         return release.allocation.votes(self._profile.population, release.spent)
 
     def events(self, release: Release, plan: VotesPlan) -> Sequence[Event]:
@@ -88,25 +87,21 @@ class Votes(Mechanism[VotesPlan, Survivors]):
         column, begun = self.column, self._begun
         assert column is not None
         assert begun is not None
-        (asked, beside), most = begun, column.max_length or 0
+        (asked, sha256, beside), most = begun, column.max_length or 0
         voters, rng = _voters(release, self._codec, column, beside), np.random.default_rng()
         shares = lengths.shares(self._profile[lengths.name_of(column)], most)
+        report, written = release.reporter(VOTES), itertools.count(1)
 
         def write(codes: np.ndarray, beginnings: Sequence[str]) -> list[str]:
             sizes = _sizes(shares, len(codes), rng)
-            return _written(asked, [beside.instructions[c] for c in codes], beginnings, sizes, rng)
+            texts = _written(asked, [beside.instructions[c] for c in codes], beginnings, sizes, rng)
+            report(next(written), plan.rounds)
+            return texts
 
         codes, groups = _first(beside, plan.candidates, rng)
         candidates, votes = evolution.evolve(voters, codes, groups, write, plan, odometer)
-        return Survivors.of(
-            candidates,
-            votes,
-            name=column.name,
-            most=most,
-            sha256=PublicModel.at(str(column.model)).sha256(),
-            column=beside.number,
-            merged=beside.merged,
-        )
+        facts = {"name": column.name, "most": most, "sha256": sha256, "column": beside.number, "merged": beside.merged}
+        return Survivors.of(candidates, votes, **facts)
 
     def _beside(self, prompt: str) -> Beside:
         """Return the column that a prompt names; none if it is not modelled by itself, as released figures may have told."""

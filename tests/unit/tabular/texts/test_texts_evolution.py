@@ -92,6 +92,17 @@ def test_whom_a_text_votes_for_hangs_on_that_text_and_the_candidates_alone(texts
     assert (CANDIDATES.groups[alone] == [group for _, group in texts]).all()
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [("ward home", "home"), ("home in the ward", "slept well in the ward"), ("a plan in the ward", "ward")],
+)
+def test_how_rare_words_are_is_told_by_candidates_and_by_no_other_text(text, other):
+    """Were it told by the texts, each of these would vote for another candidate among fifty of the other."""
+    alone = evolution.nearest(voters({0: [(text, 0)]}), CANDIDATES)
+    among = evolution.nearest(voters({0: [(other, 0)] * 50, 1: [(text, 0)]}), CANDIDATES)
+    assert among[-1] == alone[0]
+
+
 def test_a_text_votes_for_the_one_that_it_shares_most_with():
     found = evolution.nearest(voters({0: [("he slept well", 0), ("walking home", 0), ("rashes", 1)]}), CANDIDATES)
     np.testing.assert_array_equal(found, [0, 2, 3])

@@ -19,6 +19,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError, Unexpected
 from dp_synth_pipeline.model.language import asked as asking
 from dp_synth_pipeline.model.language import note_network
 from dp_synth_pipeline.model.language.public_model import PublicModel
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
@@ -161,8 +162,20 @@ def test_votes_that_break_off_were_charged_before_a_text_was_read_and_stay_charg
         fit(ledger, path, visits(60), resume=release.id)
 
 
-def test_persons_of_several_texts_have_one_vote_and_the_same_charge(ledger, path):
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
+def test_persons_of_several_texts_fit_into_their_account_under_either_relation(ledger, path, relation):
     rows = visits(400).assign(person=np.arange(400) // 4)
-    ledger.open_account("persons", epsilon=18, delta=1e-5, unit="person", max_rows=4)
+    ledger.open_account("persons", epsilon=18, delta=1e-5, unit="person", max_rows=4, relation=relation)
     fitted = fit(ledger, path, rows, account="persons", unit={"column": "person", "max_rows": 4})
     assert fitted.epsilon <= 6
+    assert "votes" in {e.mechanism for e in ledger.entries("persons")}
+
+
+def test_a_column_of_counted_texts_beside_it_is_charged_by_itself(ledger, path):
+    rows = visits(400).assign(plate=[f"AB-{i % 100:02d}" for i in range(400)])
+    note = {"kind": "text", "max_length": 30, "model": str(path), "prompt": PROMPT}
+    columns = {"note": note, "plate": {"kind": "text", "max_length": 9}}
+    drawn = fit(ledger, path, rows, columns=columns).sample(50)
+    assert {"text", "votes"} < {e.mechanism for e in ledger.entries("clinic")}
+    assert drawn["plate"].notna().all()
+    assert drawn["note"].dropna().str.len().max() <= 30

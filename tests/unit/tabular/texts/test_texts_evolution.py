@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import Gaussian
-from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.privacy.odometer import Odometer, Unmetered
 from dp_synth_pipeline.tabular.texts import evolution
 from dp_synth_pipeline.tabular.texts.evolution import Candidates, Voters
 from dp_synth_pipeline.tabular.texts.plan import WEIGHT, VotesPlan
@@ -117,6 +117,13 @@ def test_exactly_what_was_charged_is_used_and_a_round_more_is_refused():
         evolution.vote(found, candidates, PLAN, odometer)
     with pytest.raises(NotCharged):
         evolution.evolve(found, codes, codes, write, PLAN, Odometer(VotesPlan(0.5, 3, 100).events))
+
+
+def test_rows_that_a_person_declared_public_vote_without_noise_and_without_charge():
+    """Under `privacy: none` noise has a thousandth of a vote, so 0.05 are beyond it with a chance of all but exp(-1,000)."""
+    found, codes = voters({u: [("slept well", 0)] for u in range(9)}), np.zeros(20, np.int64)
+    _, votes = evolution.evolve(found, codes, codes, write, VotesPlan(1e-3, 2, 9), Unmetered())
+    assert votes.sum() == pytest.approx(9, abs=0.05)
 
 
 def test_what_is_released_is_a_function_of_noisy_votes_and_of_no_text(monkeypatch):

@@ -226,7 +226,7 @@ def _notes_of(release: Release) -> list[str]:
     folder = release.state.path("generator")
     tuned = [(w, "fine-tuned under this guarantee") for w in note_writer.written_by(folder)]
     voted = [
-        (w, f"from whose texts real ones chose {len(w.texts):,} by votes under this guarantee; a row gets one of these")
+        (w, f"of whose texts {len(w.texts):,} were chosen by the votes of real ones; a row gets one of these")
         for w in survivors.beside(folder)
     ]
     return [

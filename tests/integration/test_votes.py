@@ -90,6 +90,7 @@ def test_votes_are_charged_with_their_release_and_rows_get_what_survived(ledger,
     card = to_json(fitted.card())
     assert all(finding.holds for finding in verify(card, ledger))
     assert PublicModel.at(str(path)).sha256() in card
+    assert "chosen by the votes of real ones" in card
     assert "outside of it" in card
     assert set(Sayings.asked) == {
         "Write a note about a patient of the home.",

@@ -66,7 +66,7 @@ class Candidates:
 def evolve(
     voters: Voters, codes: np.ndarray, groups: np.ndarray, write: Write, plan: VotesPlan, odometer: Odometer
 ) -> tuple[Candidates, np.ndarray]:
-    """Return the candidates of the last round, and their noisy votes beyond what noise explains, float64 (candidates,).
+    """Return the candidates of the last round, and their votes as `vote` has them, float64 (candidates,).
 
     Args:
         codes, groups: those that the candidates of the first round are written for, int64 (candidates,).

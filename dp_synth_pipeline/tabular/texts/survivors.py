@@ -32,8 +32,8 @@ class Survivors:
         column: number of the modelled column that texts go with; None if there is none.
         merged: the group of each of its codes; of the one code 0 without a column.
         groups: the group of each text.
-        texts: those that had votes beyond what noise explains.
-        votes: of each text, above 0; or 1 for all of a group in which none had any.
+        texts: those that had more votes than one deviation of their noise.
+        votes: what each has beyond that, above 0; or 1 for all of a group in which none has any.
     """
 
     name: str

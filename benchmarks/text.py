@@ -25,12 +25,11 @@ from dp_synth_pipeline.synthesis.store import Store
 FIGURES = ("tvd_chars", "tvd_words", "tvd_length", "disc", "tstr", "copies")
 
 
-def drawn(table: pd.DataFrame, text: str, most: int, epsilon: float, folder: Path) -> tuple[pd.DataFrame, float]:
+def drawn(table: pd.DataFrame, text: str, facts: dict, epsilon: float, folder: Path) -> tuple[pd.DataFrame, float]:
     """Return as many synthetic rows as a table has, and the CPU seconds that they took."""
     ledger, began = dps.Ledger.open(f"sqlite:///{folder / 'ledger.db'}"), time.process_time()
     ledger.open_account("texts", epsilon=1.2 * epsilon, delta=1e-5)
-    columns = {text: {"kind": "text", "max_length": most}}
-    how = {"store": Store(folder / "store"), "columns": columns, "show": False}
+    how = {"store": Store(folder / "store"), "columns": {text: {"kind": "text", **facts}}, "show": False}
     model = dps.Synthesizer("texts", epsilon, ledger, **how).fit(table)
     rows = model.sample(len(table))
     return rows, time.process_time() - began
@@ -42,13 +41,17 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[3.0])
     parser.add_argument("--max-length", type=int, default=300)
+    parser.add_argument("--model", help="path of a pretrained language model; fine-tuned unless --prompt asks it")
+    parser.add_argument("--prompt", help="what the model is asked for, such as 'Write a verse of {part}.'")
     parser.add_argument("--examples", type=int, default=10)
     asked = parser.parse_args()
+    facts = {"max_length": asked.max_length, "model": asked.model, "prompt": asked.prompt}
+    facts = {name: fact for name, fact in facts.items() if fact is not None}
     table = pd.read_csv(asked.train, keep_default_na=False, na_values=[""], usecols=[asked.target, asked.text])
     for epsilon in asked.epsilon:
         with TemporaryDirectory() as name:
             folder = Path(name)
-            rows, seconds = drawn(table, asked.text, asked.max_length, epsilon, folder)
+            rows, seconds = drawn(table, asked.text, facts, epsilon, folder)
             rows.to_csv(folder / "synthetic.csv", index=False)
             files = [asked.train, asked.holdout, folder / "synthetic.csv", folder / "out.json"]
             options = ["--text", asked.text, "--target", asked.target]

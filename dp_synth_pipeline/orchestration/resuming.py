@@ -18,7 +18,7 @@ OPEN = ("reserved", "started")
 
 MADE = {
     **dict.fromkeys(("static columns", "row count", "types", "ordered dates", "profile"), "profile"),
-    **dict.fromkeys(("text", "notes"), "texts"),
+    **dict.fromkeys(("text", "notes", "votes"), "texts"),
     "marginals": "marginals",
 }
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""

@@ -33,6 +33,7 @@ from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.tabular.texts import survivors
 
 KEPT = "cards"
 """Where the card of every release stays, beside the newest one."""
@@ -222,11 +223,17 @@ def texts_of(schema: TableSchema) -> list[str]:
 
 def _notes_of(release: Release) -> list[str]:
     """Say which public model writes a text column, by its hash, and that the guarantee is not about what taught that."""
+    folder = release.state.path("generator")
+    tuned = [(w, "fine-tuned under this guarantee") for w in note_writer.written_by(folder)]
+    voted = [
+        (w, f"of whose texts {len(w.texts):,} were chosen by the votes of real ones; a row gets one of these")
+        for w in survivors.beside(folder)
+    ]
     return [
         f"Texts of {w.name} were cut at {w.most:,} characters, and are written by a pretrained language model with SHA-256 "
-        f"{w.sha256}, fine-tuned under this guarantee. What that model was taught before is outside of it: it may "
+        f"{w.sha256}, {how}. What that model was taught before is outside of it: it may "
         f"repeat its own training data, and whoever is in that is not protected by this release."
-        for w in note_writer.written_by(release.state.path("generator"))
+        for w, how in (*tuned, *voted)
     ]
 
 

@@ -4,7 +4,8 @@
 2. The profile takes `profile_share` of the rest, in units of squared signal to noise, in which Gaussian costs add up.
    By default it is a part between 5 and 25 %, by a rule that knows the noisy count only. Where the types of a CSV's columns
    are measured, that takes a small part of the profile's.
-3. Text columns, if any are declared, take a fixed part of what is left then: counts first, a language model after.
+3. Text columns, if any are declared, take a fixed part of what is left then: counts first, then a language model or votes
+   for what one writes.
 4. Noisy marginals take a part of what is left, by a rule that knows the noisy count only.
 5. Training takes the rest: its noise is the least at which all together cost at most the epsilon asked by PLD and,
    under a Rényi filter, at most the Rényi divergence reserved.
@@ -48,7 +49,7 @@ from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.tabular.texts.plan import TextPlan
+from dp_synth_pipeline.tabular.texts.plan import ROUNDS, TextPlan, VotesPlan
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _to_come(relation: str, *, trained: bool) -> tuple[Event, ...]:
 
 def _trained(settings: ReleaseSettings) -> bool:
     """Say whether a network is trained on rows: one that draws them, or one that writes notes."""
-    return Method(settings.training.method).trains or bool(settings.note_columns)
+    return Method(settings.training.method).trains or bool(settings.tuned_columns)
 
 
 def whole_noise(settings: ReleaseSettings, request: BudgetRequest, relation: str) -> float:
@@ -259,6 +260,12 @@ def notes(budget: RemainingBudget, spec: TrainingSpec, population: int) -> Train
     plan = plan_training(population, spec)
     noise = budget.least_noise(lambda sigma: [later, replace(plan, noise_multiplier=sigma).event])
     return replace(plan, noise_multiplier=noise)
+
+
+def votes(budget: RemainingBudget, settings: ReleaseSettings, population: int) -> VotesPlan:
+    """Return the rounds of votes that take three fifths of what is left, as one text column does."""
+    whole = budget.whole(_to_come(budget.relation, trained=_trained(settings)))
+    return VotesPlan(whole * math.sqrt(ROUNDS * (1 + BESIDE_TEXT)) * (1 + ROUNDING), ROUNDS, population)
 
 
 def _declared(event: SubsampledGaussian, population: int) -> TrainingPlan:
@@ -453,6 +460,14 @@ class Allocation(ABC):
         """
 
     @abstractmethod
+    def votes(self, population: int, spent: Sequence[Event]) -> VotesPlan:
+        """Return the rounds in which the texts of a column vote.
+
+        Raises:
+            InvalidInput: if a declared plan does not pay for them.
+        """
+
+    @abstractmethod
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
     ) -> MarginalsPlan | None:
@@ -512,6 +527,10 @@ class Calibrated(Allocation):
 
     def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
         return notes(self._before_figures(len(self.settings.columns), population, spent), spec, population)
+
+    def votes(self, population: int, spent: Sequence[Event]) -> VotesPlan:
+        budget = self._before_figures(len(self.settings.columns), population, spent)
+        return votes(budget, self.settings, population)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
@@ -610,6 +629,15 @@ class Declared(Allocation):
                 "column with a model; declare another plan, or leave the column out (kind: excluded)."
             )
         return _declared(event, population)
+
+    def votes(self, population: int, spent: Sequence[Event]) -> VotesPlan:
+        event = self._plan.votes
+        if event is None:
+            raise InvalidInput(
+                "the declared plan has no votes: it needs a gaussian event with mechanism=votes, whose count is the number "
+                "of rounds, for a text column with a prompt; declare another plan, or leave the column out (kind: excluded)."
+            )
+        return VotesPlan(event.noise_multiplier, event.count, population)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis.retention import LEARNT, private
 from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.texts import storage
+from dp_synth_pipeline.tabular.texts import storage, survivors
 from dp_synth_pipeline.tabular.texts.writer import Writer
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def release_to(learnt_folder: Path, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     _keep_earlier(folder)
-    for name in (DESCRIBED, AUDIT, MEMORY, NOTES, storage.FILE):
+    for name in (DESCRIBED, AUDIT, MEMORY, NOTES, storage.FILE, survivors.FILE):
         (folder / name).unlink(missing_ok=True)
     for path in sorted(learnt_folder.iterdir(), key=lambda p: p.name == DESCRIBED):
         with sink.replacing(folder / path.name) as partial:

@@ -37,7 +37,7 @@ from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.texts.plan import TextPlan
+from dp_synth_pipeline.tabular.texts.plan import ROUNDS, TextPlan, VotesPlan
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 FOLDER = "unprotected"
@@ -179,6 +179,9 @@ class Exact(Allocation):
 
     def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
         return plan_training(population, spec)
+
+    def votes(self, population: int, spent: Sequence[Event]) -> VotesPlan:
+        return VotesPlan(NO_NOISE, ROUNDS, population)
 
     def marginals(
         self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]

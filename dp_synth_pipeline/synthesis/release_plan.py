@@ -18,20 +18,9 @@ from dp_synth_pipeline.privacy.events import (
     from_dict,
 )
 
-STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE, TEXT, NOTES, MARGINALS, TRAINING, LOSS_QUERIES, STUDY, ACCURACY = (
-    "static columns",
-    "row count",
-    "types",
-    "ordered dates",
-    "profile",
-    "text",
-    "notes",
-    "marginals",
-    "training",
-    "looks",
-    "study",
-    "headline figures",
-)
+STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE = "static columns", "row count", "types", "ordered dates", "profile"
+TEXT, NOTES, VOTES, MARGINALS, TRAINING, LOSS_QUERIES = "text", "notes", "votes", "marginals", "training", "looks"
+STUDY, ACCURACY = "study", "headline figures"
 """Names of mechanisms, as ledgers keep them."""
 
 _OF_KIND: dict[type[Event], str] = {
@@ -121,6 +110,11 @@ class ReleasePlan:
     def notes(self) -> SubsampledGaussian | None:
         """The training of the language model that writes a text column; None without."""
         return self._steps(NOTES)
+
+    @property
+    def votes(self) -> Gaussian | None:
+        """The rounds in which texts vote for what a language model wrote; None without."""
+        return next((e for e in self.events(VOTES) if isinstance(e, Gaussian)), None)
 
     def _steps(self, mechanism: str) -> SubsampledGaussian | None:
         return next((e for e in self.events(mechanism) if isinstance(e, SubsampledGaussian)), None)

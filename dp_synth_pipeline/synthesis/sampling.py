@@ -27,7 +27,7 @@ from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.texts import lengths, storage
+from dp_synth_pipeline.tabular.texts import lengths, storage, survivors
 
 FILE = "synthetic.parquet"
 """In a table's releasable folder."""
@@ -167,7 +167,7 @@ class Drawer:
         self.rules = [constraints.parse(text) for text in self.facts.get("rules", [])] if rules is None else rules
         constraints.check(self.rules, self.codec.schema)
         counted = storage.load(generator / storage.FILE) if (generator / storage.FILE).exists() else []
-        self.writers = [*counted, *note_writer.written_by(generator)]
+        self.writers = [*counted, *note_writer.written_by(generator), *survivors.beside(generator)]
 
     @property
     def schema(self) -> pa.Schema:

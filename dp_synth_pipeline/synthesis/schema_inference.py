@@ -110,7 +110,7 @@ def to_yaml(inference: Inferred, settings: ReleaseSettings) -> str:
         if column.base is not None:
             facts, remarks = {"kind": str(column.kind), **_hanging(column)}, ()
         elif column.kind.composed:
-            model = {} if column.model is None else {"model": column.model}
+            model = {fact: said for fact in ("model", "prompt") if (said := getattr(column, fact)) is not None}
             facts, remarks = {"kind": "text", "max_length": column.max_length, **model}, ()
         elif column.kind.learned:
             advice = suggest(column, inference.profile[column.name], inference.profile.population)

@@ -753,6 +753,11 @@ class ReleaseSettings(Section):
         return [name for name in self.text_columns if self.columns[name].get("model") is not None]
 
     @property
+    def tuned_columns(self) -> list[str]:
+        """Those of them whose language model is fine-tuned, since it is asked nothing."""
+        return [name for name in self.note_columns if self.columns[name].get("prompt") is None]
+
+    @property
     def descriptions(self) -> dict[str, str]:
         """What a person wrote about columns, for readers: public, and no part of what is learnt."""
         return {name: facts["description"] for name, facts in self.columns.items() if "description" in (facts or {})}

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateError, Unlearnable
+from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateError, Unlearnable, nearest
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
@@ -25,6 +25,7 @@ from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
+from dp_synth_pipeline.synthesis.mechanisms.votes import Votes
 from dp_synth_pipeline.synthesis.protection import events_of
 from dp_synth_pipeline.synthesis.reading import (
     may_hang,
@@ -43,13 +44,14 @@ from dp_synth_pipeline.synthesis.sampling import Sampling
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import condition, constraints, offsets, recognition
 from dp_synth_pipeline.tabular.encoding import nulls
+from dp_synth_pipeline.tabular.kinds.text import named
 from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.types import Types as Measured
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
-from dp_synth_pipeline.tabular.texts import storage
+from dp_synth_pipeline.tabular.texts import storage, survivors
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.marginals.measuring import Marginals as Counts
@@ -128,23 +130,23 @@ def _check_public(release: Release, table: ingestion.Opened) -> None:
     settings, schema = release.settings, table.schema
     named_columns.check(settings, [c.name for c in schema.published], [c.name for c in schema.compared])
     holdout.check(settings, schema, table.untyped)
-    _check_texts(settings)
+    _check_texts(settings, schema)
     if not table.untyped:
         constraints.check(settings.validation.parsed_rules, schema)
     elif release.allocation.pays_profile:
         release.allocation.types(len(table.untyped))
 
 
-def _check_texts(settings: ReleaseSettings) -> None:
+def _check_texts(settings: ReleaseSettings, schema: TableSchema) -> None:
     """Refuse what asks for rows by their texts: texts follow the rest of a row."""
     for asked in (settings.generation, *settings.generation.outputs.values()):
         named = [*(condition.names_in(asked.where) if asked.where is not None else ()), *(asked.share or ())]
         if texts := [name for name in named if name in settings.text_columns]:
             raise InvalidInput(condition.no_texts(texts[0]))
-    _check_notes(settings)
+    _check_notes(settings, schema)
 
 
-def _check_notes(settings: ReleaseSettings) -> None:
+def _check_notes(settings: ReleaseSettings, schema: TableSchema) -> None:
     """Refuse what no language model can write, before anything is read."""
     if not (noted := settings.note_columns):
         return
@@ -153,6 +155,13 @@ def _check_notes(settings: ReleaseSettings) -> None:
             f"columns {', '.join(noted)}: model: one column of a table is written by a language model; leave out the model "
             f"of the others, which are then written from counts of words."
         )
+    others = [c.name for c in schema.learned if not c.kind.composed]
+    for name in named(schema[noted[0]].prompt or ""):
+        if name not in others:
+            raise InvalidInput(
+                f"column {noted[0]!r}: prompt: it names {name!r}, which is no column that is learned beside it; name one of "
+                f"these in braces, or none: {', '.join(others)}.{nearest(name, others)}"
+            )
     from dp_synth_pipeline.model.language.note_network import check_installed
     from dp_synth_pipeline.model.language.public_model import PublicModel
 
@@ -451,7 +460,7 @@ class Completion(Stage):
 
 
 class TextMeasuring(Stage):
-    """Measures text columns, and fine-tunes what writes notes, charged; what is left is for the columns that are none."""
+    """Measures text columns, and learns what writes notes, charged; what is left is for the columns that are none."""
 
     name, makes = "texts", "texts"
 
@@ -469,7 +478,7 @@ class TextMeasuring(Stage):
         """
         report = release.reporter("texts")
         report(0, 1)
-        facts = {**self._counted(release), **self._noted(release)}
+        facts = {**self._counted(release), **self._noted(release), **self._voted(release)}
         report(1, 1)
         return facts
 
@@ -502,6 +511,17 @@ class TextMeasuring(Stage):
             writer.save(path)
         release.state = release.state.with_(notes=path)
         return {"language_model": writer.sha256, "released_numbers": sum(a.size for a in writer.arrays.values())}
+
+    def _voted(self, release: Release) -> dict[str, Any]:
+        """Have texts vote for what the language model of the column with a prompt writes."""
+        with retention.private():
+            found = Votes(release.codec, release.profile).perform(release)
+            if found is None:
+                return {}
+            path = release.restricted / survivors.FILE
+            found.save(path)
+        release.state = release.state.with_(notes=path)
+        return {"language_model": found.sha256, "released_texts": len(found.texts)}
 
 
 class Measuring(Stage):

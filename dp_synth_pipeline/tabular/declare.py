@@ -26,7 +26,7 @@ Facts = Mapping[str, Any]
 
 _DECLARABLE = {f.name for f in fields(Column)} - {"name", "storage"}
 
-SOME = ("pattern", "locale", "max_length", "model")
+SOME = ("pattern", "locale", "max_length", "model", "prompt")
 """Facts that only some kinds have."""
 
 
@@ -44,8 +44,7 @@ def build(
 
     Args:
         storage: column name to Arrow type, as the source has them.
-        declared: column name to facts: `kind`, `nulls`, `constant`, `categories`, `lower`, `upper`, `decimals`, `zone`,
-            `other`, `other_label`, `format`, `pattern`, `locale`, `after`, `same_as`, `max_length`, `model`, `description`.
+        declared: column name to facts, which are `description` and the fields of `Column` but for `name` and `storage`.
         nulls: the table's null policy, for columns that declare none.
         other: what becomes of suppressed categories, for text columns that do not declare it.
         unit_column: the privacy unit's column, an identifier unless declared otherwise.

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import numpy as np
 import pandas as pd
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger, decide
+from dp_synth_pipeline.model.language import asked as asking
+from dp_synth_pipeline.model.language import note_network
 from dp_synth_pipeline.orchestration.assets import table
 from dp_synth_pipeline.orchestration.in_process import QUIET, partition_tags
 from dp_synth_pipeline.reporting import release_card
@@ -150,6 +153,27 @@ class TestOneRowMore:
         first = compare(stage, refreshed(ROWS, **STUDIED), refreshed(MORE, **STUDIED))
         assert first["status"] == [True], first["log"][-8:]
         assert "secret number of trainings" in first["files"]["people/release_card.json"][1]
+
+    def test_changes_not_a_byte_of_what_votes_for_written_texts_leave(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Sayings:
+            def __init__(self, *_: Any) -> None: ...
+
+            def write(self, instructions: list[str], beginnings: list[str], rng: np.random.Generator) -> list[str]:
+                said = rng.choice(["slept", "walked", "fell"], len(beginnings))
+                return [f"{b} {word} in {i}" for i, b, word in zip(instructions, beginnings, said, strict=True)]
+
+        monkeypatch.setattr(note_network, "check_installed", lambda: None)
+        monkeypatch.setattr(asking, "Asked", Sayings)
+        (stage.folder / "model.gguf").write_bytes(b"a model")
+        note = {"kind": "text", "max_length": 40, "model": str(stage.folder / "model.gguf"), "prompt": "{city}"}
+        how = {**QUICK, "columns": {"note": note}}
+        noted = ROWS.assign(note="fell in the garden")
+        more = one_more(noted, age=117, city="Lima", note="a canary sang")
+        first = compare(stage, refreshed(noted, **how), refreshed(more, **how))
+        assert first["status"] == [True], first["log"][-8:]
+        assert "in Oslo" in first["files"]["people/generator/survivors.json"][1]
 
     def test_changes_nothing_that_the_command_line_prints_or_leaves(self, stage: Stage) -> None:
         words = ("synthesize", "people.csv", "--out", "out.parquet", "--epsilon", "2", "--open-account", "--json")

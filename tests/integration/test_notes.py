@@ -7,11 +7,13 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import AuditFailed, InvalidInput, ReleaseStateError, UnexpectedFailure
+from dp_synth_pipeline.model.language.asked import Asked
 from dp_synth_pipeline.model.language.note_model import NoteModel
 from dp_synth_pipeline.model.language.public_model import PublicModel
 from dp_synth_pipeline.privacy.audit import Audit, Finding
@@ -141,3 +143,19 @@ def test_a_model_that_is_none_is_refused_before_its_training_is_charged(ledger, 
     with pytest.raises(InvalidInput, match="not read as a causal language model"):
         asked(ledger, tmp_path, broken).fit(visits(60))
     assert "notes" not in {e.mechanism for e in ledger.entries("clinic")}
+
+
+@pytest.mark.slow
+def test_a_model_that_is_only_asked_goes_on_with_what_begins_and_its_texts_are_checked(ledger, tmp_path, model):
+    wanted = ["Write a note.", "Write a long note about a patient."]
+    texts = Asked(PublicModel.at(str(model)), 30, wanted).write(
+        wanted * 2, ["", "he slept", "he", ""], np.random.default_rng()
+    )
+    assert texts[1].startswith("he slept")
+    assert len(texts) == 4
+    columns = {
+        "note": {"kind": "text", "max_length": 30, "model": str(model), "prompt": "Write a note of the {place}."}
+    }
+    rows = asked(ledger, tmp_path, model, columns=columns).fit(visits(120)).sample(40)["note"].dropna()
+    assert len(rows)
+    assert rows.map(lambda text: text.isprintable() and len(text) <= 30).all()

@@ -57,8 +57,8 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
 
     @property
     def column(self) -> Column | None:
-        """The text column that a language model writes; None if there is none."""
-        return next((c for c in self._codec.schema if c.model is not None), None)
+        """The text column whose language model is fine-tuned; None if there is none."""
+        return next((c for c in self._codec.schema if c.model is not None and c.prompt is None), None)
 
     def plan(self, release: Release) -> TrainingPlan | None:
         if self.column is None:

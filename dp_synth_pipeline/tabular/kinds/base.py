@@ -343,6 +343,7 @@ class Column:
         same_as: the column that its values are the same as, in its own type, so that nothing of it is modelled.
         max_length: characters of a text, at most; longer ones are cut.
         model: where the pretrained language model lies that writes a text; None to have its words counted.
+        prompt: what that model is asked to write, if texts vote for what it wrote; None to fine-tune it.
     """
 
     name: str
@@ -364,6 +365,7 @@ class Column:
     same_as: str | None = None
     max_length: int | None = None
     model: str | None = None
+    prompt: str | None = None
 
     def __post_init__(self) -> None:
         if self.nulls is NullPolicy.CONSTANT and self.constant is None and self.kind.learned:

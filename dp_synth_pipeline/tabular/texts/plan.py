@@ -49,3 +49,38 @@ class TextPlan:
     def delta(self) -> float:
         """The delta of each thresholded histogram."""
         return self.threshold_delta / (THRESHOLDS * self.columns) * (1 - ROUNDING)
+
+
+ROUNDS = 4
+"""Times that texts vote."""
+
+EACH = 2
+"""Votes that a candidate has on average, at least, in deviations of the noise on them."""
+
+FEWEST, MOST = 20, 1_000
+"""Candidates of a round; more would be work for a GPU, and a table of many thousands of rows could tell more apart."""
+
+
+@dataclass(frozen=True)
+class VotesPlan:
+    """How much noise hides the votes of texts for candidates that a public model wrote.
+
+    Attributes:
+        noise_multiplier: of the histogram of one round, in units.
+        rounds: histograms, one after the other; what is voted on follows what was released before.
+        population: released number of units.
+    """
+
+    noise_multiplier: float
+    rounds: int
+    population: int
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What all rounds cost."""
+        return (Gaussian(self.noise_multiplier, self.rounds),)
+
+    @property
+    def candidates(self) -> int:
+        """Candidates of a round: so few that most of them are told from noise."""
+        return min(max(int(self.population / (EACH * max(self.noise_multiplier, 1.0))), FEWEST), MOST)

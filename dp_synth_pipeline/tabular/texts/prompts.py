@@ -35,14 +35,15 @@ class Prompts:
     words: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, codec: TableCodec, first: str) -> Self:
+    def of(cls, codec: TableCodec, first: str, most: int = MOST) -> Self:
         """Return how rows are said.
 
         Args:
             first: name of the modelled column that is told first, such as the text's length.
+            most: columns that are told of, at most.
         """
         modelled, rng = list(codec.modelled), np.random.default_rng()
-        order = sorted(range(len(modelled)), key=lambda i: modelled[i].name != first)[:MOST]
+        order = sorted(range(len(modelled)), key=lambda i: modelled[i].name != first)[:most]
         words = []
         for i in order:
             codes = np.arange(codec.cardinalities[i])

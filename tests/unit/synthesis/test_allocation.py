@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.language.note_spec import NoteSpec
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis import allocation
+from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
 from dp_synth_pipeline.tabular.profiling import ordered_dates, profile_plan
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema, build
@@ -104,6 +106,28 @@ def test_a_language_model_takes_its_part_of_what_is_left_and_what_is_left_after_
     plan = allocation.notes(budget, NoteSpec(), 28_000)
     left = allocation.RemainingBudget((plan.event,), Budget(3.0, DELTA)).whole()
     assert math.isclose((budget.whole() / left) ** 2, 0.4, rel_tol=2e-2)
+
+
+def test_votes_for_what_a_language_model_writes_take_their_part_of_what_is_left():
+    note = {"kind": "text", "max_length": 9, "model": "m", "prompt": "Write a note."}
+    settings = TableSettings(table="t", source="t.csv", account="t", epsilon=3.0, delta=DELTA, columns={"note": note})
+    assert settings.note_columns == ["note"]
+    assert settings.tuned_columns == []
+    budget = allocation.RemainingBudget((), Budget(3.0, DELTA))
+    plan = allocation.votes(budget, settings, 28_000)
+    (event,) = plan.events
+    assert event.count == plan.rounds
+    left = allocation.RemainingBudget((event,), Budget(3.0, DELTA)).whole()
+    assert math.isclose((budget.whole() / left) ** 2, 0.4, rel_tol=2e-2)
+
+
+def test_a_declared_plan_says_how_many_rounds_vote_and_is_refused_without_any():
+    settings = TableSettings(table="t", source="t.csv", account="t", epsilon=3.0, delta=DELTA)
+    paid = ReleasePlan.of((Gaussian(5.0, 3), Gaussian(2.0)), ("votes", "marginals"))
+    plan = allocation.Declared(settings, paid, 3.0, DELTA).votes(1_000, ())
+    assert (plan.noise_multiplier, plan.rounds, plan.candidates) == (5.0, 3, 100)
+    with pytest.raises(InvalidInput, match="no votes"):
+        allocation.Declared(settings, ReleasePlan.of((Gaussian(2.0),), ("marginals",)), 3.0, DELTA).votes(1_000, ())
 
 
 def test_a_language_model_beside_a_column_of_counts_leaves_these_their_part():

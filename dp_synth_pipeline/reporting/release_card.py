@@ -224,15 +224,15 @@ def texts_of(schema: TableSchema) -> list[str]:
 def _notes_of(release: Release) -> list[str]:
     """Say which public model writes a text column, by its hash, and that the guarantee is not about what taught that."""
     folder = release.state.path("generator")
-    tuned = [(w, "fine-tuned under this guarantee") for w in note_writer.written_by(folder)]
+    tuned = [(w, "fine-tuned to real ones") for w in note_writer.written_by(folder)]
     voted = [
         (w, f"of whose texts {len(w.texts):,} were chosen by the votes of real ones; a row gets one of these")
         for w in survivors.beside(folder)
     ]
     return [
         f"Texts of {w.name} were cut at {w.most:,} characters, and are written by a pretrained language model with SHA-256 "
-        f"{w.sha256}, {how}. What that model was taught before is outside of it: it may "
-        f"repeat its own training data, and whoever is in that is not protected by this release."
+        f"{w.sha256}, {how}. What that model was taught before is outside of any guarantee of this release: "
+        f"it may repeat its own training data, and whoever is in that is not protected."
         for w, how in (*tuned, *voted)
     ]
 

@@ -73,7 +73,7 @@ def test_notes_are_charged_with_their_release_and_written_by_the_model_that_the_
     card, sha256 = to_json(fitted.card()), PublicModel.at(str(model)).sha256()
     assert all(finding.holds for finding in verify(card, ledger))
     assert sha256 in card
-    assert "outside of it" in card
+    assert "outside of any guarantee" in card
     path = fitted.save(tmp_path / "visits.dps")
     rows = dps.load(path).sample(40, seed=3)
     pd.testing.assert_frame_equal(rows, dps.load(path).sample(40, seed=3))

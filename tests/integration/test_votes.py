@@ -91,7 +91,7 @@ def test_votes_are_charged_with_their_release_and_rows_get_what_survived(ledger,
     assert all(finding.holds for finding in verify(card, ledger))
     assert PublicModel.at(str(path)).sha256() in card
     assert "chosen by the votes of real ones" in card
-    assert "outside of it" in card
+    assert "outside of any guarantee" in card
     assert set(Sayings.asked) == {
         "Write a note about a patient of the home.",
         "Write a note about a patient of the ward.",

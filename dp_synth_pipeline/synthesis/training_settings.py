@@ -248,6 +248,13 @@ class TrainingSettings(Section):
         "`relu` loses 0.01 in the discriminator on Adult, and nothing in TSTR.",
         "Papernot et al. 2020, section 3.2; benchmarks, activation",
     )
+    train_only: Literal["heads"] | None = _knob(
+        "train_only",
+        "With start: public or warm_start: `heads` trains the last layer of each column alone; all before it stays as it was "
+        "learnt there. By default all is trained.",
+        "EFFECT",
+        "Papernot et al. 2020, section 4; [studies](studies.md#where-weights-start)",
+    )
 
     tune: TuneSettings | None = Field(
         default=None,
@@ -290,6 +297,17 @@ class TrainingSettings(Section):
     @model_validator(mode="after")
     def _within_ranges(self) -> TrainingSettings:
         self.spec()
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_keep(self) -> TrainingSettings:
+        if self.train_only is not None and self.start not in ("public", "warm_start"):
+            raise InvalidInput(
+                f"training: train_only: it keeps what the layers before the heads learnt elsewhere, and start: {self.start} "
+                f"has learnt nothing there; write start: public or start: warm_start, or remove it."
+            )
+        if self.train_only is not None and self.method == "marginals":
+            raise InvalidInput("training: train_only: method: marginals trains nothing; remove one of them.")
         return self
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 """Does Adam win anything over SGD under noise, and does it with a second moment from which the noise is subtracted?
 
-Papernot et al. (2020) say no to the first. Tang et al. (2023, "DP-AdamBC", arXiv 2312.14334) say yes to the second: the noise
+Papernot et al. (2020) say no to the first. Tang et al. (2023, "DP-AdamBC", arXiv 2312.14334) say yes to the second: noise
 adds a known variance to every second moment. Each optimizer is tried at several rates, and shown at its best.
 """
 

@@ -1,9 +1,9 @@
 """What does whoever holds a released table guess of a person's sensitive column, and how much of that of members alone?
 
 Fair's survey asked women about their marriages, and whether they had had an affair. A release learns from half of its rows.
-The attacker knows everything of a woman but her answer to that, and holds the synthetic table. What is guessed as well of women
-who are not in the table is no leak: it is what the table is for. Two attackers: one looks for the nearest synthetic rows
-(`validation.attacks`), one trains a classifier on the synthetic table.
+The attacker knows all of a woman but her answer to that, and holds the synthetic table. What is guessed as well of women who
+are not in the table is no leak: it is what the table is for. There are two attackers. One looks for the nearest synthetic rows
+(`validation.attacks`), and one trains a classifier on the synthetic table.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ def tables(lines: pd.DataFrame) -> dict[str, str]:
         for trained in TRAINED
     ]
     for start in STARTS[1:]:
-        shown.append({"start": start, "trained": "nothing", **dict.fromkeys(list(shown[0])[2:], told[start, "nothing", 0])})
+        alone = dict.fromkeys(list(shown[0])[2:], told[start, "nothing", 0])
+        shown.append({"start": start, "trained": "nothing", **alone})
     return {"frozen": markdown(shown, dict.fromkeys(shown[0], ""))}
 
 
@@ -93,9 +94,8 @@ def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
         for trained in TRAINED:
             some = means[(means["start"] == start) & (means["trained"] == trained)].sort_values("epsilon")
             line = {"color": COLORS[start], "dash": "solid" if trained == "all" else "dash"}
-            figure.add_scatter(
-                x=list(some["epsilon"]), y=list(some["loss"]), name=f"{start}, {trained}", mode="lines+markers", line=line
-            )
+            how = {"name": f"{start}, {trained}", "mode": "lines+markers", "line": line}
+            figure.add_scatter(x=list(some["epsilon"]), y=list(some["loss"]), **how)
     for donor in means[means["epsilon"] == 0].itertuples():
         figure.add_hline(y=donor.loss, line=pages.GREY | {"color": COLORS[donor.start]})
     figure.update_xaxes(type="log", title="ε", tickvals=list(EPSILONS), range=[math.log10(0.09), 1])

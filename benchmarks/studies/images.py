@@ -1,7 +1,7 @@
 """How well does a small convolutional network tell digits by the same DP-SGD as a table's, at which epsilon?
 
-The images are the 1,797 digits of 8 x 8 pixels that the scikit-learn package ships. A row is an image: its pixels, of 17 shades
-each, and its class, all of them codes as a table's are. The loop takes any network, one unit at a time.
+The images are the 1,797 digits of 8 x 8 pixels that the scikit-learn package ships. A row is an image: its pixels, of 17
+shades each, and its class, all of them codes as a table's are. The loop takes any network, one unit at a time.
 """
 
 from __future__ import annotations

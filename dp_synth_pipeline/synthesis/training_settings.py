@@ -250,10 +250,11 @@ class TrainingSettings(Section):
     )
     train_only: Literal["heads"] | None = _knob(
         "train_only",
-        "With start: public or warm_start: `heads` trains the last layer of each column alone; all before it stays as it was "
-        "learnt there. By default all is trained.",
-        "EFFECT",
-        "Papernot et al. 2020, section 4; [studies](studies.md#where-weights-start)",
+        "With start: public or warm_start: `heads` trains the last layer of each column alone, and keeps all before it as "
+        "it was learnt there. A first warm_start keeps what the marginals taught.",
+        "Upon public rows of another kind, the network alone loses 1.4 nats at ε = 0.1 and 0.2 at 8; from 0.25 to 2.51 it "
+        "wins or loses at most 0.12.",
+        "Papernot et al. 2020; studies, frozen layers",
     )
 
     tune: TuneSettings | None = Field(

@@ -27,7 +27,7 @@ class Trainable(nn.Module):
         """Return the loss (...,) of each row of int64 codes (..., columns): that of a row depends on no other row."""
 
     def learnt(self) -> list[nn.Parameter]:
-        """Return the weights that training moves: all, unless a network says which. The others stay as they are, to the bit."""
+        """Return the weights that training moves, all by default. It leaves the others as they are, to the bit."""
         return list(self.parameters())
 
     def mix(self) -> None:

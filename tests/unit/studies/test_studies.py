@@ -15,7 +15,6 @@ from benchmarks.studies import attributes, cost, grid, hyperparameters, membersh
 from benchmarks.studies import network_alone as alone
 from benchmarks.studies.__main__ import FIGURES, STUDIES
 from dp_synth_pipeline.model.dpsgd.optimization import inner_optimizer
-
 from tests.light import light  # noqa: F401  releases of the study of attributes
 
 pytestmark = pytest.mark.slow
@@ -47,7 +46,7 @@ TINY: dict[str, dict[str, Any]] = {
     "images": {"HELD_OUT": 1_600, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (8.0,), "ACTIVATIONS": ("tanh",)},
     "attributes": {
         "ROWS": 300, "REPEATS": 1, "EPSILONS": (2.51,),
-        "TRAINING": dict.fromkeys((attributes.DEFAULT, attributes.MANY), {"max_epochs": 1}),
+        "TRAINING": {attributes.DEFAULT: {"max_epochs": 1}, attributes.MANY: {"max_epochs": 1}},
     },
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ USUAL = 2.51
 FLOORS = {"SGD": None, "Adam": None, "Adam, corrected, floor 0.1": 0.1, "Adam, corrected, floor 0.01": 0.01}
 """Optimizers, and for corrected ones the least second moment, in variances of the noise."""
 
-FACTORS = (0.1, 0.3, 1.0, 3.0)
+FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Rates, in multiples of the rule's."""
 
 ROWS, HELD_OUT, EPOCHS = 8_192, 3_000, 10

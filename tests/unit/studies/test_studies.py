@@ -43,7 +43,7 @@ TINY: dict[str, dict[str, Any]] = {
     "frozen": {"ROWS": 256, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (2.51,)},
     "adam": {"ROWS": 256, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (2.51,), "FACTORS": (0.3, 1.0)},
     "moments": {"ROWS": 256, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (2.51,), "STEPS": (1, 5)},
-    "images": {"HELD_OUT": 1_600, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (8.0,), "ACTIVATIONS": ("tanh",)},
+    "images": {"HELD_OUT": 1_600, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (8.0,), "RATES": (0.5,)},
     "attributes": {
         "ROWS": 300, "REPEATS": 1, "EPSILONS": (2.51,),
         "TRAINING": {attributes.DEFAULT: {"max_epochs": 1}, attributes.MANY: {"max_epochs": 1}},

@@ -39,7 +39,7 @@ BATCH_SHARE = 1 / 4
 RATES = (0.25, 0.5, 1.0)
 """Of SGD, at clipping norm 1; the best of them is shown."""
 
-REPEATS = 2
+REPEATS = 1
 
 
 class DigitNetwork(Trainable):

@@ -2,8 +2,8 @@
 
 Fair's survey asked women about their marriages, and whether they had had an affair. A release learns from half of its rows.
 The attacker knows all of a woman but her answer to that, and holds the synthetic table. What is guessed as well of women who
-are not in the table is no leak: it is what the table is for. There are two attackers. One looks for the nearest synthetic rows
-(`validation.attacks`), and one trains a classifier on the synthetic table.
+are not in the table is no leak: it is what the table is for. There are two attackers. One looks for the nearest synthetic
+rows (`validation.attacks`), and one trains a classifier on the synthetic table.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
     """Draw each attack's gain of members over others, every release a point."""
     figure = go.Figure()
     kept = lines[lines["released"] != ITSELF].sort_values(["epsilon", "released"], ascending=[True, False])
-    where = [_told(e, r) for e, r in zip(kept["epsilon"], kept["released"], strict=True)]
+    where = [_told(e, r).replace("no privacy", "none") for e, r in zip(kept["epsilon"], kept["released"], strict=True)]
     for short, name in NAMES.items():
         gain = kept[f"{short}_in"] - kept[f"{short}_out"]
         figure.add_scatter(x=where, y=list(gain), name=name, mode="markers")

@@ -154,7 +154,12 @@ def test_heads_alone_learn_upon_what_a_public_table_taught(bench, monkeypatch):
 
     monkeypatch.setattr(initialization, "begin", watched)
     people(300).to_parquet(bench.folder / "public.parquet")
-    training = {"start": "public", "public": str(bench.folder / "public.parquet"), "max_epochs": 1, "train_only": "heads"}
+    training = {
+        "start": "public",
+        "public": str(bench.folder / "public.parquet"),
+        "max_epochs": 1,
+        "train_only": "heads",
+    }
     released(bench, training=training)
     found = generator(bench)[0].proposal.state_dict()
     for name, weight in taught[0].items():

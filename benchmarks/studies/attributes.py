@@ -42,7 +42,7 @@ TRAINING: dict[str, dict[str, Any]] = {DEFAULT: {}, MANY: {"max_epochs": 200, "h
 ROWS = 3_183
 """Members, and as many others."""
 
-REPEATS = 3
+REPEATS = 5
 
 
 def measure(cell: grid.Cell) -> dict[str, float]:

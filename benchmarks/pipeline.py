@@ -6,6 +6,7 @@ costs no epsilon and changes no row: checks, reports, publication.
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import time
@@ -55,7 +56,8 @@ class Made:
         path: the synthetic table.
         rows: rows drawn.
         steps: what each stage took, in order.
-        epsilon: of all that ran, by privacy loss distributions, at the delta that thresholds leave.
+        epsilon: of all that ran, by privacy loss distributions, at the delta that thresholds leave; infinite of a table that
+            was declared public.
         facts: public facts of the stages.
     """
 
@@ -104,21 +106,27 @@ def run(settings: ReleaseSettings, folder: Path, out: Path, releases: int = 10) 
         releases: how many of them the account in `folder` can pay.
     """
     ledger, store, made = Ledger.open(str(folder / "ledger.db")), Store(folder / "store"), Made(out)
-    account, epsilon = settings.charge
-    if account not in {a.name for a in ledger.accounts()}:
-        # Under a declared plan, what a release costs is its epsilon and delta alone.
-        ledger.open_account(account, epsilon=releases * epsilon, delta=releases * DELTA, rule="plan", why="benchmark")
+    private = settings.privacy == "dp"
+    if private:
+        _open_account(settings, ledger, releases)
     run_id = uuid.uuid4().hex
     release = Release.reserve(settings, ledger, store, key=run_id, run_id=run_id)
     for stage in stages.of_release(release.settings):
         with made.step(stage.name):
             made.facts |= release.run(stage)
-    made.epsilon = accountant.epsilon(release.spent, DELTA)
+    made.epsilon = accountant.epsilon(release.spent, DELTA) if private else math.inf
     made.rows = made.facts.pop("rows")
     _write(made.facts.pop("path"), out)
     generator, _ = artifact.load(release.state.path("generator"))
     made.facts |= {"codes": sum(release.codec.cardinalities), "weights": generator.weights}
     return made
+
+
+def _open_account(settings: ReleaseSettings, ledger: Ledger, releases: int) -> None:
+    account, epsilon = settings.charge
+    if account not in {a.name for a in ledger.accounts()}:
+        # Under a declared plan, what a release costs is its epsilon and delta alone.
+        ledger.open_account(account, epsilon=releases * epsilon, delta=releases * DELTA, rule="plan", why="benchmark")
 
 
 def _write(drawn: Path, out: Path) -> None:

@@ -7,10 +7,15 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks.studies import (
+    adam,
+    attributes,
     cost,
+    frozen,
     grid,
     hyperparameters,
+    images,
     membership,
+    moments,
     noise_and_norm,
     pages,
     persons,
@@ -25,9 +30,14 @@ STUDIES: dict[str, ModuleType] = {
     "cost": cost,
     "shoe": shoe,
     "starts": starts,
+    "frozen": frozen,
+    "adam": adam,
+    "moments": moments,
+    "images": images,
     "size": size,
     "persons": persons,
     "membership": membership,
+    "attributes": attributes,
 }
 
 FIGURES = Path(__file__).parent / "figures"

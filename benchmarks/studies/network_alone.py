@@ -146,7 +146,7 @@ def learn(
     begun = time.process_time()
     sound = _trained(network, Training(rows.codes, plan, how, units if rows_per_unit > 1 else None))
     seconds = time.process_time() - begun
-    loss = _loss(network, held_out) if sound else math.inf
+    loss = held_out_loss(network, held_out) if sound else math.inf
     cost = spent(plan.event) if plan.noise_multiplier else math.inf
     return Result(loss, float(np.log(rows.cardinalities).sum()), plan.noise_multiplier, plan.steps, cost, seconds)
 
@@ -179,6 +179,7 @@ def _trained(network: AutoregressiveNetwork, training: Training) -> bool:
 
 
 @torch.no_grad()
-def _loss(network: AutoregressiveNetwork, held_out: np.ndarray) -> float:
+def held_out_loss(network: AutoregressiveNetwork, held_out: np.ndarray) -> float:
+    """Return the mean negative log-likelihood of rows that were held out, in nats a row; infinite if it is not finite."""
     found = float(network.losses(torch.from_numpy(held_out)).double().mean())
     return found if math.isfinite(found) else math.inf

@@ -142,6 +142,30 @@ def test_a_public_table_teaches_the_network_and_costs_nothing(bench):
     assert mechanisms(bench) == ["row count", "profile", "marginals", "training"]
 
 
+def test_heads_alone_learn_upon_what_a_public_table_taught(bench, monkeypatch):
+    from dp_synth_pipeline.model.autoregressive import initialization
+
+    taught, begin = [], initialization.begin
+
+    def watched(*args, **more):
+        network = begin(*args, **more)
+        taught.append({name: weight.clone() for name, weight in network.state_dict().items()})
+        return network
+
+    monkeypatch.setattr(initialization, "begin", watched)
+    people(300).to_parquet(bench.folder / "public.parquet")
+    training = {
+        "start": "public",
+        "public": str(bench.folder / "public.parquet"),
+        "max_epochs": 1,
+        "train_only": "heads",
+    }
+    released(bench, training=training)
+    found = generator(bench)[0].proposal.state_dict()
+    for name, weight in taught[0].items():
+        assert bool((found[name] == weight).all()) == ("heads" not in name), name
+
+
 def test_a_public_table_with_other_columns_is_refused_by_name(bench):
     pd.DataFrame({"age": [1, 2, 3]}).to_parquet(bench.folder / "public.parquet")
     training = {"start": "public", "public": str(bench.folder / "public.parquet"), "max_epochs": 1}

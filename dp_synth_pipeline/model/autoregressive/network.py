@@ -110,6 +110,12 @@ class AutoregressiveNetwork(Trainable):
             if len(order) > 1:
                 self.embed.weight[first + torch.tensor(list(order))] = smoothing.described(order, self.spec.embedding)
 
+    def learnt(self) -> list[nn.Parameter]:
+        """Return the weights that training moves: the heads', or all, as the spec says."""
+        if self.spec.train_only is None:
+            return super().learnt()
+        return [p for block in self.blocks for p in block.heads.parameters()]  # type: ignore[union-attr]
+
     def mix(self) -> None:
         """Let codes in an order learn with their neighbours from now on, until `settle`; what is drawn stays as it is."""
         for block in self.blocks if self.orders else ():

@@ -64,6 +64,7 @@ class GeneratorSpec(TrainingSpec):
             2020, section 3.1).
         embedding: numbers that describe one earlier value.
         activation: 'tanh' (bounded, so gradients stay under the clip; section 3.2) or 'relu'.
+        train_only: 'heads' for the last layer of each column alone, while all before it stays as it started; None for all.
     """
 
     kind: ClassVar[str] = "autoregressive"
@@ -77,11 +78,13 @@ class GeneratorSpec(TrainingSpec):
     hidden: int | None = None
     embedding: int = 8
     activation: str = "tanh"
+    train_only: str | None = None
 
     choices = TrainingSpec.choices | {
         "method": tuple(Method),
         "start": tuple(Start),
         "activation": ("tanh", "relu"),
+        "train_only": ("heads",),
     }
     rules = TrainingSpec.rules | {
         **dict.fromkeys(("embedding", "hidden"), whole(1)),

@@ -54,6 +54,7 @@ def save(
     tensors = {"weights": weights.vector, "average": average.weights[0], "taken": torch.tensor(average.taken)}
     tensors |= {"redrawn": torch.tensor(redrawn), "noise": torch.tensor(NOISE)}
     tensors["version"] = torch.tensor(WEIGHTS)
+    tensors |= {f"frozen.{place}": value for place, value in enumerate(weights.frozen)}
     tensors |= {f"audit.{name}": value for name, value in (audit or {}).items()}
     moments = optimizer.state.get(weights.vector, {})
     tensors |= {f"moment.{name}": value for name, value in moments.items() if isinstance(value, torch.Tensor)}
@@ -94,6 +95,8 @@ def load(folder: Path, weights: Flat, optimizer: torch.optim.Optimizer, average:
     average.taken = int(tensors["taken"])
     here.copy_(kept)
     average.weights[0].copy_(tensors["average"])
+    for place, value in enumerate(weights.frozen):  # a start that was taught is another one in each attempt
+        value.copy_(tensors[f"frozen.{place}"])
     moments = {k.removeprefix("moment."): v for k, v in tensors.items() if k.startswith("moment.")}
     if moments:  # Adam counts its steps on the CPU
         optimizer.state[here] = {k: v if v.dim() == 0 else v.to(here.device) for k, v in moments.items()}

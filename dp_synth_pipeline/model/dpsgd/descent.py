@@ -70,8 +70,8 @@ class Descent:
         self.queries = None if asked is None else LossQueries(asked, population, team)
         self.looks: list[Look] = []
         self.redrawn = False
+        team.follow(network.parameters())
         self.flat = Flat(network)
-        team.follow([self.flat.vector])
         self._begin()
 
     @property

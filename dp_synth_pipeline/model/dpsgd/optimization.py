@@ -16,28 +16,32 @@ from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 
 
 class Flat(nn.Module):
-    """The weights of a network as one vector, so that noise, update, average and all-reduce are one operation each.
+    """The trained weights of a network as one vector, so that noise, update, average and all-reduce are one operation each.
 
     A step's matrices are small: with some thirty tensors, a third of its time went into starting operations on each.
-    Until `release`, the network's weights are views of `vector` and move with it.
+    Until `release`, the network's trained weights are views of `vector` and move with it.
+
+    Attributes:
+        trained, frozen: the network's weights that have gradients, and those that have none and are not in `vector`. In
+            tuples: they are not to be found here as parameters once more.
     """
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self.whole = (network,)  # in a tuple: its parameters are not to be found here once more
-        self.vector = nn.Parameter(parameters_to_vector(network.parameters()).detach())
-        vector_to_parameters(self.vector, network.parameters())
+        self.trained = tuple(p for p in network.parameters() if p.requires_grad)
+        self.frozen = tuple(p for p in network.parameters() if not p.requires_grad)
+        self.vector = nn.Parameter(parameters_to_vector(self.trained).detach())
+        vector_to_parameters(self.vector, self.trained)
 
     def gather(self) -> None:
-        """Move the gradients of the network's weights, added up so far, to that of the vector."""
-        weights = list(self.whole[0].parameters())
-        self.vector.grad = torch.cat([p.grad.flatten() for p in weights])  # type: ignore[union-attr]
-        for p in weights:
+        """Move the gradients of the network's trained weights, added up so far, to that of the vector."""
+        self.vector.grad = torch.cat([p.grad.flatten() for p in self.trained])  # type: ignore[union-attr]
+        for p in self.trained:
             p.grad = None
 
     def release(self) -> None:
         """Give the network weights of its own again."""
-        for p in self.whole[0].parameters():
+        for p in self.trained:
             p.data = p.data.clone()
 
 

@@ -41,7 +41,8 @@ def repeatable_sizes(network: Trainable, clipping: OnePassClipping, sizes: Sizes
     Raises:
         TrainingError: if even parts of one size depend on where a unit lies.
     """
-    shapes, asked = tuple(p.shape for p in (*network.parameters(), *network.buffers())), tuple(sizes.items())
+    tensors, asked = (*network.parameters(), *network.buffers()), tuple(sizes.items())
+    shapes = tuple((t.shape, t.requires_grad) for t in tensors)  # what is frozen was not looked at
     where = type(network), network.cardinalities, shapes, asked, _where(network), torch.get_num_threads()
     if where not in FOUND:
         FOUND[where] = _search(network, clipping, sizes)

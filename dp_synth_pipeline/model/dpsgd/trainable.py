@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 import torch
@@ -49,6 +50,10 @@ class Trainable(nn.Module):
     def losses(self, codes: torch.Tensor) -> torch.Tensor:
         """Return the loss (...,) of each row of int64 codes (..., columns): that of a row depends on no other row."""
 
+    def learnt(self) -> list[nn.Parameter]:
+        """Return the weights that training moves, all by default. It leaves the others as they are, to the bit."""
+        return list(self.parameters())
+
     def mix(self) -> None:
         """Let weights be what learns best; called by each process before training begins. What is drawn stays as it is."""
 
@@ -62,6 +67,20 @@ class Trainable(nn.Module):
     @abstractmethod
     def blueprint(self) -> Callable[[], Trainable]:
         """Return what makes a network of this shape in another process, with weights of its own."""
+
+
+@contextmanager
+def frozen(network: Trainable) -> Iterator[None]:
+    """Let only what the network learns have gradients: what is clipped, noised, moved and averaged is that alone."""
+    learnt = {id(p) for p in network.learnt()}
+    others = [p for p in network.parameters() if id(p) not in learnt]
+    for p in others:
+        p.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for p in others:
+            p.requires_grad_(True)
 
 
 @torch.no_grad()

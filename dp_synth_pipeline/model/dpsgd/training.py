@@ -20,7 +20,7 @@ from dp_synth_pipeline.model.dpsgd import checkpoint, distributed
 from dp_synth_pipeline.model.dpsgd.descent import Descent
 from dp_synth_pipeline.model.dpsgd.plan import Look
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
-from dp_synth_pipeline.model.dpsgd.trainable import Trainable
+from dp_synth_pipeline.model.dpsgd.trainable import Trainable, frozen
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
 from dp_synth_pipeline.model.threads import few_threads
 from dp_synth_pipeline.privacy.audit import Audit
@@ -108,6 +108,7 @@ def _run(
     with (
         distributed.team(training.workers, _follow, job, device=device) as team,
         few_threads(training.workers),
+        frozen(network),
     ):
         network.mix()
         descent = Descent(training, network.to(device).train(), team, private=private)

@@ -147,4 +147,5 @@ def _sized(release: TableRelease, columns: int, population: int) -> GeneratorSpe
     noise = release.allocation.noise(population)
     hidden = spec.hidden or capacity(population, noise, columns, spec.embedding, least=HISTORY_HIDDEN)
     epochs = min(spec.max_epochs, MOST_EPOCHS)
-    return spec.with_(method=Method.AUTOREGRESSIVE, start=Start.MARGINALS, hidden=hidden, max_epochs=epochs)
+    own = {"method": Method.AUTOREGRESSIVE, "start": Start.MARGINALS, "train_only": None}
+    return spec.with_(**own, hidden=hidden, max_epochs=epochs)

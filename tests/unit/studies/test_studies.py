@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from torch import nn
 
-from benchmarks.studies import cost, grid, hyperparameters, membership, pages
+from benchmarks.studies import attributes, cost, grid, hyperparameters, membership, pages
 from benchmarks.studies import network_alone as alone
 from benchmarks.studies.__main__ import FIGURES, STUDIES
 from dp_synth_pipeline.model.dpsgd.optimization import inner_optimizer
+from tests.light import light  # noqa: F401  releases of the study of attributes
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +39,14 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "membership": {
         "ROWS": 200, "NETWORKS": 4, "GUESSED": 20, "EPOCHS": 1, "MANY": 2, "REPEATS": 1, "EPSILONS": (2.51,),
+    },
+    "frozen": {"ROWS": 256, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (2.51,)},
+    "adam": {"ROWS": 256, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (2.51,), "FACTORS": (0.3, 1.0)},
+    "moments": {"ROWS": 256, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (2.51,), "STEPS": (1, 5)},
+    "images": {"HELD_OUT": 1_600, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (8.0,), "RATES": (0.5,)},
+    "attributes": {
+        "ROWS": 300, "REPEATS": 1, "EPSILONS": (2.51,),
+        "TRAINING": {attributes.DEFAULT: {"max_epochs": 1}, attributes.MANY: {"max_epochs": 1}},
     },
 }  # fmt: skip
 

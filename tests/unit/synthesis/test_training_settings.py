@@ -37,6 +37,24 @@ def test_a_setting_reaches_the_generator_as_the_type_that_it_has() -> None:
     assert (spec.learning_rate, spec.looks, spec.rake) == (0.001, 6, False)
 
 
+@pytest.mark.parametrize("start", ["public", "warm_start"])
+def test_heads_alone_are_trained_where_the_layers_before_them_have_learnt_elsewhere(start: str) -> None:
+    training = settings(start=start, public="public.csv", train_only="heads").training
+    assert training.spec().train_only == "heads"
+    assert TrainingSettings.of_terms(training.terms()) == training
+
+
+@pytest.mark.parametrize("start", ["marginals", "random", "mean_var"])
+def test_heads_alone_are_not_trained_upon_layers_that_have_learnt_nothing(start: str) -> None:
+    with pytest.raises(ValueError, match="write start: public or start: warm_start, or remove it"):
+        settings(start=start, train_only="heads")
+
+
+def test_heads_alone_are_not_trained_by_a_method_that_trains_nothing() -> None:
+    with pytest.raises(ValueError, match="method: marginals trains nothing"):
+        settings(start="warm_start", method="marginals", train_only="heads")
+
+
 def test_what_is_out_of_range_is_refused_by_its_name() -> None:
     with pytest.raises(ValueError, match="training: batch_share must be finite and above 0, got 0"):
         settings(batch_share=0)

@@ -77,6 +77,17 @@ def test_two_processes_that_see_everybody_move_as_one_does(tmp_path: Path, group
     assert float((ends[0] - ends[1]).norm()) < 1e-5 * moved
 
 
+def test_two_processes_learn_the_heads_upon_the_same_frozen_weights() -> None:
+    table, plan, spec = codes(), TrainingPlan(1.0, 3, 301.0, 1e-9), SGD.with_(train_only="heads")
+    start, ends = network(spec=spec), []
+    for workers in (1, 2):
+        mine = copy.deepcopy(start)
+        ends.append(flat(training.train(mine, Training(table, plan, spec, workers=workers, device="cpu")).network))
+    moved = float((ends[0] - flat(start)).norm())
+    assert moved > 0.1
+    assert float((ends[0] - ends[1]).norm()) < 1e-5 * moved
+
+
 def test_noise_is_added_once_and_divided_by_the_plans_batch() -> None:
     cards, spec = (40,) * 6, SGD.with_(hidden=48, embedding=8)
     net, plan = network(cards, spec), TrainingPlan(1e-12, 2, 32.0, 3.0)

@@ -17,6 +17,7 @@ from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.one_by_one import OneByOneClipping
 from dp_synth_pipeline.model.dpsgd.repeatable import repeatable_sizes, sizes_at_once
+from dp_synth_pipeline.model.dpsgd.trainable import frozen
 from tests.unit.model.dpsgd.test_one_by_one import Shares
 
 CARDS = (40, 7, 30, 12, 2, 25)
@@ -99,6 +100,14 @@ def test_what_was_found_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -
 def test_what_was_found_of_a_network_tells_nothing_of_one_whose_codes_learn_with_their_neighbours() -> None:
     for orders in ((), ORDERS):
         repeatable_sizes(*network(orders=orders), {None: (64, 128)})
+    assert len(repeatable.FOUND) == 2
+
+
+def test_what_was_found_where_heads_alone_learn_tells_nothing_of_the_other_layers() -> None:
+    for train_only in ("heads", None):
+        net = AutoregressiveNetwork(CARDS, SPEC.with_(train_only=train_only))
+        with frozen(net):
+            repeatable_sizes(net, OnePassClipping(net, 1.0), {None: (64, 128)})
     assert len(repeatable.FOUND) == 2
 
 

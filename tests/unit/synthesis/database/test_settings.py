@@ -1,7 +1,10 @@
 """Settings of related tables take the terms of a release over, and static columns that were found."""
 
 import copy
+from types import SimpleNamespace
 
+from dp_synth_pipeline.model.autoregressive.spec import Start
+from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 
 TABLES = {
@@ -30,3 +33,10 @@ def test_static_columns_that_were_found_keep_what_was_declared_of_them_and_chang
     assert found.learnt("patients").columns["visits.sex"] == {"kind": "category"}
     assert "static" not in str(found.member("visits").columns)
     assert asked.relations["visits"].static == ()
+
+
+def test_tables_below_the_first_learn_all_layers_since_they_start_from_marginals():
+    member = settings(training={"start": "warm_start", "train_only": "heads", "hidden": 8}).learnt("visits")
+    release = SimpleNamespace(settings=member, allocation=SimpleNamespace(noise=lambda population: 0.001))
+    spec = learning._sized(release, columns=5, population=1000)
+    assert (spec.start, spec.train_only, spec.hidden) == (Start.MARGINALS, None, 8)

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from benchmarks.studies import (
+    activations,
     adam,
     attributes,
     cost,
@@ -29,6 +30,7 @@ STUDIES: dict[str, ModuleType] = {
     "noise_and_norm": noise_and_norm,
     "cost": cost,
     "shoe": shoe,
+    "activations": activations,
     "starts": starts,
     "frozen": frozen,
     "adam": adam,

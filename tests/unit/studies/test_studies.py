@@ -32,6 +32,7 @@ TINY: dict[str, dict[str, Any]] = {
         "ROWS": 512, "HELD_OUT": 200, "EPOCHS": 1, "UNITS": (2, 4), "OPTIMIZERS": ("adam",),
         "REPEATS": {"capacity": 1, "activation": 2},
     },
+    "activations": {"ROWS": 256, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1},
     "size": {"ROWS": (300, 512), "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "GROUPS": (1, 2, 32), "BATCH": 32},
     "starts": {"ROWS": 256, "HELD_OUT": 200, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (2.51,)},
     "persons": {

@@ -110,14 +110,14 @@ class TrainingSettings(Section):
         default="analytics",
         description="What the rows are for; it sets how long training may last.",
         json_schema_extra=told(
-            "10, 20 or 60 passes; on Adult, quality moved by chance alone from 10 to 60.",
+            "15, 30 or 60 passes; on Adult, quality moved by chance alone from 10 to 60.",
             "Syngen's ranges; benchmarks, epochs",
         ),
     )
     max_epochs: int | None = Field(
         default=None,
         ge=1,
-        description="Expected passes over the units; overrides the purpose's 10, 20 or 60.",
+        description="Expected passes over the units; overrides the purpose's 15, 30 or 60.",
         json_schema_extra=told(
             "Training's time is linear in it. On Adult 10 do as well as 30 in a third of the time, and 60 win nothing: the "
             "rate follows the steps, and the noise the budget.",

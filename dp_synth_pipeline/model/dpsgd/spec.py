@@ -19,7 +19,7 @@ class Purpose(StrEnum):
     MACHINE_LEARNING = "machine_learning"
 
 
-MAX_EPOCHS = {Purpose.TESTING: 10, Purpose.ANALYTICS: 20, Purpose.MACHINE_LEARNING: 60}
+MAX_EPOCHS = {Purpose.TESTING: 15, Purpose.ANALYTICS: 30, Purpose.MACHINE_LEARNING: 60}
 """Within 10-20, 20-50 and 50-100."""
 
 

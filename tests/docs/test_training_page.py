@@ -51,7 +51,9 @@ def test_steps_and_batches_by_size_are_those_of_the_plan() -> None:
     assert len(told) == 3
     for row in told:
         units, long, short, batch, delta = (float(cell.replace(",", "")) for cell in row)
-        plans = [plan_training(int(units), TrainingSpec(max_epochs=epochs)) for epochs in (TrainingSpec().max_epochs, 10)]
+        plans = [
+            plan_training(int(units), TrainingSpec(max_epochs=epochs)) for epochs in (TrainingSpec().max_epochs, 10)
+        ]
         assert [plan.steps for plan in plans] == [long, short]
         assert plans[0].expected_batch == batch
         assert delta == pytest.approx(units**-1.2, rel=0.05)

@@ -88,12 +88,12 @@ class Descent:
     def _part_sizes(self) -> Sizes:
         """Return the sizes of parts in which samples are computed: under privacy, those in which units do not meet.
 
-        Units that are clipped one by one have theirs by their shape (see `_sizes_of`).
+        Of units that are clipped one by one, these are for losses alone; for gradients, `_sizes_of` has more.
         """
-        if self.network.one_by_one:
-            return {}
         cards, expected = self.network.cardinalities, self.plan.expected_batch / self.team.size
         classes = self.rows.classes if self.spec.microbatch == 1 else row_classes(group_rows(self.spec.microbatch))
+        if self.network.one_by_one:
+            return dict.fromkeys(classes or (None,), (1,))
         sizes: Sizes = {
             rows: unit_sizes(expected / self.spec.microbatch, rows, sum(cards), len(cards)) for rows in classes
         }

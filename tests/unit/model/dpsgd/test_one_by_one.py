@@ -16,7 +16,7 @@ from torch import nn
 from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.dpsgd.one_by_one import OneByOneClipping
-from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
+from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable
 from dp_synth_pipeline.model.dpsgd.training import train, train_public
@@ -158,3 +158,19 @@ def test_without_noise_to_speak_of_units_together_teach_what_each_alone_does() -
         ends.append(found.network.logits.detach())
     assert ends[0].abs().max() > 0.5
     torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-4)
+
+
+def test_losses_that_are_asked_for_are_computed_one_by_one() -> None:
+    asked: list[int] = []
+
+    class Counted(Shares):
+        def losses(self, codes: torch.Tensor) -> torch.Tensor:
+            if not torch.is_grad_enabled():
+                asked.append(len(codes))
+            return super().losses(codes)
+
+    plan = TrainingPlan(sample_rate=0.5, steps=2, expected_batch=50.0, noise_multiplier=1.0)
+    queries = LossQueriesPlan(1, 0.5, 1.0, at_end=True)
+    codes = np.random.default_rng().integers(0, CODES, (100, 2)).astype(np.int16)
+    train(Counted(), Training(codes, plan, TrainingSpec(learning_rate=0.1), queries=queries))
+    assert set(asked) == {1}

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from dp_synth_pipeline.demo.clinic import clinic_visits
 from dp_synth_pipeline.demo.rand_hie import rand_hie
 from dp_synth_pipeline.errors import Diverged
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
@@ -52,7 +53,7 @@ def fair() -> pa.Table:
     return pa.Table.from_pandas(survey.load_pandas().data, preserve_index=False)
 
 
-TABLES = {"rand": rand_hie, "fair": fair}
+TABLES = {"rand": rand_hie, "fair": fair, "clinic": clinic_visits}
 
 
 class Coded(NamedTuple):

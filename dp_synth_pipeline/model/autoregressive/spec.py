@@ -80,6 +80,8 @@ class GeneratorSpec(TrainingSpec):
     activation: str = "tanh"
     train_only: str | None = None
 
+    later = ("train_only",)
+
     choices = TrainingSpec.choices | {
         "method": tuple(Method),
         "start": tuple(Start),

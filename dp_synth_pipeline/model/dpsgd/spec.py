@@ -75,6 +75,9 @@ class TrainingSpec:
     looks: int = 0
     look_share: float = 0.02
 
+    later: ClassVar[tuple[str, ...]] = ()
+    """Settings that the first version did not have: files that do not use them stay as it can read them."""
+
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"optimizer": ("adam", "sgd")}
     """By setting, the values that it may have."""
 
@@ -109,8 +112,8 @@ class TrainingSpec:
                 raise InvalidInput(f"training: {name} must {wanted}, got {value!r}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the spec as JSON-ready facts."""
-        return asdict(self)
+        """Return the spec as JSON-ready facts; of settings that the first version did not have, those that are set."""
+        return {name: value for name, value in asdict(self).items() if name not in self.later or value is not None}
 
     def with_(self, **changes: Any) -> Self:
         """Return a copy with some values changed; unknown names are refused."""

@@ -80,3 +80,10 @@ def test_a_plan_costs_its_steps() -> None:
     assert TrainingPlan(0.1, 20, 10.0, 1.5).event == SubsampledGaussian(1.5, 0.1, 20)
     with pytest.raises(InvalidInput):
         _ = TrainingPlan(0.1, 20, 10.0).event
+
+
+def test_a_setting_that_came_later_is_said_where_it_is_set_alone() -> None:
+    assert "train_only" not in GeneratorSpec().to_dict()
+    told = GeneratorSpec(train_only="heads").to_dict()
+    assert told["train_only"] == "heads"
+    assert GeneratorSpec(**told) == GeneratorSpec(train_only="heads")

@@ -408,7 +408,7 @@ def test_tables_beside_each_other_begin_together_as_in_real_persons(tmp_path, mo
     assert ((both["called"] - both["visited"]) / pd.Timedelta(days=1)).between(-2, 1).mean() > 0.8
     alone = found["called"][found["visited"].isna()].dropna()
     assert len(alone) > 60, "who has no visit may call"
-    # Noise makes up a few dates some years away: 2 of 20,000 in sixteen fits. A wrong base would put nearly all of them there.
+    # Noise makes up a few dates some years away: 2 of 20,000 in sixteen fits. A wrong base would put nearly all there.
     assert alone.dt.year.between(2021, 2025).mean() > 0.95
     chosen = firsts(model.sample(60, where="\"visits, else calls: first visited\" >= DATE '2022-10-01'"))
     assert chosen["visited"].dropna().min() >= pd.Timestamp("2022-10-01")

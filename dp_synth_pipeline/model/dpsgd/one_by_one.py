@@ -6,7 +6,7 @@ over all parameters is at most the bound, whatever the gradient was. Units that 
 How: a unit's gradient is a vector of 32-bit floats. Its norm is computed in double precision and raised by `MARGIN`, which
 is more than that can have lost, so what the gradient is scaled to lies under the bound. Each entry is then cut off, which
 only shrinks it. No unit's numbers depend on another's: either no other one is there while they are computed, or parts have
-one size, in which `repeatable` found them the same to the last bit in any place and company.
+sizes in which `repeatable` found them the same to the last bit in any place and company.
 
 The layers that `clipping` knows are clipped in one pass for all units of a batch, which is faster for small networks. In a
 large one a single unit fills a processor, and some dozens fill a GPU.

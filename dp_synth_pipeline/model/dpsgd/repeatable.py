@@ -8,7 +8,8 @@ of thousands of numbers. This is tested before the first step, and what fails th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -60,12 +61,29 @@ def sizes_at_once(network: Trainable, clipping: OneByOneClipping, shape: torch.S
     while most >= FEWEST:
         sizes = tuple(size for size in (most // 4, most // 2, most) if size >= FEWEST)
         try:
-            if found := _found(network, clipping, sizes, shape):
+            with _nowhere_zero(network):
+                found = _found(network, clipping, sizes, shape)
+            if found:
                 return found
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
         most //= 2
     return (1,)
+
+
+@contextmanager
+def _nowhere_zero(network: Trainable) -> Iterator[None]:
+    """Put chance in the place of weights that are all 0: what is multiplied by 0 is the same in any order of adding up."""
+    zeros = [p for p in network.parameters() if not p.any()]
+    with torch.no_grad():
+        for p in zeros:
+            p.normal_(std=0.1)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for p in zeros:
+                p.zero_()
 
 
 def _search(network: Trainable, clipping: OnePassClipping, sizes: Sizes) -> tuple[Sizes, int]:

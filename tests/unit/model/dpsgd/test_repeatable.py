@@ -128,7 +128,8 @@ class Spoilt(Shares):
         if len(losses) > self.too_large:
             raise torch.cuda.OutOfMemoryError
         found = super().gradients(losses)
-        meet = torch.arange(len(losses)) / len(losses) if len(losses) in self.spoilt else torch.zeros(len(losses))
+        met = len(losses) in self.spoilt and bool(self.logits.any())  # what is multiplied by 0 shows no order
+        meet = torch.arange(len(losses)) / len(losses) if met else torch.zeros(len(losses))
         return found * (1 + 2.0**-20 * meet[:, None])
 
 
@@ -147,3 +148,4 @@ def test_units_are_derived_together_in_sizes_that_fit_and_keep_them_apart(spoilt
     net = Spoilt(256)
     net.spoilt, net.too_large = spoilt, too_large
     assert sizes_at_once(net, OneByOneClipping(net, Lattice(1.0)), torch.Size((2,))) == sizes
+    assert not net.logits.any(), "weights are what they were"

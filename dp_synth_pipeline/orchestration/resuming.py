@@ -18,7 +18,7 @@ OPEN = ("reserved", "started")
 
 MADE = {
     **dict.fromkeys(("static columns", "row count", "types", "ordered dates", "profile"), "profile"),
-    **dict.fromkeys(("text", "notes", "votes"), "texts"),
+    **dict.fromkeys(("text", "words of notes", "notes", "votes"), "texts"),
     "marginals": "marginals",
 }
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""

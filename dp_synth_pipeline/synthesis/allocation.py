@@ -122,6 +122,9 @@ MOST_BEYOND = 2.5
 BESIDE_TEXT = 2 / 3
 """Squared signal to noise that marginals and training have beside a text column, as a part of what that column has."""
 
+NOTE_WORDS_SHARE = 1 / 5
+"""Part that counting words takes of what a column has that a language model writes; the model's training takes the rest."""
+
 TYPES_NOISE = 1 / 400
 """Noise of a cell of a histogram of classes, as a part of the units: classes of one cell in a hundred are then seen."""
 
@@ -251,12 +254,21 @@ def texts(budget: RemainingBudget, settings: ReleaseSettings, own_delta: float, 
     return TextPlan(whole / math.sqrt(part) * (1 + ROUNDING), own_delta, columns, settings.privacy_unit.max_rows)
 
 
+def note_words(budget: RemainingBudget, max_rows: int) -> TextPlan:
+    """Return how words are counted that a language model's texts lean to: a part of what one text column takes."""
+    whole = budget.whole(_to_come(budget.relation, trained=True))
+    part = NOTE_WORDS_SHARE / (1 + BESIDE_TEXT)
+    return TextPlan(whole / math.sqrt(part) * (1 + ROUNDING), 0.0, 1, max_rows)
+
+
 def notes(budget: RemainingBudget, spec: TrainingSpec, population: int) -> TrainingPlan:
     """Return the training of a language model that takes three fifths of what is left, as one text column does.
 
-    It has the least noise at which it fits beside one Gaussian mechanism of the other two fifths.
+    Its words were counted before, and took their part of the three fifths. It has the least noise at which it fits beside
+    one Gaussian mechanism of the other two.
     """
-    later = Gaussian(budget.whole(_to_come(budget.relation, trained=True)) * math.sqrt((1 + BESIDE_TEXT) / BESIDE_TEXT))
+    beside = BESIDE_TEXT / (1 - NOTE_WORDS_SHARE)
+    later = Gaussian(budget.whole(_to_come(budget.relation, trained=True)) * math.sqrt((1 + beside) / beside))
     plan = plan_training(population, spec)
     noise = budget.least_noise(lambda sigma: [later, replace(plan, noise_multiplier=sigma).event])
     return replace(plan, noise_multiplier=noise)
@@ -452,6 +464,10 @@ class Allocation(ABC):
         """
 
     @abstractmethod
+    def note_words(self, population: int, spent: Sequence[Event]) -> TextPlan | None:
+        """Return how words are counted that a model's texts lean to; None if a declared plan does not pay for that."""
+
+    @abstractmethod
     def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
         """Return the training of the language model that writes a text column.
 
@@ -524,6 +540,10 @@ class Calibrated(Allocation):
         own_delta = _own_delta(self.settings, self._request) / moves
         budget = self._budget([*spent, *(later.events if later else ())], population)
         return texts(budget, self.settings, own_delta, columns)
+
+    def note_words(self, population: int, spent: Sequence[Event]) -> TextPlan | None:
+        budget = self._before_figures(len(self.settings.columns), population, spent)
+        return note_words(budget, self.settings.privacy_unit.max_rows)
 
     def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
         return notes(self._before_figures(len(self.settings.columns), population, spent), spec, population)
@@ -620,6 +640,10 @@ class Declared(Allocation):
                 "kind text; declare another plan, or leave these columns out (kind: excluded)."
             )
         return TextPlan(*found, columns, self.settings.privacy_unit.max_rows)
+
+    def note_words(self, population: int, spent: Sequence[Event]) -> TextPlan | None:
+        noise = self._plan.note_words_noise
+        return None if noise is None else TextPlan(noise, 0.0, 1, self.settings.privacy_unit.max_rows)
 
     def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
         event = self._plan.notes

@@ -20,12 +20,14 @@ from dp_synth_pipeline.synthesis import generator_files, memory, retention
 from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
 from dp_synth_pipeline.synthesis.mechanisms.study import Study
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
+from dp_synth_pipeline.synthesis.note_writer import NoteWriter
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_ran, load_ran
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.sources import ingestion, public_list, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
+from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.tabular.texts import lengths, storage
 from dp_synth_pipeline.tabular.texts.writer import Writer
 
@@ -136,7 +138,9 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "windows": release.settings.partitions.windows if release.settings.partitions else None,
         **memory.facts(release.state, release.restricted),
     }
-    texts = raked_texts(release, codec, partial(generator.sample, TEXTS, forbidden=codec.forbidden))
+    draw = partial(generator.sample, TEXTS, forbidden=codec.forbidden)
+    texts = raked_texts(release, codec, draw)
+    _rake_notes(release, codec, draw)
     beside = [memory.waiting(release.restricted), *filter(None, [release.state.files.notes])]
     generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, beside, texts)
     return training.audit
@@ -166,6 +170,23 @@ def raked_texts(release: Release, codec: TableCodec, draw: Callable[..., np.ndar
     codes = draw(rng=rng)[:TEXTS]
     rows = codec.decode(codes[:, : len(codec.columns)], rng=rng)
     return [writer.raked(codes, lengths.drawn(rows, writer.name), rng) for writer in storage.load(file)]
+
+
+def _rake_notes(release: Release, codec: TableCodec, draw: Callable[..., np.ndarray]) -> None:
+    """Rake what writes notes upon rows that a generator draws, and keep that in its place; free, as all draws are."""
+    import numpy as np
+
+    path, rng = release.state.files.notes, np.random.default_rng()
+    if path is None or path.name != generator_files.NOTES:
+        return
+    writer = NoteWriter.load(path)
+    if writer.words is None:
+        return
+    codes = draw(rng=rng)[:TEXTS]
+    drawn_lengths = lengths.drawn(codec.decode(codes, rng=rng), writer.name)
+    raked = writer.raked(codes, drawn_lengths, rng, release.reporter("raking of notes"))
+    with retention.private(), sink.replacing(path) as partial_path:
+        raked.save(partial_path)
 
 
 def _sized(release: Release, codec: TableCodec) -> GeneratorSpec:

@@ -177,6 +177,9 @@ class Exact(Allocation):
     def texts(self, columns: int, population: int, spent: Sequence[Event]) -> TextPlan:
         return TextPlan(NO_NOISE, 1e-9, columns, self.settings.privacy_unit.max_rows)
 
+    def note_words(self, population: int, spent: Sequence[Event]) -> TextPlan:
+        return TextPlan(NO_NOISE, 0.0, 1, self.settings.privacy_unit.max_rows)
+
     def notes(self, spec: TrainingSpec, population: int, spent: Sequence[Event]) -> TrainingPlan:
         return plan_training(population, spec)
 

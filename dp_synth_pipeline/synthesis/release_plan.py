@@ -19,7 +19,8 @@ from dp_synth_pipeline.privacy.events import (
 )
 
 STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE = "static columns", "row count", "types", "ordered dates", "profile"
-TEXT, NOTES, VOTES, MARGINALS, TRAINING, LOSS_QUERIES = "text", "notes", "votes", "marginals", "training", "looks"
+TEXT, NOTE_WORDS, NOTES, VOTES = "text", "words of notes", "notes", "votes"
+MARGINALS, TRAINING, LOSS_QUERIES = "marginals", "training", "looks"
 STUDY, ACCURACY = "study", "headline figures"
 """Names of mechanisms, as ledgers keep them."""
 
@@ -105,6 +106,11 @@ class ReleasePlan:
     def training(self) -> SubsampledGaussian | None:
         """The training; None without."""
         return self._steps(TRAINING)
+
+    @property
+    def note_words_noise(self) -> float | None:
+        """The noise multiplier of the words that a language model's texts lean to; None without."""
+        return next((e.noise_multiplier for e in self.events(NOTE_WORDS) if isinstance(e, Gaussian)), None)
 
     @property
     def notes(self) -> SubsampledGaussian | None:

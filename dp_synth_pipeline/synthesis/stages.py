@@ -19,6 +19,7 @@ from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
 from dp_synth_pipeline.synthesis import generator_files, holdout, memory, named_columns, profile_cache, retention
 from dp_synth_pipeline.synthesis.generator import GeneratorStage, end_failed
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
+from dp_synth_pipeline.synthesis.mechanisms.note_words import NoteWords
 from dp_synth_pipeline.synthesis.mechanisms.notes import Notes
 from dp_synth_pipeline.synthesis.mechanisms.ordered_dates import OrderedDates
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
@@ -500,9 +501,12 @@ class TextMeasuring(Stage):
     def _noted(self, release: Release) -> dict[str, Any]:
         """Fine-tune the language model of the column that has one."""
         with retention.private():
-            learnt = Notes(release.codec, release.profile).perform(release)
-            if learnt is None:
+            notes = Notes(release.codec, release.profile)
+            if notes.writer is None:
                 return {}
+            notes.writer.words = NoteWords(notes.writer, release.codec, release.profile).perform(release)
+            learnt = notes.perform(release)
+            assert learnt is not None
             writer, audit = learnt
             if audit is not None and not audit.passed:
                 generator_files.keep_failed(audit, release.folder, release.id)

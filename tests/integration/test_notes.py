@@ -65,7 +65,7 @@ def test_notes_are_charged_with_their_release_and_written_by_the_model_that_the_
     fitted = asked(ledger, tmp_path, model).fit(visits(400))
     (release,) = ledger.releases("clinic")
     entries = {e.mechanism: e for e in ledger.entries(release_id=release.id)}
-    assert set(entries) == {"row count", "profile", "notes", "marginals"}
+    assert set(entries) == {"row count", "profile", "words of notes", "notes", "marginals"}
     (event,) = entries["notes"].events
     assert isinstance(event, SubsampledGaussian)
     assert entries["notes"].steps_started == event.steps

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,8 +15,11 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.devices import fastest
 from dp_synth_pipeline.model.dpsgd.training import Trained, train, train_public
 from dp_synth_pipeline.model.dpsgd.work import Hooks, Training
+from dp_synth_pipeline.model.language.drawing import Draw, Drawn, DrawWanted, Wanted
 from dp_synth_pipeline.model.language.note_network import NoteNetwork, check_installed, pretrained
 from dp_synth_pipeline.model.language.public_model import PublicModel
+
+T = TypeVar("T")
 
 CHARACTERS_A_TOKEN = 3
 """Of a text, at least on average; what is longer than that many tokens is not learnt to its end, nor written."""
@@ -100,45 +103,79 @@ class NoteModel:
         """Learn without noise, from rows that a person declared public."""
         train_public(self.network, training, hooks)
 
-    @torch.no_grad()
+    @property
+    def device(self) -> str:
+        """The sort of device that texts are written on: `cpu` or `cuda`."""
+        return fastest().type
+
     def write(self, prompts: Sequence[str], rng: np.random.Generator) -> list[str]:
         """Return a text for each prompt, drawn token by token as the model has them; on a GPU, if this process sees one."""
-        where, texts = fastest(), list[str]()
+        draw = Draw(self.tokenizer.eos_token_id, rng)
+
+        def some(_: slice, given: list[list[int]], where: torch.device) -> list[str]:
+            return self.decode(self._generated(given, draw, where))
+
+        return self._in_parts(prompts, some)
+
+    def draw(self, prompts: Sequence[str], wanted: Wanted, rng: np.random.Generator) -> list[Drawn]:
+        """Return tokens for each prompt, and where its text may end sooner than it did."""
+
+        def some(part: slice, given: list[list[int]], where: torch.device) -> list[Drawn]:
+            draw = DrawWanted(self.tokenizer.eos_token_id, rng, wanted[part], self.characters, where)
+            return draw.drawn(self._generated(given, draw, where, [draw.enough]))
+
+        return self._in_parts(prompts, some)
+
+    @torch.no_grad()
+    def _in_parts(
+        self, prompts: Sequence[str], some: Callable[[slice, list[list[int]], torch.device], list[T]]
+    ) -> list[T]:
+        """Return what is drawn after all prompts, as many at once as there is room for."""
+        where, found = fastest(), list[T]()
         self.network.to(where)
         at_once = AT_ONCE[where.type]
-        while len(texts) < len(prompts):
-            some = [self._prompt(p) for p in prompts[len(texts) : len(texts) + at_once]]
+        while len(found) < len(prompts):
+            part = slice(len(found), len(found) + at_once)
             try:
-                texts += self._written(some, rng)
+                found += some(part, [self._prompt(p) for p in prompts[part]], where)
             except torch.cuda.OutOfMemoryError:
                 if at_once == 1:
                     raise
                 at_once //= 2
-        return texts
+        return found
 
-    def _written(self, prompts: list[list[int]], rng: np.random.Generator) -> list[str]:
-        """Return the texts after some prompts: of each token's probabilities, all but that of a drawn one are put out."""
-        network, end = self.network, self.tokenizer.eos_token_id
-        longest, where = max(map(len, prompts)), network.adapters[0].device
+    def _generated(
+        self, prompts: list[list[int]], draw: Draw, where: torch.device, until: Sequence[Callable[..., Any]] = ()
+    ) -> torch.Tensor:
+        """Return the tokens after some prompts, int64 (prompts, tokens)."""
+        end, longest = self.tokenizer.eos_token_id, max(map(len, prompts))
         given = torch.tensor([[end] * (longest - len(p)) + p for p in prompts], device=where)
         seen = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=where)
-
-        def drawn(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-            upto = scores.double().softmax(1).cumsum(1)
-            chance = torch.from_numpy(rng.random((len(scores), 1))).to(where) * upto[:, -1:]
-            chosen = torch.searchsorted(upto, chance, right=True).clamp(max=scores.shape[1] - 1)
-            return torch.full_like(scores, -torch.inf).scatter(1, chosen, 0.0)
-
-        found = network.language.generate(
+        found = self.network.language.generate(
             input_ids=given,
             attention_mask=seen,
             max_new_tokens=self.written,
             do_sample=False,
-            logits_processor=[drawn],
+            logits_processor=[draw],
+            stopping_criteria=list(until),
             eos_token_id=end,
             pad_token_id=end,
         )
-        return self.tokenizer.batch_decode(found[:, longest:], skip_special_tokens=True)
+        return found[:, longest:]
+
+    def decode(self, rows: Sequence[np.ndarray] | torch.Tensor) -> list[str]:
+        """Return the text of each row of tokens."""
+        return self.tokenizer.batch_decode(rows, skip_special_tokens=True)
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the tokens of a text that are learnt, without its end."""
+        return self._tokens(text)[: self.written]
+
+    @cached_property
+    def characters(self) -> np.ndarray:
+        """The characters of each token, about: one of a part of a character counts as one; int64 (tokens,)."""
+        texts = self.tokenizer.batch_decode([[token] for token in range(self.network.vocabulary)])
+        return np.array([len(text) for text in texts], dtype=np.int64)
 
     def _prompt(self, prompt: str) -> list[int]:
         return (self._tokens(prompt) or [self.tokenizer.eos_token_id])[-self.prompt :]

@@ -7,7 +7,7 @@ stays. The table is released anew, which is a new charge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
@@ -53,24 +53,31 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
 
     def __init__(self, codec: TableCodec, profile: TableProfile) -> None:
         self._codec, self._profile, self._spec = codec, profile, NoteSpec()
-        self._writer: NoteWriter | None = None
 
     @property
     def column(self) -> Column | None:
         """The text column whose language model is fine-tuned; None if there is none."""
         return next((c for c in self._codec.schema if c.model is not None and c.prompt is None), None)
 
+    @cached_property
+    def writer(self) -> NoteWriter | None:
+        """What will write the column, whose model is loaded now; None if there is none.
+
+        Raises:
+            InvalidInput: if the model cannot be loaded; it is asked for before anything is charged.
+        """
+        return None if self.column is None else self._begun(self.column)
+
     def plan(self, release: Release) -> TrainingPlan | None:
-        if self.column is None:
+        if self.writer is None:
             return None
-        self._writer = self._begun(self.column)  # a model that cannot be loaded is refused before anything is charged
         return release.allocation.notes(self._spec, self._profile.population, release.spent)
 
     def events(self, release: Release, plan: TrainingPlan) -> Sequence[Event]:
         return (plan.event,) if release.protection.guaranteed else ()
 
     def run(self, release: Release, plan: TrainingPlan, odometer: Odometer) -> Learnt:
-        writer = self._writer
+        writer = self.writer
         assert writer is not None
         codes, units = release.codes(self._codec)
         cells = pq.read_table(release.state.path("completed"), columns=[writer.name]).column(0).to_pylist()

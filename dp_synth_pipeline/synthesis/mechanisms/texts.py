@@ -53,7 +53,7 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
         """Return what writes one column; the rows are looked at here, and what is made of them after is released."""
         profile, most = self._profile[lengths.name_of(column)], column.max_length or 0
         cells, codes = read.cells[column.name].combine_chunks(), read.codes
-        merged, shares = self._merged(read.above)
+        merged, shares = coded_beside([self._codec, *read.above])
         held = np.flatnonzero(~np.asarray(cells.is_null()))
         texts = [tokens.cleaned(text, most) for text in cells.take(pa.array(held)).cast(pa.string()).to_pylist()]
         by = [np.array(codes_of)[codes[held, number]] for number, codes_of in merged]
@@ -70,16 +70,20 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
             rng=np.random.default_rng(),
         )
 
-    def _merged(self, above: Sequence[TableCodec]) -> tuple[list[tuple[int, tuple[int, ...]]], list[np.ndarray]]:
-        """Return, of each column that is no text, its number, the merged code of each code, and the released shares."""
-        codecs = (self._codec, *above)
-        texts = {lengths.name_of(c) for codec in codecs for c in codec.schema if c.kind.composed}
-        coded_columns = [pair for codec in codecs for pair in zip(codec.modelled, codec.columns, strict=True)]
-        merged, shares = [], []
-        for number, (column, coded) in enumerate(coded_columns):
-            if column.name in texts or coded.cardinality < 2:
-                continue
-            found = merge(coded.marginal, MERGED, column.kind.ordered)
-            merged.append((number, found))
-            shares.append(np.bincount(found, coded.marginal, minlength=max(found) + 1))
-        return merged, shares
+
+def coded_beside(codecs: Sequence[TableCodec]) -> tuple[list[tuple[int, tuple[int, ...]]], list[np.ndarray]]:
+    """Return, of each column that is no text, its number, the merged code of each code, and the released shares of these.
+
+    Args:
+        codecs: of the texts' own table, and of those that it hangs on.
+    """
+    texts = {lengths.name_of(c) for codec in codecs for c in codec.schema if c.kind.composed}
+    coded_columns = [pair for codec in codecs for pair in zip(codec.modelled, codec.columns, strict=True)]
+    merged, shares = [], []
+    for number, (column, coded) in enumerate(coded_columns):
+        if column.name in texts or coded.cardinality < 2:
+            continue
+        found = merge(coded.marginal, MERGED, column.kind.ordered)
+        merged.append((number, found))
+        shares.append(np.bincount(found, coded.marginal, minlength=max(found) + 1))
+    return merged, shares

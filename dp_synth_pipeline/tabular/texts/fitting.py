@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dp_synth_pipeline.tabular.texts import tokens
+from dp_synth_pipeline.tabular.texts.leanings import Leanings
 from dp_synth_pipeline.tabular.texts.measuring import (
     CHARACTERS,
     SORTS,
@@ -29,9 +30,6 @@ SURE_OF_TRIPLES = 3.8
 
 ROOM = 1.02
 """Of what is known of a context, so that something is left for all else."""
-
-LEAST = 0.1
-"""Part of what is expected by chance that a count by column has at least."""
 
 MADE_UP, LONGEST_WORD = 8_000, 20
 """Words that are spelled for those that were not released, and characters of one, at most."""
@@ -62,11 +60,9 @@ def fit(
     """
     shares, (pairs, pair_shares), (places, followed) = shares_of(counts.totals), _pairs(counts), _places(counts)
     triples = _triples(counts, pairs, pair_shares)
-    targets = tuple(_target(shares, c).astype(np.float32) for c in counts.by_column)
     return Writer(
         name=name,
         most=most,
-        merged=tuple(merged[c] for c in counts.columns),
         shapes=counts.shapes,
         shape_shares=np.maximum(counts.shaped, 0.0) / count,
         places=places,
@@ -79,8 +75,9 @@ def fit(
         contexts=counts.contexts,
         triples=triples[0],
         triple_shares=triples[1],
-        leanings=tuple(np.log(t / shares[:, None]).T.astype(np.float32) for t in targets),
-        targets=targets,
+        leanings=Leanings.of(
+            [merged[c] for c in counts.columns], shares, [(c.cells, c.noise) for c in counts.by_column]
+        ),
         lengths=lengths,
     )
 
@@ -108,16 +105,6 @@ def _triples(counts: TextCounts, pairs: np.ndarray, pair_shares: np.ndarray) -> 
     of_context = np.maximum(context, held.sum(1) * ROOM + 1e-9)
     found = np.flatnonzero(sure)
     return found, (held / of_context[:, None]).ravel()[found].astype(np.float32)
-
-
-def _target(shares: np.ndarray, counted: Counted) -> np.ndarray:
-    """Return the shares of codes by code of a column: what was counted, drawn to chance where noise may explain it."""
-    of_column = np.maximum(counted.cells, 0).sum(0)
-    expected = shares[:, None] * of_column
-    beyond = counted.cells - expected
-    found = expected + beyond * beyond**2 / (beyond**2 + counted.noise**2 + 1e-9)
-    found = np.maximum(found, LEAST * expected + 1e-12)
-    return found / found.sum(0)
 
 
 def _places(counts: TextCounts) -> tuple[np.ndarray, np.ndarray]:

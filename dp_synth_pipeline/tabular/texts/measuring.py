@@ -134,26 +134,50 @@ class TextCounts:
 
 
 @dataclass(frozen=True)
-class Chain:
+class WordCounts:
+    """What was released of how often each word of a public list comes.
+
+    Attributes:
+        totals: of each word.
+        columns, by_column: numbers of the columns that words are counted by, and counts (words, codes of the column).
+    """
+
+    totals: Counted
+    columns: tuple[int, ...]
+    by_column: tuple[Counted, ...]
+
+
+@dataclass(frozen=True)
+class Read:
     """The codes of all texts, one after another; private.
 
     Attributes:
         size: how many codes there are.
-        before, read: neighbouring codes, int64 (steps,).
+        read: codes, int64 (steps,).
         reader: the text that each step is of.
     """
 
     size: int
-    before: np.ndarray
     read: np.ndarray
     reader: np.ndarray
+
+
+@dataclass(frozen=True)
+class Chain(Read):
+    """The codes of all texts, one after another, and what comes before each; private.
+
+    Attributes:
+        before: the code before each, int64 (steps,).
+    """
+
+    before: np.ndarray
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, pieces: Sequence[Sequence[str]]) -> Chain:
         """Return the codes of texts, each between two ends."""
         codes, owner = vocabulary.encode(pieces)
         same = owner[1:] == owner[:-1]
-        return cls(vocabulary.size, codes[:-1][same], codes[1:][same], owner[1:][same])
+        return cls(vocabulary.size, codes[1:][same], owner[1:][same], codes[:-1][same])
 
     def triples(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return three neighbouring codes, and the text that they are of."""
@@ -172,6 +196,24 @@ def measure(rows: Rows, plan: TextPlan, count: int, odometer: Odometer) -> TextC
         NotCharged: if something was to be released that was not charged.
     """
     return _Pass(rows, plan, odometer).all(max(count, 1))
+
+
+def measure_words(rows: Rows, read: Read, plan: TextPlan, odometer: Odometer) -> WordCounts:
+    """Measure how often each word of a public list comes, and by the codes of other columns.
+
+    Args:
+        rows: whose `most` is the words of a text, at most; their texts are not looked at.
+        read: the words of all texts.
+        odometer: of the entry that was charged `plan.events`.
+
+    Raises:
+        NotCharged: if something was to be released that was not charged.
+    """
+    measuring = _Pass(rows, plan, odometer)
+    whole = TOTALS + SCORES + BY_COLUMN
+    totals = measuring.totals(read, TOTALS / whole)
+    columns = measuring.columns(read, totals, SCORES / whole)
+    return WordCounts(totals, columns, measuring.by_column(read, columns, BY_COLUMN / whole))
 
 
 def weighted(rows: np.ndarray, keys: np.ndarray, clip: float) -> tuple[np.ndarray, np.ndarray]:
@@ -295,11 +337,11 @@ class _Pass:
         follow = self._weighed(np.array(follows, np.int64).reshape(-1, 2).T, (*shape, SORTS), part / 2, 1.0)
         return single, follow
 
-    def totals(self, chain: Chain, part: float) -> Counted:
+    def totals(self, chain: Read, part: float) -> Counted:
         """Count each code."""
         return self._weighed((chain.reader, chain.read), (chain.size,), part, self.clip_of_words)
 
-    def columns(self, chain: Chain, totals: Counted, part: float) -> tuple[int, ...]:
+    def columns(self, chain: Read, totals: Counted, part: float) -> tuple[int, ...]:
         """Choose the columns that words are counted by: those whose codes go with words most, by noisy scores.
 
         A score is the L1 distance between exact counts and what the released totals and shares let one expect. What a row
@@ -320,7 +362,7 @@ class _Pass:
         noisy = self._noisy([np.array(scores, np.int64)], part, sensitivity)[0].cells
         return tuple(sorted(int(c) for c in np.argsort(-noisy, kind="stable")[:MOST_COLUMNS]))
 
-    def by_column(self, chain: Chain, columns: Sequence[int], part: float) -> tuple[Counted, ...]:
+    def by_column(self, chain: Read, columns: Sequence[int], part: float) -> tuple[Counted, ...]:
         """Count words by the codes of each column; a histogram each."""
         counts = []
         for column in columns:

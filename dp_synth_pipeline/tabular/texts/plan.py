@@ -22,7 +22,8 @@ class TextPlan:
     Attributes:
         noise_multiplier: of the one Gaussian mechanism that they amount to. Each takes a part of its squared signal to
             noise; the parts may follow what was released before (Smith & Thakurta 2022).
-        threshold_delta: chance, in all, that a word or a shape held by one unit alone is released.
+        threshold_delta: chance, in all, that a word or a shape held by one unit alone is released; 0 where only what is on
+            a public list is counted.
         columns: text columns, at least 1; each takes an equal part.
         max_rows: rows of one unit, bounded already.
     """
@@ -35,7 +36,8 @@ class TextPlan:
     @property
     def events(self) -> tuple[Event, ...]:
         """What all of it costs."""
-        return (Gaussian(self.noise_multiplier, 1), Threshold(self.threshold_delta))
+        thresholds = (Threshold(self.threshold_delta),) if self.threshold_delta else ()
+        return (Gaussian(self.noise_multiplier, 1), *thresholds)
 
     def scale(self, part: float) -> float:
         """Return the noise, in rows, of a histogram that takes `part` of a column's squared signal to noise.

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from dp_synth_pipeline.tabular.texts import tokens
+from dp_synth_pipeline.tabular.texts.leanings import Leanings
 from dp_synth_pipeline.tabular.texts.tokens import FILLED, Vocabulary
 
 AT_ONCE = 1 << 21
@@ -24,8 +25,8 @@ AT_ONCE = 1 << 21
 SPREAD, BEYOND = 0.04, 1.15
 """Deviation of a text's length from the one that was drawn for it, and how far beyond it words are drawn; in parts of it."""
 
-ROUNDS, DAMPED, PRIOR = 6, 0.8, 15.0
-"""Rounds of raking; how much of what is missing each makes up for; and draws that are added so that few tell little."""
+ROUNDS = 6
+"""Of raking."""
 
 AGAIN = 3
 """How often a text that has the form of an identifier is written anew, before it is left out."""
@@ -38,7 +39,6 @@ class Writer:
     Attributes:
         name: the column.
         most: characters of a text, at most.
-        merged: for each modelled column that texts hang on, its number and the merged code of each of its codes.
         shapes, shape_shares: released shapes, and the part of all texts that has each.
         places, followed: probabilities of characters at each place of each shape, (places, 26), and by the character at
             the place before, (places, 26, 26).
@@ -46,14 +46,12 @@ class Writer:
         shares: probability of each code, (codes,).
         pairs, pair_shares: numbers of pairs and the probability of the second given the first.
         contexts, triples, triple_shares: numbers of pairs; numbers of (place of the pair, code), and their probability.
-        leanings: for each of `merged`, log weights of codes, (codes of the column, codes).
-        targets: what raking brings the leanings to: shares of codes by code of the column, (codes, codes of the column).
+        leanings: how words lean to the columns that texts hang on.
         lengths: released share of texts by number of characters, (most + 1,).
     """
 
     name: str
     most: int
-    merged: tuple[tuple[int, tuple[int, ...]], ...]
     shapes: tuple[str, ...]
     shape_shares: np.ndarray
     places: np.ndarray
@@ -66,8 +64,7 @@ class Writer:
     contexts: np.ndarray
     triples: np.ndarray
     triple_shares: np.ndarray
-    leanings: tuple[np.ndarray, ...]
-    targets: tuple[np.ndarray, ...]
+    leanings: Leanings
     lengths: np.ndarray
 
     def write(self, codes: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> list[str]:
@@ -129,7 +126,7 @@ class Writer:
     ) -> list[tuple[list[str], np.ndarray]]:
         """Return the words of each text, and their codes."""
         size, end, rows = self.vocabulary.size, self.vocabulary.end, len(codes)
-        lean = np.exp(self._leaning(codes))
+        lean = np.exp(self.leanings.upon(codes)) if self.leanings.weights else np.float32(1)
         before, last = np.full(rows, -1), np.full(rows, end)
         length, words, drawn, lengths_so_far, ends = np.zeros(rows), [], [], [], []
         while (length < lengths * BEYOND + 2).any():
@@ -170,12 +167,6 @@ class Writer:
             shares[known] = self._triple_table[place[known]]
         return shares
 
-    def _leaning(self, codes: np.ndarray) -> np.ndarray:
-        total = np.zeros((len(codes), self.vocabulary.size), dtype=np.float32)
-        for (column, merged), leaning in zip(self.merged, self.leanings, strict=True):
-            total += leaning[np.array(merged)[codes[:, column]]]
-        return total
-
     def _words(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the word of each code, a made-up one for those that were not released."""
         found = self._named[codes]
@@ -204,7 +195,7 @@ class Writer:
             codes, lengths: of rows that the table's generator drew.
         """
         rows = np.flatnonzero(lengths > 0)
-        if not self.leanings or not len(rows):
+        if not self.leanings.weights or not len(rows):
             return self
         writer = self
         for part in np.array_split(rng.permutation(rows), ROUNDS):
@@ -213,43 +204,28 @@ class Writer:
 
     def _nearer(self, codes: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> Writer:
         """Return a writer one round nearer to the released shares."""
-        size, step = self.vocabulary.size, max(AT_ONCE // self.vocabulary.size, 64)
+        step = max(AT_ONCE // self.vocabulary.size, 64)
         parts = [slice(at, at + step) for at in range(0, len(codes), step)]
-        drawn = [numbers for p in parts for _, numbers in self._chains(codes[p], lengths[p], rng)]
-        rows, words = np.repeat(np.arange(len(codes)), [len(n) for n in drawn]), np.concatenate([[], *drawn])
-        leanings, damped = [], DAMPED / np.sqrt(len(self.leanings))
-        for (column, merged), leaning, target in zip(self.merged, self.leanings, self.targets, strict=True):
-            held, groups = np.array(merged)[codes[rows, column]], target.shape[1]
-            counts = np.bincount((words * groups + held).astype(np.int64), minlength=size * groups)
-            counts = counts.reshape(size, groups).astype(np.float64)
-            wanted = target * counts.sum(0)
-            overall = np.log((wanted.sum(1) + PRIOR / 3) / (counts.sum(1) + PRIOR / 3))
-            each = np.log((wanted + PRIOR) / (counts * np.exp(overall)[:, None] + PRIOR))
-            moved = DAMPED / len(self.leanings) * overall[:, None] + damped * each
-            leanings.append((leaning + moved.T).astype(np.float32))
-        return replace(self, leanings=tuple(leanings))
+        words = [numbers for p in parts for _, numbers in self._chains(codes[p], lengths[p], rng)]
+        return replace(self, leanings=self.leanings.nearer(codes, words))
 
     def to_dict(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return what JSON holds of the writer, and its arrays by name: all of them released."""
         arrays = {n: np.ascontiguousarray(getattr(self, n)) for n in _ARRAYS}
-        for i, (leaning, target) in enumerate(zip(self.leanings, self.targets, strict=True)):
-            arrays |= {f"leaning{i}": np.ascontiguousarray(leaning), f"target{i}": np.ascontiguousarray(target)}
-        facts = {n: getattr(self, n) for n in ("name", "most", "merged", "shapes", "spelled")}
-        return {**facts, "words": self.vocabulary.words}, arrays
+        facts = {n: getattr(self, n) for n in ("name", "most", "shapes", "spelled")}
+        facts |= {"merged": self.leanings.merged, "words": self.vocabulary.words}
+        return facts, {**arrays, **self.leanings.arrays()}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the writer that `to_dict` described."""
-        each = range(len(facts["merged"]))
         return cls(
             name=facts["name"],
             most=facts["most"],
-            merged=tuple((column, tuple(codes)) for column, codes in facts["merged"]),
             shapes=tuple(facts["shapes"]),
             spelled=tuple(facts["spelled"]),
             vocabulary=Vocabulary(tuple(facts["words"])),
-            leanings=tuple(arrays[f"leaning{i}"] for i in each),
-            targets=tuple(arrays[f"target{i}"] for i in each),
+            leanings=Leanings.from_arrays(facts["merged"], arrays),
             **{n: arrays[n] for n in _ARRAYS},
         )
 

@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-import pyarrow as pa
-import pyarrow.parquet as pq
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from benchmarks import pipeline
 from benchmarks.scoring import markdown
 from benchmarks.studies import grid, pages
 from benchmarks.studies.network_alone import fair
-from dp_synth_pipeline.synthesis.settings import ReleaseSettings
+from benchmarks.studies.whole_release import released
 from dp_synth_pipeline.validation import attacks
 
 EPSILONS = (0.5, 2.51, 8.0)
@@ -51,7 +47,8 @@ def measure(cell: grid.Cell) -> dict[str, float]:
     whole[SENSITIVE] = (whole[SENSITIVE] > 0).astype("int64")
     shuffled = whole.sample(frac=1.0, ignore_index=True)
     members, others = shuffled[:ROWS], shuffled[ROWS : 2 * ROWS]
-    drawn = members if cell["released"] == ITSELF else _released(members, cell)
+    how = cell["released"]
+    drawn = members if how == ITSELF else released(members, cell["epsilon"], TRAINING[how])
     inside, outside, synthetic = (_codes(rows, whole) for rows in (members, others, drawn))
     hidden = whole.columns.get_loc(SENSITIVE)
     nearest = attacks.attribute(
@@ -66,21 +63,6 @@ def measure(cell: grid.Cell) -> dict[str, float]:
         "auc_out": model[1],
         "loss": 1 - model[1],
     }
-
-
-def _released(members: pd.DataFrame, cell: grid.Cell) -> pd.DataFrame:
-    """Return the synthetic table of a whole release: count, profile, marginals, training, drawing, raking."""
-    private = math.isfinite(cell["epsilon"])
-    terms: dict[str, Any] = {"account": "survey", "epsilon": cell["epsilon"]}
-    if not private:
-        terms = {"privacy": "none", "public": {"why": "the package ships it", "by": "a benchmark"}}
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        pq.write_table(pa.Table.from_pandas(members, preserve_index=False), folder / "members.parquet")
-        terms |= {"source": str(folder / "members.parquet"), "training": TRAINING[cell["released"]]}
-        settings = ReleaseSettings(table="survey", **terms)
-        made = pipeline.run(settings, folder, folder / "drawn.parquet")
-        return pq.read_table(made.path).to_pandas()[list(members.columns)]
 
 
 def _codes(rows: pd.DataFrame, whole: pd.DataFrame) -> np.ndarray:
@@ -114,8 +96,8 @@ NAMES = {"near": "nearest rows", "auc": "classifier"}
 def tables(lines: pd.DataFrame) -> dict[str, str]:
     """Return what both attackers reach of members and of others, and the gain with twice its standard error."""
     shown = []
-    for (epsilon, released), some in lines.groupby(["epsilon", "released"]):
-        line: dict[str, Any] = {"released": _told(epsilon, released)}
+    for (epsilon, how), some in lines.groupby(["epsilon", "released"]):
+        line: dict[str, Any] = {"released": _told(epsilon, how)}
         for short, name in NAMES.items():
             gain = some[f"{short}_in"] - some[f"{short}_out"]
             line[f"{name}: members"] = some[f"{short}_in"].mean()

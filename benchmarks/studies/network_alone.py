@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ def fair() -> pa.Table:
     return pa.Table.from_pandas(survey.load_pandas().data, preserve_index=False)
 
 
-TABLES = {"rand": rand_hie, "fair": fair, "clinic": clinic_visits}
+TABLES = {"rand": rand_hie, "fair": fair, "clinic": clinic_visits, "many visits": partial(clinic_visits, 310_000)}
 
 
 class Coded(NamedTuple):

@@ -27,9 +27,9 @@ REGIONS = ("north", "south", "east", "west", "islands")
 _STREAM = 20_190
 
 
-def clinic_visits() -> pa.Table:
-    """Return each visit with its patient's columns: about 20,000 rows, 13 columns, the same in every call."""
-    persons, rows = clinic()
+def clinic_visits(patients: int = PATIENTS) -> pa.Table:
+    """Return each visit with its patient's columns: some 3.4 rows a patient, 13 columns, the same in every call."""
+    persons, rows = clinic(patients)
     whose = persons.take(pa.array(rows["patient_id"].to_numpy() - FIRST_PATIENT))
     columns = rows.drop_columns(["visit_id", "patient_id"])
     for name, column in zip(columns.column_names, columns.columns, strict=True):
@@ -37,16 +37,16 @@ def clinic_visits() -> pa.Table:
     return whose
 
 
-def clinic() -> tuple[pa.Table, pa.Table]:
-    """Return patients, 4 columns, and their visits, 11 columns, the same in every call."""
+def clinic(patients: int = PATIENTS) -> tuple[pa.Table, pa.Table]:
+    """Return so many patients, 4 columns, and their visits, 11 columns, the same in every call."""
     rng = np.random.Generator(np.random.PCG64(_STREAM))
-    count = np.minimum(1 + rng.negative_binomial(2, 0.46, PATIENTS), 12)
-    patient = np.repeat(np.arange(PATIENTS), count)
+    count = np.minimum(1 + rng.negative_binomial(2, 0.46, patients), 12)
+    patient = np.repeat(np.arange(patients), count)
     n = len(patient)
-    age = np.clip(rng.gamma(6, 8, PATIENTS), 0, 99)
+    age = np.clip(rng.gamma(6, 8, patients), 0, 99)
     born = np.datetime64("2024-01-01") - (age * 365.25).astype("timedelta64[D]")
-    sex = rng.choice(["F", "M", "X"], PATIENTS, p=[0.53, 0.46, 0.01])
-    region = rng.choice(REGIONS, PATIENTS, p=[0.35, 0.28, 0.2, 0.15, 0.02])
+    sex = rng.choice(["F", "M", "X"], patients, p=[0.53, 0.46, 0.01])
+    region = rng.choice(REGIONS, patients, p=[0.35, 0.28, 0.2, 0.15, 0.02])
 
     visited = np.datetime64("2022-01-01") + _days(rng, n).astype("timedelta64[D]")
     urgent = rng.random(n) < np.where(age[patient] > 70, 0.35, 0.15)
@@ -60,7 +60,7 @@ def clinic() -> tuple[pa.Table, pa.Table]:
     admitted = rng.random(n) < np.where(urgent, 0.4, 0.03)
     stay = 1 + np.minimum(rng.geometric(0.25, n), 29)
     arrived = visited.astype("datetime64[m]") + rng.normal(11.5 * 60, 150, n).clip(0, 1439).astype("timedelta64[m]")
-    patients = pa.table({"patient_id": FIRST_PATIENT + np.arange(PATIENTS), "born": born, "sex": sex, "region": region})
+    persons = pa.table({"patient_id": FIRST_PATIENT + np.arange(patients), "born": born, "sex": sex, "region": region})
     visits = pa.table(
         {
             "visit_id": pa.array(500_000 + rng.permutation(n)),
@@ -76,7 +76,7 @@ def clinic() -> tuple[pa.Table, pa.Table]:
             "discharged": pa.array(visited + stay.astype("timedelta64[D]"), mask=~admitted),
         }
     )
-    return patients, visits
+    return persons, visits
 
 
 def _days(rng: np.random.Generator, n: int) -> np.ndarray:

@@ -167,26 +167,37 @@ def export(
     from dp_synth_pipeline.reporting import assessment
 
     assessment.check(questionnaire)
-    if out is not None:
-        if out.suffix.lower() not in (".md", ".json"):
-            raise InvalidInput(f"--out {out}: name an .md file, or a .json one for the same answers as data.")
-        sink.check_writable(str(out))
+    _check_draft(out)
     book, store = opened(ledger), StoreResource().get()
-    book.account(account)
+    book.account(account)  # refused before anything else is looked up
     facts = governance.of_account(_facts(ledger, module), book, store, account)
     whole, told = _anchored(book, anchor_file, signers)
-    drafted = assessment.draft(questionnaire, {**facts, "anchors": told})
-    as_json = out is not None and out.suffix.lower() == ".json"
-    text = json.dumps(drafted, indent=1, allow_nan=False) if as_json else assessment.to_markdown(drafted)
-    if out is None:
-        typer.echo(text)
-    else:
-        sink.write_text(text, out)
-        left = sum(len(section["unanswered"]) for section in drafted["sections"])
-        Console().print(f"Wrote {out}: {left} answers are left to people, and marked.", highlight=False, soft_wrap=True)
+    _write_draft(assessment.draft(questionnaire, {**facts, "anchors": told}), out)
     if facts["verified"] is False or not whole:
         Console(stderr=True).print("[bold red]The ledger does not verify.[/] Stop all runs on it.")
         raise typer.Exit(4)
+
+
+def _check_draft(out: Path | None) -> None:
+    """Refuse a file that a draft cannot be written to."""
+    if out is None:
+        return
+    if out.suffix.lower() not in (".md", ".json"):
+        raise InvalidInput(f"--out {out}: name an .md file, or a .json one for the same answers as data.")
+    sink.check_writable(str(out))
+
+
+def _write_draft(drafted: dict[str, Any], out: Path | None) -> None:
+    """Write a draft as its file's name says, or print it as Markdown."""
+    from dp_synth_pipeline.reporting import assessment
+
+    if out is None:
+        typer.echo(assessment.to_markdown(drafted), nl=False)
+        return
+    as_json = out.suffix.lower() == ".json"
+    sink.write_text(json.dumps(drafted, indent=1, allow_nan=False) if as_json else assessment.to_markdown(drafted), out)
+    left = sum(len(section["unanswered"]) for section in drafted["sections"])
+    Console().print(f"Wrote {out}: {left} answers are left to people, and marked.", highlight=False, soft_wrap=True)
 
 
 def _anchored(book: Ledger, file: str, signers: str) -> tuple[bool, str]:

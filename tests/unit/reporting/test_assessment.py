@@ -121,6 +121,16 @@ def test_another_accounts_tables_people_and_decisions_stand_in_no_draft(ledger: 
         assert not [word for word in ("acme", "zanzibar", "Xanthippe", "wages", release.id) if word in text]
 
 
+def test_a_card_that_another_account_paid_for_answers_nothing_of_this_one(ledger: Ledger, store: Store) -> None:
+    ledger.open_account("acme", epsilon=5.0, delta=1e-5)
+    released(ledger, "o", "people", account="acme")
+    put(ledger, store, released(ledger), "people")
+    assert "no release card of it lies in this store" in told(
+        draft(ledger, store, account="acme"), "What is made of them"
+    )
+    assert "no release card" not in told(draft(ledger, store), "What is made of them")
+
+
 def test_an_umbrella_is_assessed_with_its_members_and_what_was_asked_of_a_second_person(
     ledger: Ledger, store: Store
 ) -> None:

@@ -370,7 +370,9 @@ def _refusals(facts: Facts) -> Iterator[Answer]:
     told = ["Not known: a refusal stands in Dagster's event log, and DAGSTER_HOME is not set."]
     if facts["event_log"]:
         told = [f"{wording.counted(len(facts['refused']), 'release')} refused, before any row was read."]
-        told += [f"{moment(r['at'])}, {r['table']}: {r['why'].splitlines()[0]}" for r in facts["refused"][:SHOWN]]
+        for refusal in facts["refused"][:SHOWN]:
+            first, *_ = refusal["why"].splitlines() or [""]
+            told.append(f"{moment(refusal['at'])}, {refusal['table']}: {first or 'no reason is on record'}")
     yield Answer("Refusals", tuple(told), "governance report: Runs refused")
 
 

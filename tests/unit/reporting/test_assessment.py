@@ -13,7 +13,7 @@ from dp_synth_pipeline.errors import ApprovalNeeded, InvalidInput, UnknownAccoun
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import governance
 from dp_synth_pipeline.privacy.events import Gaussian
-from dp_synth_pipeline.reporting import assessment
+from dp_synth_pipeline.reporting import assessment, wording
 from dp_synth_pipeline.synthesis.no_protection import FOLDER
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.targets import sink
@@ -129,6 +129,29 @@ def test_a_card_that_another_account_paid_for_answers_nothing_of_this_one(ledger
         draft(ledger, store, account="acme"), "What is made of them"
     )
     assert "no release card" not in told(draft(ledger, store), "What is made of them")
+
+
+def test_a_card_of_the_first_format_answers_what_it_has(ledger: Ledger, store: Store) -> None:
+    release = released(ledger)
+    text = Path(__file__).with_name("card_1.json").read_text(encoding="utf-8")
+    old = {**json.loads(text), "account": "people", "table": "people"}
+    sink.write_text(json.dumps(old), store.releasable("people") / "release_card.json")
+    drafted = draft(ledger, store)
+    assert f"ε = {wording.at_most(old['epsilon'])}" in told(drafted, "The guarantee of table people")
+    assert release.id not in json.dumps(drafted["sections"][0]), "an old card tells of its own release"
+    assert draft(ledger, store, "nist")["sections"]
+
+
+def test_a_refusal_is_told_by_its_first_line_and_one_without_words_by_its_table(ledger: Ledger, store: Store) -> None:
+    refused = [
+        {"run_id": "r", "at": "2026-05-03T00:00:00+00:00", "table": "people", "why": why}
+        for why in ("too much\nby far", "")
+    ]
+    said = told(draft(ledger, store, refused=refused, event_log=True), "Refusals")
+    assert said.startswith("2 releases refused, before any row was read. ")
+    assert said.endswith(
+        "3 May 2026, 00:00 UTC, people: too much 3 May 2026, 00:00 UTC, people: no reason is on record"
+    )
 
 
 def test_an_umbrella_is_assessed_with_its_members_and_what_was_asked_of_a_second_person(

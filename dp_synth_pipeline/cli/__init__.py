@@ -57,7 +57,10 @@ COMMANDS = {
     "schema": ("app", "See a table's columns, or discover privately what to declare about them."),
     "profile": ("app", "Look at the profile that a table's refreshes reuse at no charge, or have it measured anew."),
     "card": ("app", "Verify a release card against the ledger, or write it in another form."),
-    "governance": ("app", "One page on all accounts, tables and sources; and what depends on what."),
+    "governance": (
+        "app",
+        "One page on all accounts, tables and sources; what depends on what; and what an assessment asks.",
+    ),
 }
 """What each command is in the module of its name, a function or a group called `app`, and its line in the list of all."""
 

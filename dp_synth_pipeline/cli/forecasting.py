@@ -27,6 +27,9 @@ from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE
 from dp_synth_pipeline.synthesis.expected_quality import Shape
 from dp_synth_pipeline.synthesis.horizon import best, divided
 
+REMEMBERING = "dp-synth docs spending says what else is different; write refresh: {remember: false} to keep it so."
+"""What ends the advice to remember."""
+
 PARTED = " a tick refreshes the newest window that is over, or each listed value, once;"
 
 
@@ -125,6 +128,8 @@ def forecast(book: Ledger, horizon: Horizon, asked: AskOptions, console: Console
         console.print(Text.assemble(f"{name}: ", standing(book.share(name), console)), soft_wrap=True)
         console.print(f"{name}: {_under(forecasts.under(book, name, known, until), days)}", soft_wrap=True)
     _say_each(book, schedules_by_account, asked, until, console)
+    for name, schedules in schedules_by_account.items():
+        _advise(book, name, schedules, asked, until, console)
     in_parts = any(schedule.settings for schedules in schedules_by_account.values() for schedule in schedules)
     parted = PARTED if in_parts else ""
     bounded = any(book.has_quotas(name) for name in (*schedules_by_account, *umbrellas))
@@ -176,6 +181,32 @@ def _say_each(
                 _say_remembered(shape, terms, (each.first, each.later), times, console, table)
             else:
                 expecting.say(shape, terms, each.epsilon, None, console, table)
+
+
+def _advise(
+    book: Ledger, name: str, schedules: list[Scheduled], asked: AskOptions, until: datetime, console: Console
+) -> None:
+    """Print what refreshes that remember would have, where those of an account's one table are independent by default."""
+    if len(schedules) != 1 or not schedules[0].independent:
+        return
+    (each,), terms = schedules, book.account(name)
+    times, shape = len(ticks([each.cron], until)), asked.shape(terms) or expecting.released_shape(each.table, terms)
+    try:
+        first, later = divided(book, name, times, purpose=each.purpose)
+    except InvalidInput:  # one refresh, a declared plan, or nothing left: there is nothing to divide
+        return
+    most = book.affordable(name, times=times, own_delta=terms.delta * THRESHOLD_SHARE, purpose=each.purpose)
+    line = (
+        f"{name}: each refresh of {each.table} is by itself, and all {times} would fit at epsilon {most:.3g}. With epsilon: "
+        f"{first:g} and refresh: {{remember: true, epsilon: {later:g}}} they fit too, and use what was released before"
+    )
+    if shape is not None:
+        told = expected_quality.remembered(shape, first, later, times, terms.delta, terms.relation)[-1]
+        by_itself = expecting.one(shape, terms, most)
+        line += (
+            f": if the table stays, pairs of columns are about {told.two_way:.2g} off, and not {by_itself.two_way:.2g}"
+        )
+    console.print(f"{line}. {REMEMBERING}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _umbrellas(book: Ledger, known: Mapping[str, list[Scheduled]], account: str | None) -> list[str]:

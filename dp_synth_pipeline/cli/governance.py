@@ -15,13 +15,17 @@ from rich.markup import escape
 
 from dp_synth_pipeline.cli import terminal
 from dp_synth_pipeline.cli.options import opened
-from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.errors import InvalidInput, LedgerCorrupted
+from dp_synth_pipeline.ledger import Ledger, anchors
 from dp_synth_pipeline.orchestration import governance, in_process, lineage
 from dp_synth_pipeline.orchestration.build import load_project
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.tabular.targets import sink
 
-app = typer.Typer(help="One page on all accounts, tables and sources; and what depends on what.", no_args_is_help=True)
+app = typer.Typer(
+    help="One page on all accounts, tables and sources; what depends on what; and what an assessment asks.",
+    no_args_is_help=True,
+)
 
 Url = Annotated[str, typer.Option("--ledger", help="SQLite path or PostgreSQL URL; default: $DP_SYNTH_LEDGER.")]
 Module = Annotated[
@@ -130,6 +134,83 @@ def table(
     Console().print(
         f"Made from it: {', '.join(descendants) or 'nothing in this project'}.", highlight=False, soft_wrap=True
     )
+
+
+@app.command("export")
+def export(
+    questionnaire: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            help="dpia: a data protection impact assessment (GDPR, article 35(7)); nist: the pyramid of NIST SP 800-226.",
+        ),
+    ],
+    account: Annotated[str, typer.Option(help="The account that is assessed, or an umbrella with all its members.")],
+    out: Annotated[
+        Path | None, typer.Option(help="A .md file, or .json for the same answers as data; default: Markdown, printed.")
+    ] = None,
+    anchor_file: Annotated[
+        str, typer.Option("--anchors", help="Also say whether the ledger holds the anchors in this file.")
+    ] = "",
+    signers: Annotated[str, typer.Option(help="With --anchors: OpenSSH's file of allowed signers.")] = "",
+    ledger: Url = "",
+    module: Module = "",
+) -> None:
+    """Draft an assessment of an account: what the ledger and the cards answer, and where each answer stands.
+
+    What only a person can answer is marked NOT ANSWERED BY THIS SYSTEM, with who should. No row of a source is read. The
+    draft names people and runs, so it is internal. Word processors import its Markdown. Exit code 4 if the ledger does not
+    verify, or lacks an anchor: the draft is written all the same, and says so.
+
+    Example: dp-synth governance export --for dpia --account patients --out dpia.md
+    """
+    from dp_synth_pipeline.reporting import assessment
+
+    assessment.check(questionnaire)
+    _check_draft(out)
+    book, store = opened(ledger), StoreResource().get()
+    book.account(account)  # refused before anything else is looked up
+    facts = governance.of_account(_facts(ledger, module), book, store, account)
+    whole, told = _anchored(book, anchor_file, signers)
+    _write_draft(assessment.draft(questionnaire, {**facts, "anchors": told}), out)
+    if facts["verified"] is False or not whole:
+        Console(stderr=True).print("[bold red]The ledger does not verify.[/] Stop all runs on it.")
+        raise typer.Exit(4)
+
+
+def _check_draft(out: Path | None) -> None:
+    """Refuse a file that a draft cannot be written to."""
+    if out is None:
+        return
+    if out.suffix.lower() not in (".md", ".json"):
+        raise InvalidInput(f"--out {out}: name an .md file, or a .json one for the same answers as data.")
+    sink.check_writable(str(out))
+
+
+def _write_draft(drafted: dict[str, Any], out: Path | None) -> None:
+    """Write a draft as its file's name says, or print it as Markdown."""
+    from dp_synth_pipeline.reporting import assessment
+
+    if out is None:
+        typer.echo(assessment.to_markdown(drafted), nl=False)
+        return
+    as_json = out.suffix.lower() == ".json"
+    sink.write_text(json.dumps(drafted, indent=1, allow_nan=False) if as_json else assessment.to_markdown(drafted), out)
+    left = sum(len(section["unanswered"]) for section in drafted["sections"])
+    Console().print(f"Wrote {out}: {left} answers are left to people, and marked.", highlight=False, soft_wrap=True)
+
+
+def _anchored(book: Ledger, file: str, signers: str) -> tuple[bool, str]:
+    """Return whether the chain holds the anchors of a file, and that in words; true and no words without a file."""
+    if not file:
+        return True, ""
+    found = anchors.read(file)
+    try:
+        anchors.check(book, found, signers or None)
+    except LedgerCorrupted as error:
+        return False, str(error)
+    signed = "each signed by somebody who is allowed to" if signers else "their signatures were not checked"
+    return True, f"The chain holds all {len(found)} that were compared; {signed}."
 
 
 def _day(text: str) -> date | None:

@@ -53,6 +53,7 @@ attributes:
   # validation: {{rules: [start <= end], predict: outcome}}   # dp-synth docs checks
   # target: duckdb:///warehouse.duckdb?table=synthetic.{name}
   # schedule: 0 3 * * 1            # Mondays at three, in UTC; off until a person starts it
+  # refresh: {{remember: true, epsilon: 0.3}}  # each after the first costs 0.3 and uses those before: dp-synth docs spending
   # fresh_for: 8d
   # owners: [team:data]
 """
@@ -83,6 +84,15 @@ attributes:
   # schedule: 0 3 * * 1            # Mondays at three, in UTC; off until a person starts it
   # owners: [team:data]
 """
+
+
+INDEPENDENT = (
+    "{s.name}: a schedule refreshes it, and each refresh is by itself. With refresh: {{remember: true}} it would also use "
+    "what was released before, which is free: in a year of weekly refreshes of a census that stayed as it was, pairs of "
+    "columns were 0.037 off, and 0.151 by themselves. dp-synth ledger forecast {s.account} --every '{s.schedule}' "
+    "--remember divides the account so, and prints the lines to write; refresh: {{remember: false}} keeps it as it is."
+)
+"""What is said of a schedule whose refreshes are independent; the figures are those of benchmarks/README.md."""
 
 
 class _Scaffolder(dg.Scaffolder):
@@ -248,6 +258,12 @@ def _warn_of_large(settings: AnySettings) -> None:
         dg.get_dagster_logger().warning(said)
 
 
+def _advise(settings: TableSettings) -> None:
+    """Log, where a person checks definitions, that refreshes by a schedule could use what was released before."""
+    if os.environ.get(VALIDATING) and settings.is_independent:
+        dg.get_dagster_logger().warning(INDEPENDENT.format(s=settings))
+
+
 @dg.scaffold_with(SyntheticTableScaffolder)
 class SyntheticTable(_OfProject, _TableFields, dg.Resolvable):
     """A differentially private synthetic copy of one table, refreshed under a privacy account that refuses to be overspent.
@@ -266,6 +282,7 @@ class SyntheticTable(_OfProject, _TableFields, dg.Resolvable):
         if said := unit_sentence(settings, settings.columns):  # a run reads the names of all columns, and says so too
             dg.get_dagster_logger().warning(f"{settings.name}: {said}")
         _warn_of_large(settings)
+        _advise(settings)
         return build_synthetic_table(settings)
 
 

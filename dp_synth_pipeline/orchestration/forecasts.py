@@ -18,7 +18,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Account, Ask, Ledger
 from dp_synth_pipeline.orchestration import partitions
 from dp_synth_pipeline.orchestration.preflight import ASKS, asked_of
-from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, LATER, PURPOSE, due, ticks
+from dp_synth_pipeline.orchestration.schedules import ACCOUNT, EPSILON, INDEPENDENT, LATER, PURPOSE, due, ticks
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import THRESHOLD_SHARE, BudgetRequest
@@ -37,6 +37,7 @@ class Scheduled:
         later: the most that a refresh after the next one costs, if it goes on from that; None if all cost the same.
         first: the most that the release costs, or did, from which refreshes that remember go on; None if none does.
         purpose: what its refreshes are for, as the table says.
+        independent: no refresh uses what was released before, though it could, and nobody said that it should not.
     """
 
     table: str
@@ -46,6 +47,7 @@ class Scheduled:
     later: float | None = None
     purpose: str = ""
     first: float | None = None
+    independent: bool = False
 
     @property
     def asks(self) -> str:
@@ -124,7 +126,9 @@ def scheduled(
         job_metadata = jobs.get(schedule.job_name, {}) if schedule.name == f"{table}_refresh_schedule" else {}
         if ACCOUNT in tags:
             first, later = float(tags[EPSILON]), float(tags[LATER]) if LATER in tags else None
-            asks = Scheduled(table, cron, epsilon or first, purpose=tags.get(PURPOSE, ""))
+            asks = Scheduled(
+                table, cron, epsilon or first, purpose=tags.get(PURPOSE, ""), independent=INDEPENDENT in tags
+            )
             if later is not None and not epsilon:
                 goes_on = ledger is not None and _released(ledger, tags[ACCOUNT], table)
                 asks = replace(asks, epsilon=later if goes_on else first, later=later, first=first)

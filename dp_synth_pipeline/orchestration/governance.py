@@ -23,7 +23,8 @@ from dp_synth_pipeline.orchestration import lineage as lineages
 from dp_synth_pipeline.orchestration.lineage import Lineage
 from dp_synth_pipeline.reporting import card_verification, statements, wording
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json
-from dp_synth_pipeline.synthesis import no_protection
+from dp_synth_pipeline.reporting.governance_page import concerns
+from dp_synth_pipeline.synthesis import no_protection, retention
 from dp_synth_pipeline.synthesis.protection import Record, Unprotected
 from dp_synth_pipeline.synthesis.settings import SUFFIX
 from dp_synth_pipeline.synthesis.store import Store
@@ -87,7 +88,7 @@ def facts(
 
 
 def forecast(ledger: Ledger, definitions: dg.Definitions, days: int) -> dict[str, dict[str, Any]]:
-    """Return for each account that a schedule charges the dates of its refreshes, and how many of them fit."""
+    """Return for each account that is charged by schedules what these are, the dates of refreshes, and how many fit."""
     accounts_by_name, until = {a.name: a for a in ledger.accounts()}, datetime.now(UTC) + timedelta(days=days)
     schedules, by_account = forecasts.scheduled(definitions, ledger=ledger), {}
     umbrellas = {a.under: [] for name in schedules if (a := accounts_by_name.get(name)) is not None and a.under}
@@ -99,8 +100,62 @@ def forecast(ledger: Ledger, definitions: dg.Definitions, days: int) -> dict[str
                 "dates": [d.at.isoformat() for d in outcome.dues],
                 "fits": sum(outcome.fits),
                 "first_refused": first_refused,
+                "schedules": [
+                    {"table": s.table, "cron": s.cron, "asks": s.asks} for s in schedules.get(name, ()) if s.table
+                ],
             }
     return by_account
+
+
+def of_account(review: dict[str, Any], ledger: Ledger, store: Store, name: str) -> dict[str, Any]:
+    """Return what a review says of one account, or of an umbrella and its members, with the newest card of each table.
+
+    Args:
+        review: what `facts` returned.
+
+    Raises:
+        UnknownAccount: if there is no such account.
+    """
+    names = [ledger.account(name).name, *(member.name for member in ledger.members(name))]
+    releases = [r for r in ledger.releases() if r.account in names]
+    read = {r.table.removesuffix(SUFFIX) for r in releases if not r.by_hand}
+    tables = [t for t in review["tables"] if t["table"] in read or t["account"] in names]
+    sources = [s for s in review["sources"] if set(s["accounts"]) & set(names)]
+    given_away = {t["table"] for t in review["tables"] if t["guarantee"] == "none" and _shares(t["table"], sources)}
+    known = {*names, *(t["table"] for t in tables), *(s["name"] for s in sources), *given_away}
+    told = ("account", "table", "state", "who", "purpose", "reserved_at", "final_epsilon", "final_delta", "by_hand")
+    accounts = {a["name"]: a for a in review["accounts"]}
+    return {
+        **{k: review[k] for k in ("generated_at", "head", "verified", "lineage", "event_log")},
+        "account": name,
+        "accounts": [accounts[n] for n in names],
+        "tables": [{**t, "card": _whole_card(t, names), "kept": _kept(store, t["table"])} for t in tables],
+        "sources": sources,
+        "without_guarantee": sorted(given_away),
+        "releases": [{**{k: getattr(r, k) for k in told}, "released": r.released} for r in releases],
+        **{k: [r for r in review[k] if r["account"] in names] for k in ("raises", "by_hand", "requests")},
+        "refused": [r for r in review["refused"] if r["table"] in known],
+        "concerns": [c for c in concerns(review) if c["where"] in known],
+    }
+
+
+def _shares(table: str, sources: list[dict[str, Any]]) -> bool:
+    """Say whether a table was made of one of some sources, or of the very same content."""
+    return any(table in s["tables"] or any(table in m["tables"] for m in s["same_content"]) for s in sources)
+
+
+def _whole_card(table: dict[str, Any], accounts: list[str]) -> dict[str, Any] | None:
+    """Return the newest card of a table, as its file has it, if one of these accounts paid for that release."""
+    card = None if table["card"] is None else _card(card_verification.read(Path(table["card"]["path"])))
+    return None if card is None or card.facts.account not in accounts else card.to_dict()
+
+
+def _kept(store: Store, table: str) -> list[dict[str, str]] | None:
+    """Return which releases' real rows lie in a store, and until when; None if its folder may not be looked into."""
+    try:
+        return retention.kept(store, table)
+    except OSError:
+        return None
 
 
 def raises(ledger: Ledger) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from dp_synth_pipeline.orchestration.settings import AnySettings
 
 ACCOUNT, EPSILON, LATER = "dp_synth/account", "dp_synth/epsilon", "dp_synth/refresh_epsilon"
 PURPOSE = "dp_synth/purpose"
+INDEPENDENT = "dp_synth/independent"
 """Tags by which a forecast knows what one tick of a schedule asks for."""
 
 
@@ -38,6 +39,8 @@ def schedules(settings: AnySettings, job: UnresolvedAssetJobDefinition) -> list[
             tags[LATER], price = repr(later), f"{price}, and {later:g} where it goes on from an earlier release"
         if settings.intended_use:
             tags[PURPOSE] = settings.intended_use
+        if settings.is_independent:
+            tags[INDEPENDENT] = "true"
     cut = settings.partitions
     per = "" if cut is None else ": the window that is over, or each value in turn"
 

@@ -41,9 +41,15 @@ def render_governance(facts: Mapping[str, Any]) -> str:
         since=facts.get("since"),
         decided=[{**act, "at": moment(act["at"])} for act in facts.get("decided") or []],
         by_hand=[_by_hand(r) for r in reversed(facts.get("by_hand") or [])],
-        concerns=sorted(_concerns(facts, accounts), key=lambda c: c["tone"] != "fail"),
+        concerns=concerns(facts),
         shown=SHOWN,
     )
+
+
+def concerns(facts: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return what a reviewer should look into, errors first: `where` (an account, a table or a source) and `what`."""
+    accounts = [account(a, facts.get("generated_at")) for a in facts["accounts"]]
+    return sorted(_concerns(facts, accounts), key=lambda c: c["tone"] != "fail")
 
 
 def _table(t: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WORDS = "words."
 """Before the names of arrays that say how words lean."""
 
-SPREAD = 0.1
+SPREAD = 0.2
 """How far a text's length is from the one that was drawn for it, on average, as a part of it, if it may end anywhere."""
 
 SHORT, LONGER = 0.8, 2

@@ -97,6 +97,16 @@ def tables(store: Store) -> list[str]:
     return sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
 
 
+def kept(store: Store, table: str) -> list[dict[str, str]]:
+    """Return the releases of a table whose restricted folder is still there: `release`, and `expires`, empty if never set.
+
+    Without a date a snapshot stays until the next refresh of its table or partition. No file but that date is opened.
+    """
+    if table not in tables(store):
+        return []
+    return [{"release": f.name, "expires": _expiry(f)} for f in _release_folders(store, [table])]
+
+
 def purge(
     store: Store,
     ledger: Ledger,
@@ -192,9 +202,17 @@ def partition_of(folder: Path) -> str:
 
 def _expired(folder: Path) -> bool:
     try:
-        return datetime.fromisoformat((folder / EXPIRES).read_text()) <= datetime.now(UTC)
-    except (OSError, ValueError):
+        return datetime.fromisoformat(_expiry(folder)) <= datetime.now(UTC)
+    except ValueError:
         return False
+
+
+def _expiry(folder: Path) -> str:
+    """Return when a release's snapshot is to be deleted, as it was noted; empty if no date was."""
+    try:
+        return (folder / EXPIRES).read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def _forget_counts(home: Path, releases: set[str] | None) -> None:

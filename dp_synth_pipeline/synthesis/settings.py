@@ -628,8 +628,14 @@ class ReleaseSettings(Section):
     @model_validator(mode="after")
     def _sound_refresh(self) -> ReleaseSettings:
         """Refuse to remember where there is nothing to go on from, or nothing to combine."""
-        if not self.refresh.remember:
-            return self
+        if self.refresh.remember and (conflict := self.remembering_conflict):
+            field_name = "remember" if self.refresh.epsilon is None or self.partitions is None else "epsilon"
+            raise InvalidInput(f"refresh: {field_name}: it does not go with {conflict}; remove one of them.")
+        return self
+
+    @property
+    def remembering_conflict(self) -> str:
+        """What of the other settings a refresh that remembers does not go with; empty if it goes with all of them."""
         spec = self.training.spec()
         conflicts = {
             "privacy: none": self.privacy == "none",
@@ -641,10 +647,7 @@ class ReleaseSettings(Section):
             "partitions, each of which asks for `epsilon`": self.refresh.epsilon is not None
             and self.partitions is not None,
         }
-        if found := [name for name, is_so in conflicts.items() if is_so]:
-            field_name = "remember" if self.refresh.epsilon is None or self.partitions is None else "epsilon"
-            raise InvalidInput(f"refresh: {field_name}: it does not go with {found[0]}; remove one of them.")
-        return self
+        return next((name for name, is_so in conflicts.items() if is_so), "")
 
     @model_validator(mode="after")
     def _spared_source(self) -> ReleaseSettings:

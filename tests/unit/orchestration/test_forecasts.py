@@ -367,6 +367,50 @@ def test_a_tick_asks_for_what_its_refresh_will_ask_for(year):
     assert preflight.refused_at_tick(table(**{**REMEMBERS, "refresh": {}}), year), "4.1 does not fit a second time"
 
 
+ALONE = {"account": "year", "epsilon": 0.3}
+
+
+def test_a_schedule_that_says_nothing_of_refreshes_is_told_in_figures_what_remembering_would_bring(year, monkeypatch):
+    first, later = horizon.divided(year, "year", AHEAD)
+    text = said(year, monkeypatch, table(**ALONE))
+    most = year.affordable("year", times=AHEAD, own_delta=5e-9)
+    assert f"each refresh of visits is by itself, and all {AHEAD} would fit at epsilon {most:.3g}." in text
+    assert f"With epsilon: {first:g} and refresh: {{remember: true, epsilon: {later:g}}} they fit too" in text
+    assert year.foretold("year", [Ask(first, 1e-5, 5e-9), *[Ask(later, 1e-5, 5e-9)] * (AHEAD - 1)]) == [True] * AHEAD
+    monkeypatch.setattr(forecasting, "current_project", lambda: build_defs([table(**ALONE)]))
+    out, shape = io.StringIO(), Shape(8000, 15)
+    forecasting.forecast(year, Horizon("year", AHEAD), AskOptions(rows=8000, columns=15), Console(file=out, width=400))
+    near = remembered(shape, first, later, AHEAD, 1e-5)[-1].two_way
+    assert f"about {near:.2g} off, and not {expected(shape, most, 1e-5).two_way:.2g}" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "said_of_it",
+    [
+        {"refresh": {"remember": False}},
+        {"refresh": {"remember": True}},
+        {"training": {"method": "autoregressive"}},
+        {"training": {"rake": False}},
+        {"training": {"tune": {"learning_rate": [0.001, 0.01]}}},
+        {"reuse_profile": False},
+        {"columns": {"seen": {"kind": "text", "max_length": 80}}},
+        {"partitions": CITIES},
+        {"schedule": None},
+    ],
+)
+def test_no_advice_is_given_to_who_decided_or_where_nothing_can_be_remembered(said_of_it):
+    assert table(**ALONE).is_independent
+    assert not table(**{**ALONE, **said_of_it}).is_independent
+
+
+def test_no_division_is_advised_where_two_tables_share_an_account_or_it_pays_declared_plans_only(
+    year, ledger, monkeypatch
+):
+    other = table(**{**ALONE, "table": "stays"})
+    assert "remember" not in said(year, monkeypatch, table(**ALONE), other)
+    assert "remember" not in said(ledger, monkeypatch, table(account="whole", epsilon=0.01))
+
+
 def divided(year, every=DAILY, days=AHEAD, **asked):
     out = io.StringIO()
     forecasting.divide(year, Horizon("year", days, every), ForecastOptions(**asked), Console(file=out, width=400))

@@ -232,6 +232,26 @@ def test_a_large_epsilon_is_told_when_definitions_load(tmp_path, caplog) -> None
         caplog.clear()
 
 
+@pytest.mark.parametrize(
+    ("checked", "written", "told"),
+    [
+        (True, {"schedule": "0 3 * * 1"}, True),
+        (False, {"schedule": "0 3 * * 1"}, False),
+        (True, {}, False),
+        (True, {"schedule": "0 3 * * 1", "refresh": "{remember: false}"}, False),
+        (True, {"schedule": "0 3 * * 1", "refresh": "{remember: true, epsilon: 0.3}"}, False),
+    ],
+)
+def test_whoever_checks_a_schedule_is_told_of_refreshes_that_remember_and_no_run_is(
+    tmp_path, monkeypatch, caplog, checked, written, told
+) -> None:
+    if checked:
+        monkeypatch.setenv(VALIDATING, "1")
+    resolved(**written).build_defs(SimpleNamespace(path=tmp_path / "visits"))
+    assert ("visits: a schedule refreshes it, and each refresh is by itself." in caplog.text) is told
+    assert ("--every '0 3 * * 1' --remember divides the account" in caplog.text) is told
+
+
 def test_every_mistake_is_named_at_once() -> None:
     with pytest.raises(InvalidInput, match="2 mistakes") as caught:
         resolved(epsilon="much", nulls="delete")

@@ -163,7 +163,7 @@ class NoteModel:
         )
         return found[:, longest:]
 
-    def decode(self, rows: Sequence[np.ndarray] | torch.Tensor) -> list[str]:
+    def decode(self, rows: Sequence[np.ndarray] | np.ndarray | torch.Tensor) -> list[str]:
         """Return the text of each row of tokens."""
         return self.tokenizer.batch_decode(rows, skip_special_tokens=True)
 
@@ -174,7 +174,7 @@ class NoteModel:
     @cached_property
     def characters(self) -> np.ndarray:
         """The characters of each token, about: one of a part of a character counts as one; int64 (tokens,)."""
-        texts = self.tokenizer.batch_decode([[token] for token in range(self.network.vocabulary)])
+        texts = self.decode(np.arange(self.network.vocabulary)[:, None])
         return np.array([len(text) for text in texts], dtype=np.int64)
 
     def _prompt(self, prompt: str) -> list[int]:

@@ -14,7 +14,7 @@ from dp_synth_pipeline.model.language.note_spec import NoteSpec
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
 from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
 from dp_synth_pipeline.tabular.profiling import ordered_dates, profile_plan
@@ -103,9 +103,23 @@ def test_texts_take_their_part_of_what_is_left_and_marginals_and_training_the_re
 
 def test_a_language_model_takes_its_part_of_what_is_left_and_what_is_left_after_pays_for_the_rest():
     budget = allocation.RemainingBudget((), Budget(3.0, DELTA))
-    plan = allocation.notes(budget, NoteSpec(), 28_000)
-    left = allocation.RemainingBudget((plan.event,), Budget(3.0, DELTA)).whole()
+    (words,) = allocation.note_words(budget, 1).events
+    after = allocation.RemainingBudget((words,), Budget(3.0, DELTA))
+    assert math.isclose((budget.whole() / after.whole()) ** 2, 1 - 0.6 / 5, rel_tol=2e-2)
+    plan = allocation.notes(after, NoteSpec(), 28_000)
+    left = allocation.RemainingBudget((words, plan.event), Budget(3.0, DELTA)).whole()
     assert math.isclose((budget.whole() / left) ** 2, 0.4, rel_tol=2e-2)
+
+
+def test_a_declared_plan_counts_the_words_of_notes_only_if_it_says_so():
+    settings = TableSettings(table="t", source="t.csv", account="t", epsilon=3.0, delta=DELTA)
+    training = SubsampledGaussian(2.0, 0.1, 10)
+    before = ReleasePlan.of((training, Gaussian(2.0)), ("notes", "marginals"))
+    assert allocation.Declared(settings, before, 3.0, DELTA).note_words(1_000, ()) is None
+    paid = ReleasePlan.of((Gaussian(7.0), training), ("words of notes", "notes"))
+    plan = allocation.Declared(settings, paid, 3.0, DELTA).note_words(1_000, ())
+    assert plan is not None
+    assert plan.events == (Gaussian(7.0, 1),)
 
 
 def test_votes_for_what_a_language_model_writes_take_their_part_of_what_is_left():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 
 from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular.texts import fitting, measuring, tokens
-from dp_synth_pipeline.tabular.texts.measuring import Rows
+from dp_synth_pipeline.tabular.texts.measuring import Read, Rows
 from dp_synth_pipeline.tabular.texts.plan import TextPlan
 
 SENTENCES = (
@@ -80,6 +82,40 @@ def test_one_row_more_moves_each_histogram_by_at_most_its_sensitivity(monkeypatc
         else:
             moved = float(np.linalg.norm([b[k] - a[k] for k in {*a, *b}]))
         assert moved <= sensitivity
+
+
+@pytest.mark.parametrize("columns", [1, 3, measuring.MOST_COLUMNS + 2])
+@pytest.mark.parametrize("own", [[0] * 9, [7], [], list(range(9))])
+def test_one_row_more_moves_each_count_of_public_words_by_at_most_its_sensitivity(monkeypatch, own, columns):
+    told: list[list[Any]] = []
+
+    def answer(histograms, *, scale, sensitivity, odometer):
+        told[-1].extend((h, sensitivity) for h in histograms)
+        return [np.full(len(h), 1_000) for h in histograms], None
+
+    monkeypatch.setattr(mechanisms, "noisy_histograms", answer)
+    for words in ([[1, 2, 2], [3], []], [[1, 2, 2], [3], [], own]):
+        told.append([])
+        table = replace(rows(["x"] * len(words), columns), texts=(), most=9)
+        read = np.array([w for text in words for w in text], np.int64)
+        reader = np.repeat(np.arange(len(words)), [len(text) for text in words])
+        measuring.measure_words(table, Read(10, read, reader), TextPlan(1.0, 0.0, 1), Odometer(()))
+    assert len(told[0]) == len(told[1]) == 1 + min(columns, measuring.MOST_COLUMNS) + (columns > measuring.MOST_COLUMNS)
+    for (a, sensitivity), (b, _) in zip(*told, strict=True):
+        assert np.linalg.norm((b - a).astype(float)) <= sensitivity
+
+
+def test_all_counts_of_public_words_cost_what_their_plan_says_and_no_threshold():
+    plan = TextPlan(0.7, 0.0, 1)
+    assert plan.events == (Gaussian(0.7, 1),)
+    odometer = Odometer(plan.events)
+    table = replace(rows(["x"] * 300, 12), texts=(), most=9)
+    read = Read(10, np.arange(600) % 10, np.arange(600) // 2)
+    counts = measuring.measure_words(table, read, plan, odometer)  # more would raise NotCharged
+    assert len(counts.columns) == len(counts.by_column) == measuring.MOST_COLUMNS
+    assert counts.totals.cells.shape == (10,)
+    with pytest.raises(NotCharged):
+        measuring.measure_words(table, read, plan, odometer)
 
 
 def test_all_counts_of_a_column_cost_at_most_what_its_plan_says():

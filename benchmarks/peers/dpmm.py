@@ -1,8 +1,8 @@
 """dpmm 0.1.9: `python -I dpmm.py TRAIN.csv OUT.csv --epsilon E --delta D --variant aim|mst`, run by dpmm's own python.
 
 Settings are the library's own. Its category lists are read without noise, since no domain is declared. `proc_epsilon`
-(0.1 by default) comes on top of the pipeline's epsilon, so it is taken off the epsilon asked. With `--labels N`, numbers of at
-most N values, which the library would put into bins, are categories, too; the lists of their values are read without noise.
+(0.1 by default) comes on top of the pipeline's epsilon, so it is taken off the epsilon asked. With `--labels N`, numbers
+of at most N values, which the library would bin, are categories, too; the lists of their values are read without noise.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """SynthEval's utility: `python -I syntheval.py TRAIN.csv HOLDOUT.csv SYNTHETIC.csv OUT.json --target COLUMN`.
 
 `mutual_information` (pairs of columns) and `propensity` (can a regression tell the rows?), as SynthEval normalizes them:
-from 0 to 1, which is perfect. A column is a number if pandas reads it as one. Its Hellinger distance is left out, since with the
-default scaling all values of a number fall into one bin.
+from 0 to 1, which is perfect. A column is a number if pandas reads it as one. Its Hellinger distance is left out, since
+with the default scaling all values of a number fall into one bin.
 """
 
 import argparse

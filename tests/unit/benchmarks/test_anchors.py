@@ -42,7 +42,9 @@ def test_losses_come_first_and_the_widest_before_the_others(anchors: Any) -> Non
     assert found == [("tstr_auc", "dpmm-mst", 0.15), ("disc_auc", "smartnoise-mst", 0.1), ("tvd2", "dpmm-mst", 0.01)]
     shown = anchors.page(lines)
     assert "worse in 3 of 8 comparisons" in shown
-    assert shown.index("| fair | 1 | tstr_auc | 0.8000 | dpmm-mst | 0.9500 | 0.1500 |") < shown.index("All lines")
+    assert shown.index("| fair | 1 | tstr_auc | dp-synth | 0.8000 | dpmm-mst | 0.9500 | 0.1500 |") < shown.index(
+        "All lines"
+    )
     assert shown.index("| fair | smartnoise-mst |") > shown.index("All lines")
 
 
@@ -197,6 +199,19 @@ def test_a_name_that_is_not_known_is_refused_before_anything_runs(
     with pytest.raises(SystemExit):
         anchors.read(wrong)
     assert f"{wrong[0]} has {wrong[1]}; known: " in capsys.readouterr().err
+
+
+def test_what_is_declared_is_what_peers_are_told(tmp_path: Path, anchors: Any) -> None:
+    rows = {"word": ["b", "a", None] * 50, "yes": [True, False, True] * 50, "few": [1, 7, None] * 50}
+    many = {"many": range(150), "weight": [0.5, 2.0, 3.0] * 50}
+    pd.DataFrame(rows | many).to_csv(tmp_path / "t.csv", index=False)
+    assert anchors.declared(tmp_path / "t.csv") == {
+        "word": {"kind": "category", "categories": ["a", "b"]},
+        "yes": {"kind": "boolean"},
+        "few": {"kind": "integer", "lower": 1, "upper": 7},
+        "many": {"kind": "integer"},
+        "weight": {"kind": "decimal"},
+    }
 
 
 def test_every_tenth_row_of_a_public_table_is_held_out(

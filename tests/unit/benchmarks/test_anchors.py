@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
 FOLDER = Path(__file__).parents[3] / "benchmarks"
 
@@ -212,6 +213,34 @@ def test_what_is_declared_is_what_peers_are_told(tmp_path: Path, anchors: Any) -
         "many": {"kind": "integer"},
         "weight": {"kind": "decimal"},
     }
+
+
+def test_ours_is_private_but_where_it_is_asked_not_to_be_and_told_only_what_it_should_be(
+    tmp_path: Path, anchors: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: dict[str, list[str]] = {}
+    schemas: dict[str, Any] = {}
+
+    def recorded(command: Any, env: Any, minutes: float) -> tuple[str, dict[str, float]]:
+        line = said[system] = [str(part) for part in command]
+        if "--schema" in line:
+            schemas[system] = yaml.safe_load(Path(line[line.index("--schema") + 1]).read_text())
+        return '{"epsilon": 0.5}', {"cpu": 1.0, "wall": 2.0}
+
+    monkeypatch.setattr(anchors, "timed", recorded)
+    train = tmp_path / "t.csv"
+    train.write_text("word\na\nb\n")
+    asked = anchors.read([])
+    for system in ("dp-synth", "dp-synth-declared", "dp-synth-plain"):
+        made = anchors.synthesize(asked, system, 0.5, train, tmp_path / "out.csv")
+        assert made == {"spent": 0.5, "cpu": 1.0, "wall": 2.0}
+    assert {name: "--no-privacy" in line for name, line in said.items()} == {
+        "dp-synth": False,
+        "dp-synth-declared": False,
+        "dp-synth-plain": True,
+    }
+    assert said["dp-synth"][said["dp-synth"].index("--epsilon") + 1] == "0.5"
+    assert schemas == {"dp-synth-declared": {"columns": {"word": {"kind": "category", "categories": ["a", "b"]}}}}
 
 
 def test_every_tenth_row_of_a_public_table_is_held_out(

@@ -54,6 +54,11 @@ def test_only_lines_of_the_same_table_and_epsilon_are_compared(anchors: Any) -> 
     assert anchors.compared(lines) == []
     lines += [line("mostlyai-plain", "none", tvd1=0.1), line("dp-synth-plain", "none", tvd1=0.2)]
     assert [(c["epsilon"], c["peer"]) for c in anchors.losses(lines)] == [("none", "mostlyai-plain")]
+    lines += [line("dp-synth-declared", 2.5, tvd1=0.3)]
+    assert {(c["epsilon"], c["system"]) for c in anchors.losses(lines)} == {
+        ("none", "dp-synth-plain"),
+        (2.5, "dp-synth-declared"),
+    }
 
 
 @pytest.mark.parametrize("nothing", ["", None, float("nan"), "failed: no memory"])

@@ -12,6 +12,8 @@ import pandas as pd
 from anonymeter.evaluators import InferenceEvaluator, LinkabilityEvaluator, SinglingOutEvaluator
 
 ATTACKS = 500
+CLASSES = 50
+"""A target of numbers of more values is inferred by regression."""
 TRIES = 200_000
 """Predicates of singling out that are tried at most."""
 
@@ -25,9 +27,12 @@ def main() -> None:
     asked = options.parse_args()
     train, holdout, synthetic = (pd.read_csv(p) for p in (asked.train, asked.holdout, asked.synthetic))
     columns = list(train.columns)
+    numbers = list(train.select_dtypes("number"))
+    kinds = {c: float if c in numbers else str for c in columns}  # the same types in all three, or it refuses them
+    train, holdout, synthetic = (rows[columns].astype(kinds) for rows in (train, holdout, synthetic))
     half, others = len(columns) // 2, [c for c in columns if c != asked.target]
-    rows = {"ori": train, "syn": synthetic[columns], "control": holdout, "n_attacks": min(ATTACKS, len(holdout))}
-    number = pd.api.types.is_float_dtype(train[asked.target])
+    rows = {"ori": train, "syn": synthetic, "control": holdout, "n_attacks": min(ATTACKS, len(holdout))}
+    number = train[asked.target].nunique() > CLASSES and asked.target in numbers
     attacks = {
         "singling_out": SinglingOutEvaluator(**rows, n_cols=3, max_attempts=TRIES),
         "linkability": LinkabilityEvaluator(**rows, aux_cols=(columns[:half], columns[half:])),

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export DAGSTER_HOME := $(CURDIR)/dagster_home
 export DAGSTER_DISABLE_TELEMETRY := yes
 
-.PHONY: help demo test check nightly studies lint docs ui install clean
+.PHONY: help demo test check nightly studies anchors lint docs ui install clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -37,6 +37,9 @@ nightly: $(STAMP)  ## Run the fuzzers at length: hours
 
 studies: $(STAMP)  ## Run what is missing of the studies of training, and write what they found into docs/studies.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.studies
+
+anchors: $(STAMP)  ## Compare with other systems on public tables by other people's measures: hours; ANCHORS='--tables fair --epsilon 1'
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/anchors.py $(ANCHORS)
 
 docs: $(STAMP)  ## Build the documentation; open build/docs/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict -f docs/site/mkdocs.yml

@@ -7,7 +7,7 @@
    clipping norms, as in the MOSTLY AI study; `--cap` is the table's epsilon, at which training stops early if it must.
 
 Every release is charged in full. Lines that are in the CSVs are not run again; `--only epsilon|sweep` runs one part.
-`--peers QUALITY.csv` draws the lines that quality.py measured into the first chart.
+`--peers ANCHORS.csv` draws the lines that anchors.py measured into the first chart.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def _peers(asked: Namespace) -> list[dict[str, Any]]:
         return []
     found = Log(asked.peers, ("table", "system", "epsilon")).medians()
     fitting = [r for r in found if r["table"] == asked.train.stem and isinstance(r["epsilon"], float)]
+    fitting = [r for r in fitting if isinstance(r.get("tvd2"), float)]
     return [r | {"accuracy2": 1 - r["tvd2"]} for r in fitting if r["system"] != "dp-synth"]
 
 
@@ -88,7 +89,7 @@ def main() -> None:
     found.add_argument("--epsilon", type=float, nargs="+", default=list(EPSILONS))
     found.add_argument("--cap", type=float, default=16.0, help="epsilon of the sweep's table: no line spends more")
     found.add_argument("--only", choices=("epsilon", "sweep"))
-    found.add_argument("--peers", type=Path, help="quality.csv of quality.py")
+    found.add_argument("--peers", type=Path, help="anchors.csv of anchors.py")
     asked = found.parse_args()
     if asked.train is None or asked.holdout is None:
         found.error("give --train and --holdout")

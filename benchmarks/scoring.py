@@ -21,15 +21,20 @@ FIGURES = ("tvd1", "tvd2", "tvd3", "disc_auc", "tstr_auc")
 """What the scorer always gives. Distances and the discriminator's AUC: lower is better; TSTR: higher."""
 
 
-def options(description: str, out: str) -> argparse.ArgumentParser:
-    """Return a parser with what every benchmark that scores needs."""
+def options(description: str, out: str, *, scorer: bool = True) -> argparse.ArgumentParser:
+    """Return a parser with what every benchmark that scores needs; with `scorer`, by one program that must be given."""
     found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--train", type=Path, help="CSV that is synthesized")
     found.add_argument("--holdout", type=Path, help="CSV of rows that were held out")
     found.add_argument("--target", default="income", help="column that TSTR predicts")
-    found.add_argument("--scorer", type=Path, required=True)
-    found.add_argument("--scorer-python", default=sys.executable, help="interpreter of the scorer's own environment")
-    found.add_argument("--qa", action=argparse.BooleanOptionalAction, default=False, help="mostlyai-qa's figures too")
+    if scorer:
+        found.add_argument("--scorer", type=Path, required=True)
+        found.add_argument(
+            "--scorer-python", default=sys.executable, help="interpreter of the scorer's own environment"
+        )
+        found.add_argument(
+            "--qa", action=argparse.BooleanOptionalAction, default=False, help="mostlyai-qa's figures too"
+        )
     found.add_argument("--reps", type=int, default=1, help="runs of each line; figures are their medians")
     found.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / out)
     return found
@@ -45,21 +50,23 @@ def score(asked: argparse.Namespace, synthetic: Path) -> dict[str, float]:
     if done.returncode:
         raise SystemExit(f"the scorer failed on {synthetic}:\n{done.stderr[-2000:]}")
     found = json.loads(out.read_text())
-    figures = {
+    if asked.qa and not found.get("qa_headline"):
+        print(f"no mostlyai-qa figures: {found.get('qa_error')}", file=sys.stderr)
+    return figures(found)
+
+
+def figures(found: Mapping[str, Any]) -> dict[str, float]:
+    """Return the figures in what the scorer wrote: distances, AUCs, and mostlyai-qa's if it was asked for them."""
+    kept = {
         **found["tvd"],
         "disc_auc": found["own_disc_auc"]["lgbm_raw"],
         "disc_binned": found["own_disc_auc"]["lgbm_binned"],
         "disc_linear": found["own_disc_auc"]["lr_onehot_binned"],
-        "tstr_auc": found["tstr_auc"],
+        "tstr_auc": found.get("tstr_auc"),
     }
     if found.get("qa_headline"):
-        figures |= {
-            "qa_accuracy": found["qa_headline"]["overall"],
-            "qa_disc": found["qa_headline"]["discriminator_auc"],
-        }
-    elif asked.qa:
-        print(f"no mostlyai-qa figures: {found.get('qa_error')}", file=sys.stderr)
-    return figures
+        kept |= {"qa_accuracy": found["qa_headline"]["overall"], "qa_disc": found["qa_headline"]["discriminator_auc"]}
+    return kept
 
 
 def one_thread() -> dict[str, str]:

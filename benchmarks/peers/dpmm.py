@@ -1,7 +1,8 @@
 """dpmm 0.1.9: `python -I dpmm.py TRAIN.csv OUT.csv --epsilon E --delta D --variant aim|mst`, run by dpmm's own python.
 
 Settings are the library's own. Its category lists are read without noise, since no domain is declared. `proc_epsilon`
-(0.1 by default) comes on top of the pipeline's epsilon, so it is taken off the epsilon asked.
+(0.1 by default) comes on top of the pipeline's epsilon, so it is taken off the epsilon asked. With `--labels N`, numbers
+of at most N values, which the library would bin, are categories, too; the lists of their values are read without noise.
 """
 
 import argparse
@@ -24,9 +25,11 @@ def main() -> None:
     options.add_argument(
         "--iterations", type=int, help="of the fit; by default the library's 1,000 (AIM) or 5,000 (MST)"
     )
+    options.add_argument("--labels", type=int, default=0, help="numbers of at most so many values are categories")
     asked = options.parse_args()
     real = pd.read_csv(asked.train)
-    for name in real.select_dtypes(["object", "bool"]):
+    few = [name for name in real if real[name].nunique() <= asked.labels]
+    for name in {*few, *real.select_dtypes(["object", "bool"])}:
         real[name] = real[name].astype("category")
     pipeline = {"aim": AIMPipeline, "mst": MSTPipeline}[asked.variant](
         epsilon=asked.epsilon - BINNING,

@@ -20,7 +20,9 @@ from dp_synth_pipeline.privacy.audit import Audit, Finding
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
+from dp_synth_pipeline.synthesis.note_writer import NoteWriter, WordLeanings
 from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.texts import measuring
 from tests.integration.test_texts import visits
 from tests.light import light  # noqa: F401
 
@@ -91,6 +93,32 @@ def test_notes_are_charged_with_their_release_and_written_by_the_model_that_the_
             dps.load(path).sample(5)
     finally:
         (model / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.slow
+def test_texts_lean_to_words_that_were_counted_and_are_raked_before_they_are_released(
+    ledger, tmp_path, model, monkeypatch
+):
+    seen, honest, first = {}, measuring.measure_words, WordLeanings.of.__func__  # type: ignore[attr-defined]
+
+    def measure_words(rows, read, plan, odometer):
+        seen.update(rows=rows, read=read)
+        return honest(rows, read, plan, odometer)
+
+    def of(cls, counts, merged):
+        seen["first"] = first(cls, counts, merged)
+        return seen["first"]
+
+    monkeypatch.setattr(measuring, "measure_words", measure_words)
+    monkeypatch.setattr(WordLeanings, "of", classmethod(of))
+    asked(ledger, tmp_path, model).fit(visits(200))
+    assert np.bincount(seen["read"].reader).max() <= seen["rows"].most  # its norm bounds what one row adds to a score
+    (path,) = (tmp_path / "store").rglob("notes.safetensors")
+    released = NoteWriter.load(path).words
+    assert released is not None
+    np.testing.assert_array_equal(released.known, seen["first"].known)
+    for raked, before in zip(released.leanings.weights, seen["first"].leanings.weights, strict=True):
+        assert not np.array_equal(raked, before)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,11 @@ def test_a_text_that_is_far_too_short_is_written_anew_and_the_nearest_is_kept() 
     model = Draws(1, 5, 2)
     assert leaning(model).write(codes, np.array([50]), rng) == ["ten chars." * 5]
     assert len(model.asked) == 2
+    model = Draws(5, 1, 9)
+    assert leaning(model).write(np.array([[1, 1], [1, 0]]), np.array([50, 90]), rng) == [
+        "ten chars." * n for n in (5, 9)
+    ]
+    np.testing.assert_array_equal(model.asked[1][1].lengths, [90])
     hopeless = Draws(1, 3, 2)
     assert leaning(hopeless).write(codes, np.array([100]), rng) == ["ten chars." * 3]
     assert len(hopeless.asked) == 1 + note_writer.LONGER

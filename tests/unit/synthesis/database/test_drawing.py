@@ -23,7 +23,7 @@ from dp_synth_pipeline.synthesis.database.drawing import (
     staying,
 )
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
-from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
+from dp_synth_pipeline.synthesis.mechanisms.texts import coded_beside
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
@@ -195,7 +195,7 @@ def test_words_are_counted_by_columns_above_that_are_no_text():
     coded = SimpleNamespace(cardinality=2, marginal=np.array([0.5, 0.5]))
     above = SimpleNamespace(schema=schema, modelled=offsets.modelled(schema).columns, columns=[coded, coded])
     own = SimpleNamespace(schema=[], modelled=[], columns=[])
-    merged, _ = Texts(own, None)._merged([above])  # type: ignore[arg-type]
+    merged, _ = coded_beside([own, above])  # type: ignore[list-item]
     assert [number for number, _ in merged] == [above.modelled.index(schema["age"])]
 
 

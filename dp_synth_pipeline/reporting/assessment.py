@@ -329,7 +329,7 @@ def _threat_model() -> str:
 def _plain(text: str) -> str:
     """Return Markdown as one line without links and marks."""
     linked = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", text)
-    return " ".join(re.sub(r"\*\*||(?<!\w)\*|\*(?!\w)", "", linked).split())
+    return " ".join(re.sub(r"\*\*|`|(?<!\w)\*|\*(?!\w)", "", linked).split())
 
 
 def _verified(facts: Facts) -> Iterator[Answer]:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import dp_synth_pipeline as dps
+from benchmarks import pipeline
 from dp_synth_pipeline.errors import AuditFailed, InvalidInput, ReleaseStateError, UnexpectedFailure
 from dp_synth_pipeline.model.language.asked import Asked
 from dp_synth_pipeline.model.language.note_model import NoteModel
@@ -21,6 +22,7 @@ from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter, WordLeanings
+from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.texts import measuring
 from tests.integration.test_texts import visits
@@ -119,6 +121,18 @@ def test_texts_lean_to_words_that_were_counted_and_are_raked_before_they_are_rel
     np.testing.assert_array_equal(released.known, seen["first"].known)
     for raked, before in zip(released.leanings.weights, seen["first"].leanings.weights, strict=True):
         assert not np.array_equal(raked, before)
+
+
+@pytest.mark.slow
+def test_rows_that_a_person_declared_public_are_counted_and_learnt_without_noise(tmp_path, model):
+    visits(150).to_parquet(tmp_path / "visits.parquet")
+    columns = {"note": {"kind": "text", "max_length": 30, "model": str(model)}}
+    public = {"privacy": "none", "public": {"why": "a public table", "by": "Ana"}, "training": {"method": "marginals"}}
+    settings = ReleaseSettings(source=str(tmp_path / "visits.parquet"), table="t", columns=columns, **public)
+    pipeline.run(settings, tmp_path / "home", tmp_path / "rows.csv")
+    texts = pd.read_csv(tmp_path / "rows.csv")["note"].dropna()
+    assert len(texts)
+    assert texts.str.len().max() <= 30
 
 
 @pytest.mark.parametrize(

@@ -201,3 +201,8 @@ def test_a_questionnaire_or_an_account_that_there_is_not_is_refused_with_those_t
         draft(ledger, store, "gdpr")
     with pytest.raises(UnknownAccount, match="dp-synth ledger open nobody"):
         draft(ledger, store, account="nobody")
+
+
+def test_what_is_read_of_a_page_has_no_marks_and_no_links() -> None:
+    text = "**Not** hidden: *who* asks [a page](page.md#here) for `max_rows`,\nand a*b"
+    assert assessment._plain(text) == "Not hidden: who asks a page for max_rows, and a*b"

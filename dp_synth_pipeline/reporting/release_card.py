@@ -147,8 +147,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         "limits": _limits(settings, release.state.partitions)
         + exact.limits_of(release.schema)
         + _recognised(release)
-        + texts_of(release.schema)
-        + _notes_of(release)
+        + texts_of(release)
         + left_out(release)
         + _studied(release)
         + _remembering(release)
@@ -198,7 +197,7 @@ def _public_facts(of: Release, release: Unprotected) -> dict[str, Any]:
         "delta": None,
         "public_by": release.by,
         "public_why": release.why,
-        "limits": _recognised(of) + texts_of(of.schema) + _notes_of(of),
+        "limits": _recognised(of) + texts_of(of),
         "code_version": release.code_version,
         "run_id": release.run_id,
         "ledger_head": release.ledger_head,
@@ -211,25 +210,24 @@ def _recognised(release: Release) -> list[str]:
     return [sentence for sentence in told if sentence]
 
 
-def texts_of(schema: TableSchema) -> list[str]:
-    """Say of text columns how long their texts are at most, and what they are made of."""
-    return [
+def texts_of(release: Release) -> list[str]:
+    """Say of text columns how long their texts are at most, and what writes them.
+
+    A public model that does is named by its hash; what taught that is outside of the guarantee.
+    """
+    counted = [
         f"Texts of {c.name} were cut at {c.max_length:,} characters, and are written word by word from noisy counts: they "
         f"have the words of real texts, and not their meaning."
-        for c in schema
+        for c in release.schema
         if c.kind.composed and c.model is None
     ]
-
-
-def _notes_of(release: Release) -> list[str]:
-    """Say which public model writes a text column, by its hash, and that the guarantee is not about what taught that."""
     folder = release.state.path("generator")
     tuned = [(w, "fine-tuned to real ones") for w in note_writer.written_by(folder)]
     voted = [
         (w, f"of whose texts {len(w.texts):,} were chosen by the votes of real ones; a row gets one of these")
         for w in survivors.beside(folder)
     ]
-    return [
+    return counted + [
         f"Texts of {w.name} were cut at {w.most:,} characters, and are written by a pretrained language model with SHA-256 "
         f"{w.sha256}, {how}. What that model was taught before is outside of any guarantee of this release: "
         f"it may repeat its own training data, and whoever is in that is not protected."

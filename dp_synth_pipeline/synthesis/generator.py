@@ -140,8 +140,7 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
     }
     draw = partial(generator.sample, TEXTS, forbidden=codec.forbidden)
     texts = raked_texts(release, codec, draw)
-    _rake_notes(release, codec, draw)
-    beside = [memory.waiting(release.restricted), *filter(None, [release.state.files.notes])]
+    beside = [memory.waiting(release.restricted), *raked_notes(release, codec, draw)]
     generator_files.keep(learnt_folder, generator, about, profile.to_json(), training.audit, beside, texts)
     return training.audit
 
@@ -172,21 +171,25 @@ def raked_texts(release: Release, codec: TableCodec, draw: Callable[..., np.ndar
     return [writer.raked(codes, lengths.drawn(rows, writer.name), rng) for writer in storage.load(file)]
 
 
-def _rake_notes(release: Release, codec: TableCodec, draw: Callable[..., np.ndarray]) -> None:
-    """Rake what writes notes upon rows that a generator draws, and keep that in its place; free, as all draws are."""
+def raked_notes(release: Release, codec: TableCodec, draw: Callable[..., np.ndarray]) -> list[Path]:
+    """Return where what a language model has to do with a text column lies, raked if it leans: one file, or none.
+
+    Args:
+        draw: draws codes of rows, and of those that they hang on, int64 (rows, columns), by the numbers of `rng`: free.
+    """
     import numpy as np
 
     path, rng = release.state.files.notes, np.random.default_rng()
-    if path is None or path.name != generator_files.NOTES:
-        return
-    writer = NoteWriter.load(path)
-    if writer.words is None:
-        return
-    codes = draw(rng=rng)[:TEXTS]
-    drawn_lengths = lengths.drawn(codec.decode(codes, rng=rng), writer.name)
-    raked = writer.raked(codes, drawn_lengths, rng, release.reporter("raking of notes"))
-    with retention.private(), sink.replacing(path) as partial_path:
-        raked.save(partial_path)
+    if path is None:
+        return []
+    writer = NoteWriter.load(path) if path.name == generator_files.NOTES else None
+    if writer is not None and writer.words is not None:
+        codes = draw(rng=rng)[:TEXTS]
+        drawn_lengths = lengths.drawn(codec.decode(codes[:, : len(codec.columns)], rng=rng), writer.name)
+        raked = writer.raked(codes, drawn_lengths, rng, release.reporter("raking of notes"))
+        with retention.private(), sink.replacing(path) as partial_path:
+            raked.save(partial_path)
+    return [path]
 
 
 def _sized(release: Release, codec: TableCodec) -> GeneratorSpec:

@@ -59,17 +59,17 @@ class Stage(ABC):
 
 
 class TextRows(NamedTuple):
-    """The rows whose texts are counted, one of each unit, and what they may hang on; restricted.
+    """The rows whose texts are learnt, and what they may hang on; restricted.
 
     Attributes:
         cells: the text columns.
-        codes: int (rows, columns): of the row itself, and then of the rows above it.
-        above: how the latter are coded.
+        codes: int (rows, columns), as the release's `text_codecs` have them.
+        units: number of the unit of each row, ascending, int64 (rows,); None if each row is one.
     """
 
     cells: pa.Table
     codes: np.ndarray
-    above: Sequence[TableCodec] = ()
+    units: np.ndarray | None = None
 
 
 class Release:
@@ -252,9 +252,14 @@ class Release:
         units = np.load(units_file, mmap_mode="r") if units_file.exists() else None
         return np.load(codes_file, mmap_mode="r"), units
 
-    def text_rows(self, codec: TableCodec, columns: Sequence[str]) -> TextRows:
-        """Return the rows whose texts are counted."""
-        return TextRows(pq.read_table(self.state.path("completed"), columns=list(columns)), self.codes(codec)[0])
+    @property
+    def text_codecs(self) -> list[TableCodec]:
+        """How the columns are coded that texts may hang on: the table's own, and then those of rows above its rows."""
+        return [self.codec]
+
+    def text_rows(self, columns: Sequence[str]) -> TextRows:
+        """Return the rows whose texts are learnt."""
+        return TextRows(pq.read_table(self.state.path("completed"), columns=list(columns)), *self.codes(self.codec))
 
     def typed_schema(self, types: Mapping[str, CellType]) -> TableSchema:
         """Return the table's columns, those with text of which the types were measured as what they are."""

@@ -7,7 +7,7 @@ what stays restricted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -144,11 +144,15 @@ def _check_texts(settings: ReleaseSettings, schema: TableSchema) -> None:
         named = [*(condition.names_in(asked.where) if asked.where is not None else ()), *(asked.share or ())]
         if texts := [name for name in named if name in settings.text_columns]:
             raise InvalidInput(condition.no_texts(texts[0]))
-    _check_notes(settings, schema)
+    check_notes(settings, schema)
 
 
-def _check_notes(settings: ReleaseSettings, schema: TableSchema) -> None:
-    """Refuse what no language model can write, before anything is read."""
+def check_notes(settings: ReleaseSettings, schema: TableSchema, above: Sequence[TableSchema] = ()) -> None:
+    """Refuse what no language model can write, before anything is read.
+
+    Args:
+        above: of the tables that the rows hang on.
+    """
     if not (noted := settings.note_columns):
         return
     if len(noted) > 1:
@@ -156,7 +160,7 @@ def _check_notes(settings: ReleaseSettings, schema: TableSchema) -> None:
             f"columns {', '.join(noted)}: model: one column of a table is written by a language model; leave out the model "
             f"of the others, which are then written from counts of words."
         )
-    others = [c.name for c in schema.learned if not c.kind.composed]
+    others = [c.name for table in (schema, *above) for c in table.learned if not c.kind.composed]
     for name in named(schema[noted[0]].prompt or ""):
         if name not in others:
             raise InvalidInput(
@@ -485,7 +489,7 @@ class TextMeasuring(Stage):
 
     def _counted(self, release: Release) -> dict[str, Any]:
         """Count shapes and words of the columns that are written from counts."""
-        mechanism = Texts(release.codec, release.profile)
+        mechanism = Texts(release.text_codecs, release.profile)
         plan = None if release.state.files.texts is not None else mechanism.plan(release)
         if plan is None:
             return {}
@@ -501,10 +505,10 @@ class TextMeasuring(Stage):
     def _noted(self, release: Release) -> dict[str, Any]:
         """Fine-tune the language model of the column that has one."""
         with retention.private():
-            notes = Notes(release.codec, release.profile)
+            notes = Notes(release.text_codecs, release.profile)
             if notes.writer is None:
                 return {}
-            notes.writer.words = NoteWords(notes.writer, release.codec, release.profile).perform(release)
+            notes.writer.words = NoteWords(notes.writer, release.text_codecs, release.profile).perform(release)
             learnt = notes.perform(release)
             assert learnt is not None
             writer, audit = learnt
@@ -519,7 +523,7 @@ class TextMeasuring(Stage):
     def _voted(self, release: Release) -> dict[str, Any]:
         """Have texts vote for what the language model of the column with a prompt writes."""
         with retention.private():
-            found = Votes(release.codec, release.profile).perform(release)
+            found = Votes(release.text_codecs, release.profile).perform(release)
             if found is None:
                 return {}
             path = release.restricted / survivors.FILE

@@ -25,6 +25,7 @@ from dp_synth_pipeline.synthesis.note_writer import NoteWriter, WordLeanings
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.texts import measuring
+from tests.integration.clinic import clinic
 from tests.integration.test_texts import visits
 from tests.light import light  # noqa: F401
 
@@ -121,6 +122,37 @@ def test_texts_lean_to_words_that_were_counted_and_are_raked_before_they_are_rel
     np.testing.assert_array_equal(released.known, seen["first"].known)
     for raked, before in zip(released.leanings.weights, seen["first"].leanings.weights, strict=True):
         assert not np.array_equal(raked, before)
+
+
+@pytest.mark.slow
+def test_notes_of_a_visit_are_told_of_its_patient_and_charged_by_the_patient(ledger, tmp_path, model):
+    """Of each patient one visit teaches the model, so that each counts as one, and none without a visit."""
+    ledger.open_account("patients", epsilon=9, delta=1e-5, unit="patient_id")
+    tables = {name: rows for name, rows in clinic(160).items() if name != "drugs"}
+    tables["visits"]["note"] = "seen in the " + tables["visits"]["ward"]
+    columns = {"note": {"kind": "text", "max_length": 20, "model": str(model)}, "ward": {"static": True}}
+    parent = {"parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 6}
+    relations = {"patients": {"key": "patient_id"}, "visits": {"key": "visit_id", **parent, "columns": columns}}
+    terms = {"training": {"max_epochs": 1, "hidden": 4}, "show": False, "store": Store(tmp_path / "store")}
+    fitted = dps.Synthesizer("patients", 6.0, ledger, table="clinic", **terms).fit(tables, relations=relations)
+    (release,) = ledger.releases("patients")
+    entries = {e.mechanism: e for e in ledger.entries(release_id=release.id)}
+    assert {"words of notes of visits", "notes of visits"} <= set(entries)
+    (event,) = entries["notes of visits"].events
+    assert isinstance(event, SubsampledGaussian)
+    assert entries["notes of visits"].steps_started == event.steps
+    assert fitted.epsilon <= 6
+    (path,) = (tmp_path / "store").rglob("notes.safetensors")
+    assert {"score", "sex", "visits.ward"} <= set(NoteWriter.load(path).prompts.names)
+    card = to_json(fitted.card())
+    assert all(finding.holds for finding in verify(card, ledger))
+    assert PublicModel.at(str(model)).sha256() in card
+    saved = fitted.save(tmp_path / "clinic.dps")
+    drawn = dps.load(saved).sample(30, seed=3)
+    pd.testing.assert_frame_equal(drawn["visits"], dps.load(saved).sample(30, seed=3)["visits"])
+    texts = drawn["visits"]["note"].dropna()
+    assert len(texts)
+    assert texts.str.len().max() <= 20
 
 
 @pytest.mark.slow

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.language import note_network
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
@@ -138,10 +141,28 @@ def test_texts_of_related_tables_follow_their_rows_and_those_above_them(ledger, 
         model.sample(5, where="plate = 'AX-001'")
 
 
-def test_a_language_model_for_related_tables_is_refused_before_anything_is_spent(ledger, tmp_path):
-    with pytest.raises(InvalidInput, match=r"tables\.visits\.columns\.note: model: .* leave the model out"):
-        asked(ledger, tmp_path, columns={}).fit(noted_clinic(20), relations=of_clinic(model="somewhere"))
-    assert ledger.releases() == []
+@pytest.mark.parametrize(
+    ("facts", "what"),
+    [
+        ({"model": "nowhere.gguf"}, "nowhere.gguf"),
+        (
+            {"model": "said.gguf", "prompt": "of the {warf}"},
+            "no column that is learned beside it.*sex.*Did you mean ward",
+        ),
+    ],
+)
+def test_a_language_model_that_cannot_write_for_related_tables_is_refused_before_anything_is_read(
+    ledger, tmp_path, monkeypatch, facts, what
+):
+    monkeypatch.setattr(note_network, "check_installed", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    Path("said.gguf").write_bytes(b"a model")
+    ledger.open_account("people", epsilon=9, delta=1e-5, unit="patient_id")
+    fitter = dps.Synthesizer("people", 6.0, ledger, table="clinic", show=False, store=Store(tmp_path / "store"))
+    with pytest.raises(InvalidInput, match=what):
+        fitter.fit(noted_clinic(20), relations=of_clinic(**facts))
+    assert [r.state for r in ledger.releases()] == ["voided"]
+    assert ledger.entries("people") == []
 
 
 def test_a_text_that_looks_like_an_identifier_is_found_by_its_check():

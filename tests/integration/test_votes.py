@@ -26,6 +26,7 @@ from dp_synth_pipeline.reporting.card_verification import verify
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.texts import evolution, survivors, tokens
 from dp_synth_pipeline.tabular.texts.plan import ROUNDS
+from tests.integration.clinic import WARDS, clinic
 from tests.integration.test_texts import visits
 from tests.light import light  # noqa: F401
 
@@ -110,6 +111,31 @@ def test_texts_go_with_the_column_that_the_prompt_names(ledger, path):
     rows = fit(ledger, path, visits()).sample(2_000).dropna()
     home = rows["note"].str.contains("home")
     assert home[rows["place"] == "home"].mean() > 0.5 > home[rows["place"] == "ward"].mean()
+
+
+def test_texts_of_a_visit_go_with_what_its_patient_carries(ledger, path):
+    """Each patient is seen on one ward, which is static, so that patients carry it; one visit of each votes."""
+    ledger.open_account("patients", epsilon=9, delta=1e-5, unit="patient_id")
+    tables = {name: rows for name, rows in clinic(1_200).items() if name != "drugs"}
+    tables["visits"]["note"] = np.where(tables["visits"]["ward"] == "west", SAID[1], SAID[0])
+    note = {"kind": "text", "max_length": 30, "model": str(path), "prompt": "Write a note of the {ward}."}
+    visits_of = {"key": "visit_id", "parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 6}
+    columns = {"ward": {"static": True}, "note": note}
+    relations = {"patients": {"key": "patient_id"}, "visits": {**visits_of, "columns": columns}}
+    training, store = {"max_epochs": 2, "hidden": 8}, Store(path.parent / "store")
+    asked = dps.Synthesizer("patients", 6.0, ledger, table="clinic", training=training, show=False, store=store)
+    fitted = asked.fit(tables, relations=relations)
+    (release,) = ledger.releases("patients")
+    (votes,) = [e for e in ledger.entries(release_id=release.id) if e.mechanism == "votes of visits"]
+    assert [(type(event), event.count) for event in votes.events] == [(Gaussian, ROUNDS)]
+    assert {f"Write a note of the {ward}." for ward in WARDS} <= set(Sayings.asked)
+    card = to_json(fitted.card())
+    assert all(finding.holds for finding in verify(card, ledger))
+    assert PublicModel.at(str(path)).sha256() in card
+    drawn = fitted.sample(600)["visits"].dropna()
+    home, west = drawn["note"].str.contains("home"), drawn["ward"] == "west"
+    assert west.sum() > 50
+    assert home[west].mean() > 0.5 > home[~west].mean()
 
 
 def test_what_is_released_of_texts_is_what_the_model_said_and_never_what_somebody_wrote(ledger, path):

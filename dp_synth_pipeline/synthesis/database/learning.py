@@ -51,7 +51,7 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
     """
     from dp_synth_pipeline.model import artifact
-    from dp_synth_pipeline.synthesis.generator import end_failed, raked_texts
+    from dp_synth_pipeline.synthesis.generator import end_failed, raked_notes, raked_texts
 
     relations, tables, name = release.relations, release.known_tables, table.name
     beside = relations.beside(name, tables[str(relations[name].parent)].codec.schema.names)
@@ -80,8 +80,10 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         "context": context.to_dict(),
         "ran": dump_ran([*table.state.ran, *training.ran]),
     }
-    learnt, texts = table.restricted / retention.LEARNT, raked_texts(table, table.codec, drawn.one_row_each)
-    generator_files.keep(learnt, model, about, table.profile.to_json(), training.audit, texts=texts)
+    texts = raked_texts(table, table.codec, drawn.one_row_each)
+    notes = raked_notes(table, table.codec, drawn.one_row_each)
+    learnt, profile = table.restricted / retention.LEARNT, table.profile.to_json()
+    generator_files.keep(learnt, model, about, profile, training.audit, notes, texts)
 
 
 def _start(table: TableRelease, context: Context, orders: Sequence[Sequence[int]]) -> Released:

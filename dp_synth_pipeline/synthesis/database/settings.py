@@ -145,11 +145,6 @@ class DatabaseSettings(Section):
     def _tables(cls, value: dict[str, DatabaseTable]) -> dict[str, DatabaseTable]:
         for name, table in value.items():
             check_columns(table.facts, f"tables.{name}.columns")
-            if noted := [column for column, facts in table.columns.items() if (facts or {}).get("model") is not None]:
-                raise InvalidInput(
-                    f"tables.{name}.columns.{noted[0]}: model: texts of related tables are written from counts of words; "
-                    f"leave the model out, or synthesize the table by itself."
-                )
         return value
 
     @field_validator("epsilon")

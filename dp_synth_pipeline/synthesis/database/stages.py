@@ -32,7 +32,14 @@ from dp_synth_pipeline.synthesis.reading import dates_sentence, reading
 from dp_synth_pipeline.synthesis.release import Stage
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
-from dp_synth_pipeline.synthesis.stages import Completion, Measuring, Profiling, TextMeasuring, reading_failed
+from dp_synth_pipeline.synthesis.stages import (
+    Completion,
+    Measuring,
+    Profiling,
+    TextMeasuring,
+    check_notes,
+    reading_failed,
+)
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.relations import relating, ruling, static_columns
@@ -117,6 +124,8 @@ class Ingestion(DatabaseStage):
                 found[root] = _schema_of_named(release, {name: schema for name, (schema, _) in found.items()}), ()
             sources, untyped = {n: schema for n, (schema, _) in found.items()}, {n: u for n, (_, u) in found.items()}
             for table in release.relations:
+                above = [] if table.parent is None else histories.hung_on(release.relations, table.name)
+                check_notes(release.settings.member(table.name), sources[table.name], [sources[n] for n in above])
                 relating.modelled(release.relations, table.name, sources)
                 static_columns.check(
                     table, sources[table.name], None if table.parent is None else sources[table.parent]

@@ -141,15 +141,18 @@ class TableRelease(Release):
                 nulls.complete(self.rows.path, self.schema, self.profile, path)
         return path
 
-    def text_rows(self, codec: TableCodec, columns: Sequence[str]) -> TextRows:
+    @property
+    def text_codecs(self) -> list[TableCodec]:
+        return [*super().text_codecs, *(table.codec for table in self.above)]
+
+    def text_rows(self, columns: Sequence[str]) -> TextRows:
         """Return one row of each person, chosen anew, with the rows above it."""
         if not self.above:
-            return super().text_rows(codec, columns)
+            return super().text_rows(columns)
         chosen = relating.one_number_each(self.rows)
         rows = pq.read_table(self.whole_rows()).take(pa.array(chosen))
         above = [table.codes[table.numbers[chosen]] for table in self.above]
-        codes = np.concatenate([codec.encode(rows), *above], 1)
-        return TextRows(rows.select(list(columns)), codes, [table.codec for table in self.above])
+        return TextRows(rows.select(list(columns)), np.concatenate([self.codec.encode(rows), *above], 1))
 
     def drop(self) -> None:
         retention.drop(self.store, self.database, self.id)

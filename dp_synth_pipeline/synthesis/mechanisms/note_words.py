@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
@@ -29,12 +28,13 @@ class NoteWords(Mechanism[TextPlan, WordLeanings]):
 
     Args:
         writer: what is going to write the column; its model is loaded.
+        codecs: of the texts' own table, and of those that it hangs on.
     """
 
     name = NOTE_WORDS
 
-    def __init__(self, writer: NoteWriter, codec: TableCodec, profile: TableProfile) -> None:
-        self._writer, self._codec, self._profile = writer, codec, profile
+    def __init__(self, writer: NoteWriter, codecs: Sequence[TableCodec], profile: TableProfile) -> None:
+        self._writer, self._codecs, self._profile = writer, codecs, profile
 
     def plan(self, release: Release) -> TextPlan | None:
         return release.allocation.note_words(self._profile.population, release.spent)
@@ -43,11 +43,11 @@ class NoteWords(Mechanism[TextPlan, WordLeanings]):
         return plan.events
 
     def run(self, release: Release, plan: TextPlan, odometer: Odometer) -> WordLeanings:
-        merged, shares = coded_beside([self._codec])
+        own, (merged, shares) = self._codecs[0], coded_beside(self._codecs)
         if not merged:  # then all rows are alike, whatever their first column says
-            merged, shares = [(0, (0,) * self._codec.cardinalities[0])], [np.ones(1)]
-        codes, model = release.codes(self._codec)[0], self._writer.model
-        cells = pq.read_table(release.state.path("completed"), columns=[self._writer.name]).column(0).to_pylist()
+            merged, shares = [(0, (0,) * own.cardinalities[0])], [np.ones(1)]
+        read_rows, model = release.text_rows([self._writer.name]), self._writer.model
+        cells, codes = read_rows.cells.column(0).to_pylist(), read_rows.codes
         held = [row for row, cell in enumerate(cells) if cell is not None]
         words = [model.tokens(tokens.cleaned(str(cells[row]), self._writer.most)) for row in held]
         read = Read(
@@ -56,6 +56,6 @@ class NoteWords(Mechanism[TextPlan, WordLeanings]):
             np.repeat(np.arange(len(held)), [len(own) for own in words]),
         )
         by = np.stack([np.array(merged_codes)[codes[held, number]] for number, merged_codes in merged], 1)
-        typical = self._profile[lengths.name_of(self._codec.schema[self._writer.name])].mean or 1.0
+        typical = self._profile[lengths.name_of(own.schema[self._writer.name])].mean or 1.0
         rows = Rows((), by.astype(np.int64), shares, model.written, typical)
         return WordLeanings.of(measuring.measure_words(rows, read, plan, odometer), merged)

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
-import pyarrow.parquet as pq
-
 from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
 from dp_synth_pipeline.model.dpsgd.work import Hooks
 from dp_synth_pipeline.model.dpsgd.work import Training as Work
@@ -47,17 +45,21 @@ class Learnt(NamedTuple):
 
 
 class Notes(Mechanism[TrainingPlan, Learnt]):
-    """Fine-tunes one language model upon the rest of each row."""
+    """Fine-tunes one language model upon the rest of each row.
+
+    Args:
+        codecs: of the texts' own table, and of those that it hangs on.
+    """
 
     name = NOTES
 
-    def __init__(self, codec: TableCodec, profile: TableProfile) -> None:
-        self._codec, self._profile, self._spec = codec, profile, NoteSpec()
+    def __init__(self, codecs: Sequence[TableCodec], profile: TableProfile) -> None:
+        self._codecs, self._profile, self._spec = codecs, profile, NoteSpec()
 
     @property
     def column(self) -> Column | None:
         """The text column whose language model is fine-tuned; None if there is none."""
-        return next((c for c in self._codec.schema if c.model is not None and c.prompt is None), None)
+        return next((c for c in self._codecs[0].schema if c.model is not None and c.prompt is None), None)
 
     @cached_property
     def writer(self) -> NoteWriter | None:
@@ -79,11 +81,11 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
     def run(self, release: Release, plan: TrainingPlan, odometer: Odometer) -> Learnt:
         writer = self.writer
         assert writer is not None
-        codes, units = release.codes(self._codec)
-        cells = pq.read_table(release.state.path("completed"), columns=[writer.name]).column(0).to_pylist()
+        rows = release.text_rows([writer.name])
+        cells = rows.cells.column(0).to_pylist()
         texts = [None if cell is None else tokens.cleaned(str(cell), writer.most) for cell in cells]
         model = writer.model
-        work = Work(model.encode(writer.prompts.say(codes), texts), plan, self._spec, units=units)
+        work = Work(model.encode(writer.prompts.say(rows.codes), texts), plan, self._spec, units=rows.units)
         report, audit = release.reporter(NOTES), None
         if release.protection.guaranteed:
             odometer.spend(plan.event)
@@ -100,7 +102,7 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
         from dp_synth_pipeline.model.language.note_model import NoteModel
 
         public, most = PublicModel.at(str(column.model)), column.max_length or 0
-        prompts = Prompts.of(self._codec, lengths.name_of(column))
+        prompts = Prompts.of(self._codecs, lengths.name_of(column))
         draft = NoteModel(public, self._spec.rank, MOST_PROMPT, most)
         prompt = min(MOST_PROMPT, draft.longest([prompts.longest()]) + len(prompts.names))
         found = NoteWriter(

@@ -10,6 +10,7 @@ from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import PROFILE
+from dp_synth_pipeline.tabular.encoding.axis import worth_coding
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
@@ -32,4 +33,7 @@ class Profile(Mechanism[ProfilePlan, TableProfile]):
     def run(self, release: Release, plan: ProfilePlan, odometer: Odometer) -> TableProfile:
         snapshot = release.state.path("snapshot")
         profile = measure.measure(snapshot, release.modelled, plan, self._population, odometer)
+        noise = release.allocation.noise(self._population) * plan.unit.max_rows
+        codes = worth_coding(profile.rows, noise, len(profile.columns))
+        profile = replace(profile, columns=tuple(replace(column, most_codes=codes) for column in profile.columns))
         return profile if release.protection.guaranteed else replace(profile, events=())

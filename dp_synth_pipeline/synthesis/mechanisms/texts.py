@@ -26,17 +26,21 @@ MERGED = 12
 
 
 class Texts(Mechanism[TextPlan, list[Writer]]):
-    """Measures each text column by the codes of the columns that are none, and makes what writes it."""
+    """Measures each text column by the codes of the columns that are none, and makes what writes it.
+
+    Args:
+        codecs: of the texts' own table, and of those that it hangs on.
+    """
 
     name = TEXT
 
-    def __init__(self, codec: TableCodec, profile: TableProfile) -> None:
-        self._codec, self._profile = codec, profile
+    def __init__(self, codecs: Sequence[TableCodec], profile: TableProfile) -> None:
+        self._codecs, self._profile = codecs, profile
 
     @property
     def columns(self) -> list[Column]:
         """The text columns that no language model writes."""
-        return [c for c in self._codec.schema if c.kind.composed and c.model is None]
+        return [c for c in self._codecs[0].schema if c.kind.composed and c.model is None]
 
     def plan(self, release: Release) -> TextPlan | None:
         columns = len(self.columns)
@@ -46,14 +50,14 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
         return plan.events
 
     def run(self, release: Release, plan: TextPlan, odometer: Odometer) -> list[Writer]:
-        rows = release.text_rows(self._codec, [c.name for c in self.columns])
+        rows = release.text_rows([c.name for c in self.columns])
         return [self._writer(column, rows, plan, odometer) for column in self.columns]
 
     def _writer(self, column: Column, read: TextRows, plan: TextPlan, odometer: Odometer) -> Writer:
         """Return what writes one column; the rows are looked at here, and what is made of them after is released."""
         profile, most = self._profile[lengths.name_of(column)], column.max_length or 0
         cells, codes = read.cells[column.name].combine_chunks(), read.codes
-        merged, shares = coded_beside([self._codec, *read.above])
+        merged, shares = coded_beside(self._codecs)
         held = np.flatnonzero(~np.asarray(cells.is_null()))
         texts = [tokens.cleaned(text, most) for text in cells.take(pa.array(held)).cast(pa.string()).to_pylist()]
         by = [np.array(codes_of)[codes[held, number]] for number, codes_of in merged]

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from dp_synth_pipeline.model.histories.context import merge
 from dp_synth_pipeline.model.language.public_model import PublicModel
@@ -43,7 +42,7 @@ class Beside(NamedTuple):
     """The column that texts go with, from public and released facts.
 
     Attributes:
-        number: of the column in the codec; None if there is none, and then it has one code.
+        number: of the column among those of all codecs; None if there is none, and then it has one code.
         merged: the group of each code.
         shares: the released share of each code.
         instructions: what the model is asked for each code.
@@ -56,18 +55,22 @@ class Beside(NamedTuple):
 
 
 class Votes(Mechanism[VotesPlan, Survivors]):
-    """Releases candidates that private texts voted for, by the column that the prompt names."""
+    """Releases candidates that private texts voted for, by the column that the prompt names.
+
+    Args:
+        codecs: of the texts' own table, and of those that it hangs on.
+    """
 
     name = VOTES
 
-    def __init__(self, codec: TableCodec, profile: TableProfile) -> None:
-        self._codec, self._profile = codec, profile
+    def __init__(self, codecs: Sequence[TableCodec], profile: TableProfile) -> None:
+        self._codecs, self._profile = codecs, profile
         self._begun: tuple[Asked, str, Beside] | None = None
 
     @property
     def column(self) -> Column | None:
         """The text column for which a language model is asked; None if there is none."""
-        return next((c for c in self._codec.schema if c.prompt is not None), None)
+        return next((c for c in self._codecs[0].schema if c.prompt is not None), None)
 
     def plan(self, release: Release) -> VotesPlan | None:
         from dp_synth_pipeline.model.language.asked import Asked
@@ -75,7 +78,7 @@ class Votes(Mechanism[VotesPlan, Survivors]):
         if (column := self.column) is None:
             return None
         public, most = PublicModel.at(str(column.model)), column.max_length or 0
-        beside = self._beside(str(column.prompt))
+        beside = self._beside(str(column.prompt), release.settings.name)
         # a model that cannot be loaded is refused before anything is charged
         self._begun = Asked(public, most, beside.instructions), public.sha256(), beside
         return release.allocation.votes(self._profile.population, release.spent)
@@ -88,7 +91,7 @@ class Votes(Mechanism[VotesPlan, Survivors]):
         assert column is not None
         assert begun is not None
         (asked, sha256, beside), most = begun, column.max_length or 0
-        voters, rng = _voters(release, self._codec, column, beside), np.random.default_rng()
+        voters, rng = _voters(release, column, beside), np.random.default_rng()
         shares = lengths.shares(self._profile[lengths.name_of(column)], most)
         report, written = release.reporter(VOTES), itertools.count(1)
 
@@ -103,22 +106,28 @@ class Votes(Mechanism[VotesPlan, Survivors]):
         facts = {"name": column.name, "most": most, "sha256": sha256, "column": beside.number, "merged": beside.merged}
         return Survivors.of(candidates, votes, **facts)
 
-    def _beside(self, prompt: str) -> Beside:
-        """Return the column that a prompt names; none if it is not modelled by itself, as released figures may have told."""
-        modelled, names = list(self._codec.modelled), named(prompt)
-        number = next((i for i, c in enumerate(modelled) if c.name in names), None)
+    def _beside(self, prompt: str, table: str) -> Beside:
+        """Return the column that a prompt names; none if it is not modelled by itself, as released figures may have told.
+
+        Args:
+            table: the texts' own, whose static columns the rows above them carry, by its name and theirs.
+        """
+        coded = [pair for codec in self._codecs for pair in zip(codec.modelled, codec.columns, strict=True)]
+        asked = {name: f"{{{name}}}" for name in named(prompt)}
+        asked |= {f"{table}.{name}": braces for name, braces in asked.items()}
+        number = next((i for i, (c, _) in enumerate(coded) if c.name in asked), None)
         if number is None:
             return Beside(None, (0,), np.ones(1), [prompt.replace("{", "").replace("}", "")])
-        name, coded = modelled[number].name, self._codec.columns[number]
-        merged = merge(coded.marginal, MERGED, modelled[number].kind.ordered)
-        said = Prompts.of(self._codec, name, most=1).words[0]
-        return Beside(number, merged, coded.marginal, [prompt.replace(f"{{{name}}}", word) for word in said])
+        column, codec = coded[number]
+        merged = merge(codec.marginal, MERGED, column.kind.ordered)
+        said = Prompts.of(self._codecs, column.name, most=1).words[0]
+        return Beside(number, merged, codec.marginal, [prompt.replace(asked[column.name], word) for word in said])
 
 
-def _voters(release: Release, codec: TableCodec, column: Column, beside: Beside) -> Voters:
+def _voters(release: Release, column: Column, beside: Beside) -> Voters:
     """Return the texts that vote; private. A row without a text, or with an empty one, has no vote."""
-    codes, units = release.codes(codec)
-    cells = pq.read_table(release.state.path("completed"), columns=[column.name]).column(0).to_pylist()
+    rows = release.text_rows([column.name])
+    codes, units, cells = rows.codes, rows.units, rows.cells.column(0).to_pylist()
     texts = ["" if cell is None else tokens.cleaned(str(cell), column.max_length or 0) for cell in cells]
     held = np.array([i for i, text in enumerate(texts) if text], dtype=np.int64)
     own = np.zeros(len(codes), np.int64) if beside.number is None else np.array(codes[:, beside.number], np.int64)

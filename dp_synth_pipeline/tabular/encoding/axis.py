@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,13 +12,34 @@ from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.encoding.copula import even_quantiles
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profiling import grid
-from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
+from dp_synth_pipeline.tabular.profiling.profile import MOST_CODES, ColumnProfile
 
-MAX_CODES = 40
-"""Codes per column, heavy values and groups together."""
+LEAST_CODES = 8
+"""Codes that a column may have, however few rows there are for its noise."""
 
-HEAVY = 0.015
-"""A value at least this likely keeps a code of its own."""
+HEAVY = 0.6
+"""A value keeps a code of its own if it has this part of what a code has in the mean, or more."""
+
+MOST_HEAVY = 0.8
+"""Part of a column's codes that heavy values take at most."""
+
+ABOVE_NOISE = 4
+"""Rows that a cell of two columns has in the mean, in deviations of its noise, were as many pairs measured as columns."""
+
+
+def worth_coding(rows: int, noise: float, columns: int) -> int:
+    """Return the most codes per column at which pairs of columns stand out of their noise: fewer, where noise is high.
+
+    More cells hold more of a shape, but each has its own noise; decoding within a code is by the profile's finer cells.
+
+    Args:
+        noise: standard deviation, in rows, of one histogram of pairs that took all that may be spent; 0 without privacy.
+        columns: how many columns are learned.
+    """
+    if noise == 0:
+        return MOST_CODES
+    codes = math.sqrt(rows / (ABOVE_NOISE * noise * math.sqrt(columns)))
+    return max(LEAST_CODES, min(math.floor(codes), MOST_CODES))
 
 
 class AxisCodec:
@@ -35,8 +58,8 @@ class AxisCodec:
         weights = np.bincount(same, profile.weights, minlength=len(values))
         origin = _origin(values, points, np.array(profile.weights), same)
         spelled = np.where(origin < 0, values, np.append(points, 0.0)[origin])
-        heavy = np.flatnonzero(weights >= HEAVY)
-        heavy = heavy[np.argsort(-weights[heavy])][: MAX_CODES - 8]
+        heavy = np.flatnonzero(weights >= HEAVY / profile.most_codes)
+        heavy = heavy[np.argsort(-weights[heavy])][: math.floor(MOST_HEAVY * profile.most_codes)]
         heavy.sort()
         self.heavy, self.spelled, self.heavy_origin = values[heavy], spelled[heavy], origin[heavy]
         light = np.setdiff1d(np.arange(len(values)), heavy)
@@ -48,7 +71,7 @@ class AxisCodec:
         origins = np.append(origin[light], np.full(len(bins), -1))
         order = np.lexsort((high, low))
         self.low, self.high, self.mass, self.origin = low[order], high[order], mass[order], origins[order]
-        self._group(MAX_CODES - len(self.heavy))
+        self._group(profile.most_codes - len(self.heavy))
         n = len(self.heavy) + len(self.starts)
         if n == 0:  # nothing was released about this column: one code that decodes to null
             self.cardinality, self.null, self.marginal = 1, 0, np.ones(1)

@@ -16,6 +16,9 @@ from dp_synth_pipeline.tabular.kinds.base import Kind, lookup
 
 FORMAT = 1
 
+MOST_CODES = 40
+"""Codes of a number line, at most; a profile that says nothing about them was written when there were always as many."""
+
 
 @dataclass(frozen=True)
 class ColumnProfile:
@@ -36,6 +39,7 @@ class ColumnProfile:
         resolution: microseconds between neighbouring datetimes or durations.
         declared: facts about this column that a person declared, so that they cost nothing.
         misfits: share of a CSV's cells that its measured type does not hold, so that they are nulls.
+        most_codes: into how many codes a number line is divided, at most.
     """
 
     name: str
@@ -50,6 +54,7 @@ class ColumnProfile:
     resolution: int | None = None
     declared: tuple[str, ...] = ()
     misfits: float = 0.0
+    most_codes: int = MOST_CODES
 
     @property
     def hidden(self) -> bool:

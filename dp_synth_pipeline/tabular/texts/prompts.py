@@ -25,7 +25,7 @@ class Prompts:
     """What is said of each code of some columns.
 
     Attributes:
-        columns: numbers of the columns in the codec.
+        columns: numbers of the columns among those of all codecs, one after the other.
         names: of these columns.
         words: of each of them, what each code is called.
     """
@@ -35,24 +35,25 @@ class Prompts:
     words: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(cls, codec: TableCodec, first: str, most: int = MOST) -> Self:
+    def of(cls, codecs: Sequence[TableCodec], first: str, most: int = MOST) -> Self:
         """Return how rows are said.
 
         Args:
+            codecs: of the row's table, and of those that it hangs on.
             first: name of the modelled column that is told first, such as the text's length.
             most: columns that are told of, at most.
         """
-        modelled, rng = list(codec.modelled), np.random.default_rng()
-        order = sorted(range(len(modelled)), key=lambda i: modelled[i].name != first)[:most]
+        coded = [pair for codec in codecs for pair in zip(codec.modelled, codec.columns, strict=True)]
+        order, rng = sorted(range(len(coded)), key=lambda i: coded[i][0].name != first)[:most], np.random.default_rng()
         words = []
-        for i in order:
-            codes = np.arange(codec.cardinalities[i])
-            values = codec.columns[i].decode(codes, rng, np.full(len(codes), MIDDLE)).to_pylist()
+        for _, codec in (coded[i] for i in order):
+            codes = np.arange(codec.cardinality)
+            values = codec.decode(codes, rng, np.full(len(codes), MIDDLE)).to_pylist()
             words.append(tuple(_said(value) for value in values))
-        return cls(tuple(order), tuple(modelled[i].name for i in order), tuple(words))
+        return cls(tuple(order), tuple(coded[i][0].name for i in order), tuple(words))
 
     def say(self, codes: np.ndarray) -> list[str]:
-        """Return the prompt of each row of codes (rows, columns), a line that the text follows."""
+        """Return the prompt of each row of codes (rows, columns of all codecs), a line that the text follows."""
         own = codes[:, list(self.columns)]
         return [self._line(words[code] for words, code in zip(self.words, row, strict=True)) for row in own]
 

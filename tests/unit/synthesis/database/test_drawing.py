@@ -183,9 +183,10 @@ def test_texts_are_written_upon_the_rows_above_in_the_order_in_which_they_were_c
     tables = {name: SimpleNamespace(codec=name) for name in codes}
     release.above = histories.above_rows(release, relations, tables)  # type: ignore[arg-type]
     own = SimpleNamespace(encode=lambda rows: codes["d"][::-1])
-    counted = release.text_rows(own, ["how"])  # type: ignore[arg-type]
+    monkeypatch.setattr(TableRelease, "codec", own)
+    counted = release.text_rows(["how"])
     assert counted.cells["how"].to_pylist() == ["first", "third"]
-    assert counted.above == ["v", "p"]
+    assert release.text_codecs == [own, "v", "p"]
     assert counted.codes.tolist() == [[30, 10, 20], [31, 12, 21]]
     assert np.concatenate(written, 1).tolist() == [[12, 21], [10, 20]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.axis import LEAST_CODES, AxisCodec, worth_coding
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec, OrdinalCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
-from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import MOST_CODES, ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import Column, Kind, OtherPolicy, TableSchema
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
@@ -42,6 +43,42 @@ def test_codes_are_small_integers_below_their_cardinality(tmp_path: Path) -> Non
     assert codes.dtype == np.int16
     assert (codes >= 0).all()
     assert (codes < codec.cardinalities).all()
+
+
+def test_a_number_has_as_many_codes_as_pairs_of_it_stand_out_of_their_noise() -> None:
+    assert worth_coding(1_000_000, 0.0, 200) == worth_coding(10, 0.0, 2) == MOST_CODES, "without noise"
+    assert worth_coding(4_000, 3.73, 14) == LEAST_CODES, "a few thousand rows at epsilon 1"
+    assert worth_coding(44_000, 1.6, 15) > 2.5 * LEAST_CODES, "a census at epsilon 2.51"
+    assert worth_coding(1_000_000, 3.73, 14) == MOST_CODES
+    for columns in (2, 15, 200):
+        for noise in (0.5, 4.0, 100.0):
+            by_rows = [worth_coding(rows, noise, columns) for rows in (1, 100, 10_000, 1_000_000)]
+            assert by_rows == sorted(by_rows)
+            assert worth_coding(10_000, 2 * noise, columns) <= worth_coding(10_000, noise, columns)
+
+
+@pytest.mark.parametrize("most", [LEAST_CODES, 15, MOST_CODES])
+def test_however_few_codes_a_number_has_its_values_are_drawn_by_their_released_weights(most: int) -> None:
+    bins = tuple((float(i), float(i + 1)) for i in range(10, 70))
+    facts = {"values": (0, 3, 5), "weights": (0.3, 0.05, 0.05), "bins": bins, "bin_weights": (0.01,) * 60}
+    codec = axis(Kind.INTEGER, "int64", **facts, null_rate=0.0, most_codes=most)
+    assert codec.cardinality <= most
+    assert len(codec.heavy) == (1 if most == LEAST_CODES else 3), (
+        "a value that has most of a code's share keeps its own"
+    )
+    codes = RNG.choice(codec.cardinality, 100_000, p=codec.marginal)
+    drawn = np.asarray(codec.decode(codes, RNG))
+    for value, share in ((0, 0.3), (3, 0.05), (5, 0.05), (10, 0.01), (40, 0.01), (69, 0.01)):
+        assert np.mean(drawn == value) == pytest.approx(share, abs=0.0065), value
+    assert (codec.encode(pa.array(drawn)) == codes).all()
+
+
+def test_a_profile_of_an_earlier_version_divides_numbers_as_it_did() -> None:
+    column = ColumnProfile("x", Kind.INTEGER, (), (), ((0.0, 1000.0),), (1.0,), most_codes=9)
+    saved = json.loads(TableProfile(9, 9, "row", (column,)).to_json())
+    assert TableProfile.from_json(json.dumps(saved))["x"].most_codes == 9
+    del saved["columns"][0]["most_codes"]
+    assert TableProfile.from_json(json.dumps(saved))["x"].most_codes == 40
 
 
 def test_five_thousand_categories_share_a_code_and_are_drawn_by_their_weights(tmp_path: Path) -> None:

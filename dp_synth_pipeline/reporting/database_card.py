@@ -14,6 +14,7 @@ from dp_synth_pipeline.reporting.release_card import (
     made,
     paid_facts,
     public_columns,
+    remembering,
 )
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
@@ -117,5 +118,5 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
             yield f"{name}: only rows that satisfy a public predicate were read: {predicate}"
         source = release.state.sources[name]
         said = [tell(table.settings, source) for tell in (regenerated_sentence, dates_sentence)]
-        for told in (*exact.limits_of(table.schema), *left_out(table), *filter(None, said)):
+        for told in (*exact.limits_of(table.schema), *left_out(table), *remembering(table), *filter(None, said)):
             yield f"{name}: {told}"

@@ -73,6 +73,8 @@ def renew(
 
     Of a partitioned table, that of one partition: its next refresh does.
 
+    One of related tables is named with its database: clinic/visits.
+
     Example: dp-synth profile renew visits --why "new clinics since May"
     """
     parts = _partitions(table)
@@ -143,8 +145,10 @@ def _has_whole_profile(table: str) -> bool:
 
 
 def _tables() -> set[str]:
-    """Return the tables that have a profile, of their own or of a partition."""
+    """Return the tables that have a profile, of their own or of a partition; related ones as DATABASE/TABLE."""
     whole = {f.parent.name for f in _root().glob(f"*/{profile_cache.FACTS}")}
+    below = [f.parent for f in _root().glob(f"*/*/{profile_cache.FACTS}")]
+    whole |= {f"{f.parent.name}/{f.name}" for f in below if not f.name.startswith(FOLDER)}
     return whole | {f.parent.parent.name for f in _root().glob(f"*/{FOLDER}*/{profile_cache.FACTS}")}
 
 

@@ -83,6 +83,16 @@ class GenerativeModel(ABC):
         """Return a model whose draws come nearer to released marginals: post-processing, so free. This one, by default."""
         return self
 
+    def rake_upon(self, given: np.ndarray, measured: Marginals) -> Self:
+        """Return a model whose rows, drawn upon what is given, come nearer to released marginals: post-processing, so free.
+
+        This one, by default.
+
+        Args:
+            given: codes of the columns that are given, int64 (rows, given columns), as often as rows are drawn upon them.
+        """
+        return self
+
     @abstractmethod
     def draw(
         self, rows: int, *, forbidden: Forbidden | None = None, rng: np.random.Generator | None = None

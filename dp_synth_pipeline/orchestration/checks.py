@@ -50,6 +50,7 @@ def related_checks(settings: RelatedTablesSettings, table: Related) -> dg.AssetC
     """Build the checks of one of some related tables: its own, its relations', and the rules that judge its rows."""
     relations = settings.relations
     rules = [rule for rule in settings.parsed_rules if judged(rule, relations).name == table.name]
+    plan = CheckPlan(drift_at_most=_drift_at_most(settings))
 
     def run(state: dict, store: Store, run_id: str) -> tuple[list[CheckResult], Path]:
         from dp_synth_pipeline.reporting import table_checks
@@ -58,9 +59,10 @@ def related_checks(settings: RelatedTablesSettings, table: Related) -> dg.AssetC
         own = DatabaseState.from_dict(state)
         terms = {} if own.terms is None else {"tables": own.terms["tables"]}  # those that the rows were learnt under
         found = settings.with_terms(terms).with_static(own.static).relations
-        return grouped(table_checks.write_related(own, found[table.name], found, rules, folder, run_id)), folder
+        results = table_checks.write_related(own, found[table.name], found, rules, folder, run_id, plan.drift_at_most)
+        return grouped(results), folder
 
-    names = [*CheckPlan().names(), *related.related_names(table, rules)]
+    names = [*plan.names(), *related.related_names(table, rules)]
     return _of_asset(settings, key(settings, f"{table.name}/synthetic"), names, run)
 
 
@@ -102,16 +104,20 @@ def checked_by(settings: TableSettings) -> CheckPlan:
     user_suite = read_suite(validation.suite) if validation.suite is not None else []
     names = _published_names(settings)
     outputs = tuple(settings.generation.outputs)
-    drift_at_most = settings.refresh.drift_at_most if settings.refresh.remember else None
     return CheckPlan(
         names,
         validation.parsed_rules,
         user_suite,
         validation.severity,
         at_least=validation.at_least,
-        drift_at_most=drift_at_most,
+        drift_at_most=_drift_at_most(settings),
         outputs=outputs,
     )
+
+
+def _drift_at_most(settings: AnySettings) -> float | None:
+    """Return how far a table may have moved; None if it remembers no release before it."""
+    return settings.refresh.drift_at_most if settings.refresh.remember else None
 
 
 def _published_names(settings: TableSettings) -> list[str] | None:

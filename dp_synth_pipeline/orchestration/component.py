@@ -82,6 +82,7 @@ attributes:
   # compute: {{training: {{gpus: 1}}}}             # dp-synth docs executors
   # target: duckdb:///warehouse.duckdb?table={name}.{table}
   # schedule: 0 3 * * 1            # Mondays at three, in UTC; off until a person starts it
+  # refresh: {{remember: true, epsilon: 0.3}}  # each after the first costs 0.3, and uses the last: dp-synth docs databases
   # owners: [team:data]
 """
 

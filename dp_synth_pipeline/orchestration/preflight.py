@@ -154,8 +154,7 @@ def refused_at_tick(settings: AnySettings, ledger: Ledger, keys: Sequence[str] =
 
 def _waiting(settings: AnySettings, ledger: Ledger, keys: Sequence[str]) -> dict[str, BudgetExceeded]:
     """Return the refreshes that wait for a second person, who is asked for them now; none by any other mistake."""
-    related = isinstance(settings, RelatedTablesSettings)
-    protection = DatabaseProtection(settings, ledger) if related else LedgerProtection(settings, ledger)
+    protection = _protection(settings, ledger)
     waiting: dict[str, BudgetExceeded] = {}
     goes_on = memory.possible(protection)
     for key in keys:
@@ -168,11 +167,18 @@ def _waiting(settings: AnySettings, ledger: Ledger, keys: Sequence[str]) -> dict
     return waiting
 
 
+def _protection(settings: AnySettings, ledger: Ledger) -> LedgerProtection:
+    """Return the account that pays for a table, or for related ones together."""
+    if isinstance(settings, RelatedTablesSettings):
+        return DatabaseProtection(settings, ledger)
+    return LedgerProtection(settings, ledger)
+
+
 def _preview(settings: AnySettings, ledger: Ledger) -> None:
     """Raise what reserving one refresh of a whole table would raise for want of budget."""
     account = ledger.account(settings.charge.account)
     if settings.plan is None:
-        goes_on = memory.possible(LedgerProtection(settings.asked, ledger))
+        goes_on = memory.possible(_protection(settings, ledger))
         ledger.preview(account.name, **BudgetRequest.of(settings.asked, account.delta, goes_on=goes_on).costs())
         return
     plan = next((p for p in ledger.plans(account.name) if p.name == settings.plan), None)

@@ -123,7 +123,7 @@ def _release(f: CardFacts, ledger: Ledger) -> Iterator[Finding]:
     if f.added_epsilon is not None:
         yield from _lineage(f, ledger, release)
     elif f.reused_from:
-        reused_entries = profile_cache.paid_by(ledger, f.reused_from)
+        reused_entries = profile_cache.paid_by(ledger.entries(release_id=f.reused_from))
         yield Finding(
             "every reused mechanism, with its parameters and entry", mechanisms_of(reused_entries) == f.reused
         )

@@ -14,6 +14,7 @@ from dp_synth_pipeline.reporting.release_card import (
     made,
     paid_facts,
     public_columns,
+    remembering,
     texts_of,
 )
 from dp_synth_pipeline.synthesis import generator_files
@@ -118,5 +119,6 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
             yield f"{name}: only rows that satisfy a public predicate were read: {predicate}"
         source = release.state.sources[name]
         said = [tell(table.settings, source) for tell in (regenerated_sentence, dates_sentence)]
-        for told in (*exact.limits_of(table.schema), *texts_of(table), *left_out(table), *filter(None, said)):
+        told_of_table = (*exact.limits_of(table.schema), *texts_of(table), *left_out(table), *remembering(table))
+        for told in (*told_of_table, *filter(None, said)):
             yield f"{name}: {told}"

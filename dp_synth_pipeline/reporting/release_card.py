@@ -150,7 +150,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         + texts_of(release)
         + left_out(release)
         + _studied(release)
-        + _remembering(release)
+        + remembering(release)
         + _undone(record.table, release.store),
     }
 
@@ -281,7 +281,7 @@ def _studied(release: Release) -> list[str]:
     ]
 
 
-def _remembering(release: Release) -> list[str]:
+def remembering(release: Release) -> list[str]:
     """Say which earlier releases' noisy counts the table also shows, or why none, if it was to remember them."""
     facts = release.state.facts
     if facts.anew is not None:

@@ -23,7 +23,7 @@ from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.relations import ruling
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.validation import related
+from dp_synth_pipeline.validation import drift, related
 from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import OUTPUT, Check, CheckResult
 from dp_synth_pipeline.validation.expectations import suite_json
@@ -61,6 +61,7 @@ def write_related(
     rules: Sequence[Rule],
     folder: Path,
     run_id: str = "",
+    drift_at_most: float | None = None,
 ) -> list[CheckResult]:
     """Return the result of each check of one of some related tables, its relations included, and write all of them.
 
@@ -70,6 +71,7 @@ def write_related(
         rules: the rules across tables that judge its rows.
         folder: the table's folder for what may leave.
         run_id: the run that checks, for the page's head.
+        drift_at_most: how far the table may have moved since the releases before it; None if it remembers none.
     """
     own = state.table(table.name)
 
@@ -87,6 +89,7 @@ def write_related(
         facts = facts.append_column(name, cells)
     found = validate(facts, [*related.related_checks(table), *_rule_checks(state, rules)])
     suite = related.suite(table, source, _profile(state, table), own.facts.asked_rows or 0)
+    suite += [] if drift_at_most is None else [drift.check_for(drift_at_most, own.facts.drift)]
     return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))
 
 

@@ -345,11 +345,12 @@ def marginals(
     population: int,
     rows: int,
     max_rows: int,
+    given: int = 0,
 ) -> MarginalsPlan:
     """Return which marginals to measure and with which noise; their cost is fixed by what is left and the noisy count."""
     whole = budget.whole(_to_come(budget.relation, trained=Method(spec.method).trains))
     noise = whole / math.sqrt(marginals_share(population, whole, spec))
-    return plan_marginals(tuple(cardinalities), rows, noise, max_rows, wanted_triples(population, whole, spec))
+    return plan_marginals(tuple(cardinalities), rows, noise, max_rows, wanted_triples(population, whole, spec), given)
 
 
 def training(
@@ -485,9 +486,13 @@ class Allocation(ABC):
 
     @abstractmethod
     def marginals(
-        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
+        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event], given: int = 0
     ) -> MarginalsPlan | None:
-        """Return the marginals to measure; None if there are none to measure, or nothing pays for them."""
+        """Return the marginals to measure; None if there are none to measure, or nothing pays for them.
+
+        Args:
+            given: how many of the first columns are given with each row.
+        """
 
     @abstractmethod
     def training(
@@ -503,7 +508,7 @@ class Allocation(ABC):
         """Return the study of so many expected trainings, of which the best is released."""
         raise ReleaseStateError("only a release that reserved an epsilon selects among trainings.")
 
-    def marginals_again(self, layout: Layout, population: int, spent: Sequence[Event]) -> MarginalsPlan:
+    def marginals_again(self, layout: Layout, population: int, spent: Sequence[Event], given: int = 0) -> MarginalsPlan:
         """Return the plan of measuring remembered marginals again, with all that is left: nothing is trained after."""
         raise ReleaseStateError("only a release that reserved an epsilon goes on from earlier ones.")
 
@@ -553,17 +558,17 @@ class Calibrated(Allocation):
         return votes(budget, self.settings, population)
 
     def marginals(
-        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
+        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event], given: int = 0
     ) -> MarginalsPlan | None:
         if len(cardinalities) < 2:
             return None
         budget = self._before_figures(len(cardinalities), population, spent)
         spec, max_rows = self.settings.training.spec(), self.settings.privacy_unit.max_rows
-        return marginals(budget, spec, cardinalities, population, rows, max_rows)
+        return marginals(budget, spec, cardinalities, population, rows, max_rows, given)
 
-    def marginals_again(self, layout: Layout, population: int, spent: Sequence[Event]) -> MarginalsPlan:
+    def marginals_again(self, layout: Layout, population: int, spent: Sequence[Event], given: int = 0) -> MarginalsPlan:
         noise = self._before_figures(len(layout.cardinalities), population, spent).whole()
-        return plan_again(layout.cliques, layout.cardinalities, noise, self.settings.privacy_unit.max_rows)
+        return plan_again(layout.cliques, layout.cardinalities, noise, self.settings.privacy_unit.max_rows, given)
 
     def _before_figures(self, columns: int, population: int, spent: Sequence[Event]) -> RemainingBudget:
         """Return what is left for marginals and training, once the charged figures have their part."""
@@ -664,12 +669,12 @@ class Declared(Allocation):
         return VotesPlan(event.noise_multiplier, event.count, population)
 
     def marginals(
-        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
+        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event], given: int = 0
     ) -> MarginalsPlan | None:
         noise = self._plan.marginals_noise
         if noise is None:
             return None
-        return plan_marginals(tuple(cardinalities), rows, noise, self.settings.privacy_unit.max_rows)
+        return plan_marginals(tuple(cardinalities), rows, noise, self.settings.privacy_unit.max_rows, given=given)
 
     def training(
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]

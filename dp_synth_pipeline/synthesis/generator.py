@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dp_synth_pipeline.model.base import GenerativeModel
+    from dp_synth_pipeline.model.marginals.measuring import Marginals
 
 TEXTS = 24_000
 """Texts that are written to rake what writes them, at most."""
@@ -136,7 +137,7 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         "rules": release.settings.validation.enforced_rules,
         "rows": _rows(release),
         "windows": release.settings.partitions.windows if release.settings.partitions else None,
-        **memory.facts(release.state, release.restricted),
+        **memory.facts(release.state, release.restricted, release.given_by),
     }
     draw = partial(generator.sample, TEXTS, forbidden=codec.forbidden)
     texts = raked_texts(release, codec, draw)
@@ -147,12 +148,16 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
 
 def _rows(release: Release) -> int:
     """Return the noisy number of the source's rows: the profile's, or what all remembered releases tell together."""
+    counted = noisy_marginals(release)
+    return release.profile.rows if counted is None or release.state.facts.remembered is None else counted.rows
+
+
+def noisy_marginals(release: Release) -> Marginals | None:
+    """Return what it measured, combined with what it remembers; None if nothing was to be measured."""
     from dp_synth_pipeline.model.marginals import storage as marginals_storage
 
     file = release.state.files.marginals
-    if file is None or release.state.facts.remembered is None:
-        return release.profile.rows
-    return marginals_storage.load(file).rows
+    return None if file is None else marginals_storage.load(file)
 
 
 def raked_texts(release: Release, codec: TableCodec, draw: Callable[..., np.ndarray]) -> list[Writer]:
@@ -207,25 +212,23 @@ def _generator(
     """Return the generator and the public facts of how it came to be: a start, training, raking."""
     from dp_synth_pipeline.model import artifact
     from dp_synth_pipeline.model.base import Released
-    from dp_synth_pipeline.model.marginals import storage as marginals_storage
 
-    spec, file = training.spec, release.state.files.marginals
-    noisy_marginals = None if file is None else marginals_storage.load(file)
+    spec, measured = training.spec, noisy_marginals(release)
     goes_on = release.state.facts.remembered is not None  # then all went into the marginals
     trains, facts = Method(spec.method).trains and not goes_on, {}
-    if noisy_marginals is None and not trains:
+    if measured is None and not trains:
         raise InvalidInput("method: marginals needs two columns to learn; use method: autoregressive for this table.")
     public = _public_codes(release, codec) if trains and spec.start == Start.PUBLIC else None
     previous = _previous(release, folder) if trains and spec.start == Start.WARM_START else None
-    model = _last(release, folder) if goes_on and Method(spec.method).trains else None
+    model = last(release, folder) if goes_on and Method(spec.method).trains else None
     if model is None:
-        start_facts = Released(codec.marginals(), noisy_marginals, previous, public, orders=codec.orders())
+        start_facts = Released(codec.marginals(), measured, previous, public, orders=codec.orders())
         spec = spec.with_(start=Start.MARGINALS) if goes_on else spec
         model = artifact.model_of(spec.kind).begin(codec.cardinalities, spec, start_facts)
     if trains:
         model, facts = training.train(model, release.reporter("training"))
-    if noisy_marginals is not None and spec.rake:
-        model = model.rake(noisy_marginals)
+    if measured is not None and spec.rake:
+        model = model.rake(measured)
     return model, facts
 
 
@@ -246,7 +249,7 @@ def _previous(release: Release, folder: Path) -> GenerativeModel | None:
     return generator
 
 
-def _last(release: Release, folder: Path) -> GenerativeModel | None:
+def last(release: Release, folder: Path) -> GenerativeModel | None:
     """Return the model of the release that this one goes on from; None if the table is another one by now, or it is gone."""
     from dp_synth_pipeline.model import artifact
 

@@ -73,25 +73,27 @@ def possible(protection: Protection) -> bool:
     return protection.settings.refresh.remember and bool(protection.paid_releases())
 
 
-def find(protection: Protection, folder: Path, state: RunState) -> tuple[Remembered | None, str]:
+def find(protection: Protection, folder: Path, state: RunState, given_by: str = "") -> tuple[Remembered | None, str]:
     """Return what a release goes on from; or None and why not, if there are releases before it. It reads no row.
 
     Args:
         folder: the table's or partition's releasable folder.
         state: of the release, which has its profile.
+        given_by: what says what the codes mean that are given with its rows, if there are any.
     """
     found = _found(protection, folder) if protection.settings.refresh.remember else None
-    if found is not None and found.codes != _codes(state):
+    if found is not None and found.codes != _codes(state, given_by):
         return None, OTHER_CODES
     return found, ""
 
 
-def drift(memory: Memory, measured: Marginals, names: Sequence[str]) -> dict[str, Any]:
+def drift(memory: Memory, measured: Marginals, names: Sequence[str], given: int = 0) -> dict[str, Any]:
     """Return how far a table moved since the releases that a memory holds, by noisy counts alone, so for free.
 
     Args:
         measured: a further release's counts of the same columns.
         names: of the modelled columns.
+        given: how many columns stand before them that are given with each row.
 
     Returns:
         `mean`, the mean total variation distance of all that is counted, and `columns`, by name that of all that is counted
@@ -99,7 +101,7 @@ def drift(memory: Memory, measured: Marginals, names: Sequence[str]) -> dict[str
     """
     moved = memory.moved(measured)
     cliques = memory.layout.cliques
-    found = {n: [m for m, c in zip(moved, cliques, strict=True) if i in c] for i, n in enumerate(names)}
+    found = {n: [m for m, c in zip(moved, cliques, strict=True) if i in c] for i, n in enumerate(names, given)}
     means = {name: round(float(sum(each) / len(each)), 5) for name, each in found.items() if each}
     return {
         "mean": round(float(moved.mean()), 5),
@@ -120,13 +122,13 @@ def waiting(restricted: Path) -> Path:
     return restricted / generator_files.MEMORY
 
 
-def facts(state: RunState, restricted: Path) -> dict[str, Any]:
+def facts(state: RunState, restricted: Path, given_by: str = "") -> dict[str, Any]:
     """Return what the generator's facts say of the memory beside it; nothing if its release keeps none."""
     path = waiting(restricted)
     if not path.exists():
         return {}
     releases = [*(state.facts.remembered or ()), state.release]
-    about = {"releases": releases, "codes": _codes(state), "profile": state.facts.profile_release}
+    about = {"releases": releases, "codes": _codes(state, given_by), "profile": state.facts.profile_release}
     return {"memory": {**about, "sha256": _digest(path)}}
 
 
@@ -153,7 +155,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _codes(state: RunState) -> str:
-    """Return the digest of what says what a code means: the columns and the profile."""
-    text = state.schema + state.path("profile").read_text(encoding="utf-8")
+def _codes(state: RunState, given_by: str) -> str:
+    """Return the digest of what says what a code means: the columns and the profile, and those of what is given."""
+    text = state.schema + state.path("profile").read_text(encoding="utf-8") + given_by
     return hashlib.sha256(text.encode()).hexdigest()

@@ -21,7 +21,7 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.plan import LossQueriesPlan, TrainingPlan, plan_training
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.model.marginals.measuring import Marginals
-from dp_synth_pipeline.model.marginals.pairs import paired
+from dp_synth_pipeline.model.marginals.pairs import number_of_pairs, paired
 from dp_synth_pipeline.model.marginals.plan import MOST_MEASURED, MarginalsPlan
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer, Unmetered
@@ -187,13 +187,13 @@ class Exact(Allocation):
         return VotesPlan(NO_NOISE, ROUNDS, population)
 
     def marginals(
-        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event]
+        self, cardinalities: Sequence[int], population: int, rows: int, spent: Sequence[Event], given: int = 0
     ) -> MarginalsPlan:
         """Return marginals that count every pair of columns exactly; of very many, those that depend most."""
-        pairs = math.comb(len(paired(cardinalities)), 2)
+        pairs = number_of_pairs(paired(cardinalities), given)
         if pairs <= MOST_MEASURED:
-            return MarginalsPlan(NO_NOISE, NO_NOISE, pairs, pairs)
-        return MarginalsPlan(NO_NOISE, NO_NOISE, MOST_MEASURED, pairs, score_scale=NO_NOISE, scored=pairs)
+            return MarginalsPlan(NO_NOISE, NO_NOISE, pairs, pairs, given=given)
+        return MarginalsPlan(NO_NOISE, NO_NOISE, MOST_MEASURED, pairs, score_scale=NO_NOISE, scored=pairs, given=given)
 
     def training(
         self, spec: GeneratorSpec, population: int, spent: Sequence[Event]

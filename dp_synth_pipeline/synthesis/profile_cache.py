@@ -9,14 +9,14 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.ledger import Entry, Ledger, Release
+from dp_synth_pipeline.ledger import Entry, Release
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.synthesis.blocks import part
@@ -32,7 +32,7 @@ PROFILE, FACTS = "profile.json", "profile.facts.json"
 RENEW = "dp_synth/renew_profile"
 """Run tag: "true" measures the profile anew in this run."""
 
-MECHANISMS = ("row count", "types", "ordered dates", "profile")
+MECHANISMS = ("static columns", "row count", "types", "ordered dates", "profile")
 """The entries of a release that pay for its profile."""
 
 
@@ -159,10 +159,15 @@ def keep(
     return origin
 
 
-def find(folder: Path, ledger: Ledger, account: str, shaping_facts: dict[str, Any]) -> tuple[Cached | None, str]:
+def find(
+    folder: Path, account: str, shaping_facts: dict[str, Any], charged: Callable[[str], Sequence[Entry]]
+) -> tuple[Cached | None, str]:
     """Return the cached profile if a refresh may reuse it, else None; and why not, in public facts only.
 
-    Nothing is reused that this ledger did not charge to this very account.
+    Nothing is reused that was not charged to this very account.
+
+    Args:
+        charged: returns the ledger's entries of a release of the table.
     """
     try:
         cached = read(folder)
@@ -176,7 +181,7 @@ def find(folder: Path, ledger: Ledger, account: str, shaping_facts: dict[str, An
     changed_names = [k for k, v in shaping_facts.items() if origin.facts.get(k) != v]
     if changed_names:
         return None, f"another {' and '.join(changed_names)} than the cached profile's"
-    if not _is_charged(ledger, origin, cached.profile.events):
+    if not _is_charged(charged(origin.release), origin, cached.profile.events):
         return None, "the ledger knows of no charge for the cached profile"
     return cached, ""
 
@@ -191,6 +196,15 @@ def modelled(folder: Path, account: str) -> frozenset[str]:
     except InvalidInput:
         return frozenset()
     return cached.modelled if cached.origin.account == account and cached.origin.renew is None else frozenset()
+
+
+def columns(folder: Path) -> frozenset[str]:
+    """Return the columns that the cached profile tells of, those made anew included; none if there is none."""
+    try:
+        cached = read(folder)
+    except InvalidInput:
+        return frozenset()
+    return frozenset([*(c.name for c in cached.profile.columns), *cached.origin.kinds])
 
 
 def read(folder: Path) -> Cached:
@@ -224,18 +238,14 @@ def renew(folder: Path, why: str) -> Origin:
     return origin
 
 
-def paid_by(ledger: Ledger, release_id: str) -> list[Entry]:
-    """Return the entries of a release that paid for its profile."""
-    return [e for e in ledger.entries(release_id=release_id) if e.mechanism in MECHANISMS]
+def paid_by(entries: Iterable[Entry]) -> list[Entry]:
+    """Return those of a release's entries that paid for its profile."""
+    return [e for e in entries if e.mechanism in MECHANISMS]
 
 
-def _is_charged(ledger: Ledger, origin: Origin, events: tuple[Event, ...]) -> bool:
-    try:
-        release = ledger.release(origin.release)
-    except InvalidInput:
-        return False
-    charged_events = tuple(event for entry in paid_by(ledger, origin.release) for event in entry.events)
-    return release.account == origin.account and bool(events) and charged_events == events
+def _is_charged(entries: Sequence[Entry], origin: Origin, events: tuple[Event, ...]) -> bool:
+    charged_events = tuple(event for entry in paid_by(entries) for event in entry.events)
+    return bool(events) and charged_events == events and {e.account for e in entries} == {origin.account}
 
 
 def _write(folder: Path, origin: Origin) -> None:

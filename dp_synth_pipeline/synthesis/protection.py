@@ -172,6 +172,11 @@ class LedgerProtection(Protection):
 
     guaranteed = True
 
+    @property
+    def released_as(self) -> str:
+        """The name under which the ledger has the releases of the table."""
+        return self.settings.name
+
     def reserve(self, key: str, run_id: str, part: blocks.Part, *, goes_on: bool = False) -> LedgerRelease:
         """Hold all that the release may cost; the same key holds it once.
 
@@ -268,7 +273,7 @@ class LedgerProtection(Protection):
     def upon(self, state: RunState) -> list[str]:
         facts, inferred_by, entries = state.facts, self.settings.inferred_by, []
         if facts.profile_release not in (None, state.release):
-            entries += profile_cache.paid_by(self.ledger, facts.profile_release)
+            entries += profile_cache.paid_by(self.entries(facts.profile_release))
         for release_id in filter(None, (facts.start_release, inferred_by)):
             entries += self.ledger.entries(release_id=release_id)
         return [entry.id for entry in (*entries, *self._may_have_begun_at(state))]
@@ -278,7 +283,7 @@ class LedgerProtection(Protection):
         own = self.ledger.entries(release_id=state.release)
         if self.settings.training.spec().start != Start.WARM_START or all(e.upon is not None for e in own):
             return []
-        table = {r.id for r in self.ledger.releases(own[0].account) if r.table == self.settings.name}
+        table = {r.id for r in self.ledger.releases(own[0].account) if r.table == self.released_as}
         earlier = [e for e in self.ledger.entries(own[0].account) if e.started_at < own[0].started_at]
         return [e for e in earlier if e.release_id in table]
 
@@ -288,7 +293,7 @@ class LedgerProtection(Protection):
     def paid_releases(self) -> set[str]:
         """Return the settled releases of this table of which it is on record what they build upon."""
         own = self.ledger.releases(self.settings.charge.account)
-        settled = {r.id for r in own if r.released and r.table == self.settings.name}
+        settled = {r.id for r in own if r.released and r.table == self.released_as}
         return settled - {e.release_id for e in self.ledger.entries(self.settings.charge.account) if e.upon is None}
 
     def _check_inferred(self) -> None:
@@ -316,7 +321,7 @@ class LedgerProtection(Protection):
         settled_releases = [
             r
             for r in self.ledger.releases(self.settings.account)
-            if r.table == self.settings.name and r.state == "settled"
+            if r.table == self.released_as and r.state == "settled"
         ]
         return events_of(self.entries(settled_releases[-1].id)) if settled_releases else []
 

@@ -72,6 +72,20 @@ class TextRows(NamedTuple):
     units: np.ndarray | None = None
 
 
+class Columns(NamedTuple):
+    """The columns that a release learns together, as released facts have them.
+
+    Attributes:
+        cardinalities: codes of each.
+        shares: probability of each code of each.
+        given: how many of the first are given with each row, and not learnt.
+    """
+
+    cardinalities: Sequence[int]
+    shares: Sequence[np.ndarray]
+    given: int = 0
+
+
 class Release:
     """One release of one table, under the terms that it was reserved for and no others.
 
@@ -253,6 +267,20 @@ class Release:
         return np.load(codes_file, mmap_mode="r"), units
 
     @property
+    def columns(self) -> Columns:
+        """The columns that it learns together."""
+        return Columns(self.codec.cardinalities, self.codec.marginals())
+
+    @property
+    def given_by(self) -> str:
+        """What says, beside its own schema and profile, what the codes of its columns mean; of a single table, nothing."""
+        return ""
+
+    def counted(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the codes of the rows that are counted, and what each counts (see `measuring.parts_of`); restricted."""
+        return self.codes(self.codec)[0], None
+
+    @property
     def text_codecs(self) -> list[TableCodec]:
         """How the columns are coded that texts may hang on: the table's own, and then those of rows above its rows."""
         return [self.codec]
@@ -282,6 +310,11 @@ class Release:
     def may_hang(self) -> frozenset[str]:
         """The dates of which a person left open whether they hang on others."""
         return may_hang(self.settings, self.dated)
+
+    def hung(self, schema: TableSchema, dates: Mapping[str, Mapping[str, str]]) -> TableSchema:
+        """Return one of its schemas with what was found of its dates, of which a person said nothing else since."""
+        free = may_hang(self.settings, schema)
+        return ordered_dates.hung(schema, {name: facts for name, facts in dates.items() if name in free})
 
     def dated_rows(self) -> Path:
         """Return where the rows lie by which that is told; restricted."""

@@ -29,7 +29,6 @@ from dp_synth_pipeline.synthesis.mechanisms.types import Types
 from dp_synth_pipeline.synthesis.mechanisms.votes import Votes
 from dp_synth_pipeline.synthesis.protection import events_of
 from dp_synth_pipeline.synthesis.reading import (
-    may_hang,
     reading,
     sentences,
     told_by_names,
@@ -46,7 +45,6 @@ from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import condition, constraints, offsets, recognition
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.kinds.text import named
-from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.types import Types as Measured
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -232,7 +230,7 @@ class Profiling(Stage):
             )
 
     def _charged_profile(self, release: Release) -> tuple[TableProfile, dict[str, Any]]:
-        cached, why_not = self._reusable_profile(release)
+        cached, why_not = self.reusable_profile(release)
         name = release.settings.name
         if cached is None:
             release.progress.log(f"{name}: the profile is measured, since {why_not}.")
@@ -271,7 +269,7 @@ class Profiling(Stage):
         report(1, 1)
         return measured
 
-    def _reusable_profile(self, release: Release) -> tuple[profile_cache.Cached | None, str]:
+    def reusable_profile(self, release: Release) -> tuple[profile_cache.Cached | None, str]:
         """Return the profile that this release reuses, or None and why it measures one."""
         if not release.settings.reuse_profile:
             return None, "reuse_profile is false"
@@ -279,14 +277,15 @@ class Profiling(Stage):
             return None, f"this run is tagged {profile_cache.RENEW}"
         if release.allocation.pays_profile:
             return None, "the declared plan has paid for one"
-        ledger, account = release.protection.ledger, self._record(release).account
+        account = self._record(release).account
         try:
             cached = profile_cache.read(release.folder)
             typed = _schema(release, cached.origin.cells(), cached.kinds_by_classes)
-            schema = dump_schema(_hung(release, typed, cached.origin.dates))
+            schema = dump_schema(release.hung(typed, cached.origin.dates))
         except InvalidInput as error:
             return None, str(error).rstrip(".")
-        return profile_cache.find(release.folder, ledger, account, self._facts(release, schema))
+        facts = self._facts(release, schema)
+        return profile_cache.find(release.folder, account, facts, release.protection.entries)
 
     def _facts(self, release: Release, schema: str) -> dict[str, Any]:
         return profile_cache.facts(release.settings, self._record(release), schema, release.state.partitions)
@@ -358,12 +357,6 @@ def _hang(release: Release, dates: Mapping[str, Mapping[str, str]]) -> None:
     """Have columns hang on others from here on, as was found."""
     if dates:
         release.hang({name: facts for name, facts in dates.items() if name in release.may_hang})
-
-
-def _hung(release: Release, schema: TableSchema, dates: Mapping[str, Mapping[str, str]]) -> TableSchema:
-    """Return a schema with what was found of its dates, of which a person said nothing else since."""
-    free = may_hang(release.settings, schema)
-    return ordered_dates.hung(schema, {name: facts for name, facts in dates.items() if name in free})
 
 
 def _schema(release: Release, types: Mapping[str, CellType], kinds: Mapping[str, str]) -> TableSchema:
@@ -546,9 +539,9 @@ class Measuring(Stage):
 
         report = release.reporter("marginals")
         report(0, 1)
-        remembered, why_not = memory.find(release.protection, release.folder, release.state)
+        remembered, why_not = memory.find(release.protection, release.folder, release.state, release.given_by)
         layout = None if remembered is None else remembered.memory.layout
-        mechanism = Marginals(release.codec, release.profile, layout)
+        mechanism = Marginals(release.columns, release.profile, layout)
         plan = mechanism.plan(release)
         if plan is None:  # one column only, or a declared plan without marginals
             return {"pairs": 0}
@@ -582,7 +575,8 @@ def _combined(release: Release, measured: Counts, remembered: memory.Remembered 
     known, earlier, drift = Memory.begun(measured), (), None
     if remembered is not None:
         both = remembered.memory.updated(measured)
-        drift = memory.drift(remembered.memory, measured, [column.name for column in release.codec.modelled])
+        names = [column.name for column in release.codec.modelled]
+        drift = memory.drift(remembered.memory, measured, names, release.columns.given)
         known, earlier, why_not = (known, (), memory.DRIFTED) if both.lost else (both, remembered.releases, "")
     memory.keep(known, release.restricted)
     going_on = None if remembered is None else list(earlier)

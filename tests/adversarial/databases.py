@@ -99,7 +99,11 @@ class Listener:
 
 
 def settings(
-    folder: Path, tables: Tables, changes: dict[str, dict[str, Any]] | None = None, epsilon: float = 4.0
+    folder: Path,
+    tables: Tables,
+    changes: dict[str, dict[str, Any]] | None = None,
+    epsilon: float = 4.0,
+    **more: Any,
 ) -> DatabaseSettings:
     """Write the tables as Parquet files, and return what asks for a release of them."""
     asked = {}
@@ -112,7 +116,7 @@ def settings(
         "epsilon": epsilon,
         "target": str(folder / "out"),
     }
-    return DatabaseSettings(**facts, tables=asked, training=TRAINING)
+    return DatabaseSettings(**facts, tables=asked, training=TRAINING, **more)
 
 
 def released(

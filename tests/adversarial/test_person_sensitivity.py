@@ -1,9 +1,10 @@
 """One person more, with the most rows in every table, moves each charged query of a release by at most its sensitivity.
 
-Every query of a whole release of related tables is looked at: row count, profiles, marginals, and the clipped sums of each
-table's training. As in `test_profile_sensitivity`, the neighbour is given the *answers* of the first database again, and
-the true counts are compared query by query: that is how adaptive composition is proved. Which rows of a person are kept is
-chance, which is pinned here to a number of each row, so that the same rows of everybody else are kept in both.
+Every query of a whole release of related tables is looked at: row count, profiles, marginals of all tables (which those
+that remember count), and the clipped sums of each table's training. As in `test_profile_sensitivity`, the neighbour is given
+the *answers* of the first database again, and the true counts are compared query by query: that is how adaptive composition
+is proved. Which rows of a person are kept is chance, which is pinned here to a number of each row, so that the same rows of
+everybody else are kept in both.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dp_synth_pipeline.model.dpsgd.canaries import LOUD
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
+from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.synthesis.database import histories, stages
 from dp_synth_pipeline.synthesis.database.beside import Matched
@@ -118,7 +120,7 @@ def listening(heard: Heard, patch: pytest.MonkeyPatch) -> Iterator[None]:
 def asked(tables: Tables, folder: Path, patch: pytest.MonkeyPatch, replay: list[Query] | None = None) -> Heard:
     """Return all that a release of the tables asks of its rows; of trainings what they read, since they are not run."""
     folder.mkdir()
-    heard, wanted = Heard(replay or []), settings(folder, tables, epsilon=40.0)
+    heard, wanted = Heard(replay or []), settings(folder, tables, epsilon=40.0, refresh={"remember": True})
     ledger = Ledger.open(f"sqlite:///{folder / 'ledger.db'}")
     ledger.open_account("clinic", epsilon=50, delta=1e-5, unit="patient", why="test")
     release = DatabaseRelease.reserve(wanted, ledger, Store(folder / "store"), key="k", run_id="run")
@@ -235,7 +237,12 @@ def a_row_of_each(patch: pytest.MonkeyPatch) -> None:
 
 def clipped_by_row(patch: pytest.MonkeyPatch) -> None:
     """Each row's gradient is clipped by itself."""
-    patch.setattr(histories, "Given", lambda codes, units: honest(codes, np.arange(len(codes))))
+    patch.setattr(histories, "Given", lambda codes, units, *more: honest(codes, np.arange(len(codes)), *more))
+
+
+def counted_by_row(patch: pytest.MonkeyPatch) -> None:
+    """Each row counts as one, however many its person has."""
+    patch.setattr(measuring, "parts_of", lambda units: np.full(len(units), measuring.WHOLE))
 
 
 def the_row_before_whoever_it_is_of(patch: pytest.MonkeyPatch) -> None:
@@ -271,6 +278,7 @@ honest, given, taken, distance = histories.Given, Context.given, Matched.taken, 
 MUTANTS = [
     a_row_of_each,
     clipped_by_row,
+    counted_by_row,
     the_row_before_whoever_it_is_of,
     a_row_beside_that_tells_of_all,
     from_the_first_row_of_all,

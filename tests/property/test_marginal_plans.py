@@ -27,12 +27,12 @@ def measured(cards: tuple[int, ...], rows: int, made: plan.MarginalsPlan, odomet
     measuring.measure(held, cards, shares, made, rows=rows, odometer=odometer)
 
 
-@given(CARDS, st.integers(1, 10**7), st.floats(0.05, 500), st.integers(1, 50), st.integers(0, 4))
+@given(CARDS, st.integers(1, 10**7), st.floats(0.05, 500), st.integers(1, 50), st.integers(0, 4), st.integers(0, 1))
 @settings(deadline=None)
 def test_all_that_is_measured_costs_what_was_reserved_and_never_more(
-    cards: tuple[int, ...], rows: int, noise: float, max_rows: int, triples: int
+    cards: tuple[int, ...], rows: int, noise: float, max_rows: int, triples: int, given_columns: int
 ) -> None:
-    made = plan_marginals(cards, rows, noise, max_rows, triples)
+    made = plan_marginals(cards, rows, noise, max_rows, triples, given_columns)
     assert made.triples <= min(triples, len(plan.candidates(cards)))
     odometer = Odometer([made.event])
     measured(cards, rows, made, odometer)
@@ -119,3 +119,39 @@ def test_a_units_rounded_score_is_counted_whole(max_rows: int) -> None:
 def test_enough_pairs_are_chosen_to_reach_every_column(cards: tuple[int, ...], rows: int, noise: float) -> None:
     made = plan_marginals(cards, rows, noise)
     assert len(cards) - 1 <= made.chosen <= made.pairs == len(cards) * (len(cards) - 1) // 2
+
+
+@st.composite
+def people(draw: Callable[..., Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of some persons, and which person has each; the last one is the one more."""
+    rows = draw(st.lists(st.integers(1, 40), min_size=1, max_size=5))
+    units = np.repeat(np.arange(len(rows)), rows)
+    cells = st.lists(st.integers(0, 2), min_size=4 * len(units), max_size=4 * len(units))
+    return np.array(draw(cells)).reshape(-1, 4), units
+
+
+@given(people())
+@settings(deadline=None)
+def test_one_person_more_with_any_rows_moves_counts_of_parts_by_one_row_in_each_clique(
+    table: tuple[np.ndarray, np.ndarray],
+) -> None:
+    codes, units = table
+    layout = Layout((3,) * 4, tuple(measuring.all_pairs(4)))
+    others = units < units.max()
+    with_one, without = (
+        measuring.count(c, layout, measuring.parts_of(u)) for c, u in ((codes, units), (codes[others], units[others]))
+    )
+    moved = with_one - without
+    assert (moved >= 0).all(), "nobody else's rows count otherwise"
+    for place in (place for _, place in layout.places()):
+        assert moved[place].sum() <= measuring.WHOLE
+    assert np.linalg.norm(moved) <= measuring.WHOLE * len(layout.cliques) ** 0.5 * (1 + 1e-12)
+
+    def even(clique: tuple[int, ...]) -> np.ndarray:
+        return np.full((3,) * len(clique), 0.7)
+
+    scored = [
+        measuring.scores(c, layout, even, measuring.parts_of(u))
+        for c, u in ((codes, units), (codes[others], units[others]))
+    ]
+    assert np.abs(scored[0] - scored[1]).max() <= score_sensitivity(1)

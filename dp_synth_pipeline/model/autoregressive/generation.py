@@ -30,6 +30,9 @@ FEW = 1 << 21
 CARE, HASTE = (4, CLIQUES), (2, 64)
 """Rows drawn for each row kept, when draws are raked, and cliques balanced at a time: up to `FEW` codes, and beyond."""
 
+TRIES = 8
+"""Rows that are drawn upon what is given for each one that is kept, where draws are raked."""
+
 MOST_WORKERS = 4
 """Batches drawn at once, at most."""
 
@@ -110,13 +113,38 @@ def _ancestral(network: AutoregressiveNetwork, rows: int, rng: np.random.Generat
     return drawing.codes.T.cpu().numpy()
 
 
-@torch.no_grad()
-def follow(network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def follow(
+    network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Generator, tilt: Tilt | None = None
+) -> np.ndarray:
     """Return int64 codes (rows, columns): what is given, and the columns that are drawn upon it.
 
     Args:
         given: codes of the network's given columns, int64 (rows, given).
+        tilt: what draws are raked by, if any: each row is then one of `TRIES`, chosen by its weight.
     """
+    if tilt is None:
+        return _upon(network, given, rng)
+    each = AT_ONCE // TRIES
+    parts = [given[at : at + each] for at in range(0, len(given), each)]
+    found = [_one_of(tilt, tried(network, part, rng), rng) for part in parts]
+    return np.concatenate([np.zeros((0, len(network.cardinalities)), np.int64), *found])
+
+
+def tried(network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return `TRIES` rows for each that is given, int64 (rows * TRIES, columns), those of one beside each other."""
+    return _upon(network, np.repeat(given, TRIES, axis=0), rng)
+
+
+def _one_of(tilt: Tilt, drawn: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return one row of each `TRIES`, by their weights (sampling-importance-resampling: Rubin 1987)."""
+    logs = tilt.log_weights(drawn).reshape(-1, TRIES)
+    kept = np.argmax(logs + rng.gumbel(size=logs.shape), axis=1)
+    return drawn[np.arange(len(logs)) * TRIES + kept]
+
+
+@torch.no_grad()
+def _upon(network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return int64 codes (rows, columns): what is given, and what the network draws upon it."""
     done, width = np.empty((len(given), len(network.cardinalities)), np.int64), given.shape[1]
     with few_threads():
         for at in range(0, len(given), AT_ONCE):

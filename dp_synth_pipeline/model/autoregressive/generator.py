@@ -74,6 +74,12 @@ class Generator(GenerativeModel):
         drawn = replace(self, tilt=raking.even(measured.layout)).sample(raking.draws(measured))
         return replace(self, tilt=raking.rake(drawn, measured))
 
+    def rake_upon(self, given: np.ndarray, measured: Marginals) -> Generator:
+        """Return a generator whose rows are chosen among several that the network draws upon what is given."""
+        drawn = generation.tried(self.proposal, given, np.random.default_rng())
+        target = raking.upon(drawn, measured, self.proposal.given)
+        return replace(self, tilt=raking.rake(drawn, target, contexts=len(given)))
+
     def draw(
         self,
         rows: int,
@@ -87,10 +93,10 @@ class Generator(GenerativeModel):
 
     def follow(self, given: np.ndarray, *, forbidden: Forbidden | None = None, rng: np.random.Generator) -> np.ndarray:
         """Return the own codes that follow what is given; see `generation.follow`."""
-        drawn = generation.follow(self.proposal, given, rng)
+        drawn = generation.follow(self.proposal, given, rng, self.tilt)
         width = given.shape[1]
         placed = {width + column: codes for column, codes in (forbidden or {}).items()}
-        return impute(self.proposal, None, drawn, placed, rng)[:, width:]
+        return impute(self.proposal, self.tilt, drawn, placed, rng)[:, width:]
 
     @torch.no_grad()
     def lean(self, moves: Sequence[np.ndarray]) -> None:

@@ -25,6 +25,9 @@ EXACT = 11
 WIDER = 1.3
 """How many times as many places each further code has."""
 
+REPEATS = 0.5
+"""Share at which a value is taken to be as in the row before, or beside, before anything is learnt."""
+
 NONE = 0
 """Code of a column of the row before, or beside, where there is none."""
 
@@ -151,6 +154,21 @@ class Context:
         """Codes of each column that is drawn: its own, "as in the row before", "as in the row beside"."""
         return tuple(int(end) for end in self._copied + self._has_copies)
 
+    def shares(self, parents: Sequence[np.ndarray], own: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return about how frequent each code of each column is, before anything is learnt of histories.
+
+        What is given of other rows has the released shares, merged; of what nothing was released, all codes are alike.
+
+        Args:
+            parents: released 1-way probabilities of each of the root's columns; own: of each of the child's.
+        """
+        of_parents = [np.bincount(m, share) for m, share in zip(self.parents, parents, strict=True)]
+        before = [np.append(1.0, np.bincount(m, share)) / 2 for m, share in zip(self.own, own, strict=True)]
+        known = dict(enumerate(of_parents))
+        known |= dict(enumerate(before, len(of_parents) + 2 + bool(self.times)))
+        given = [known.get(i, np.full(codes, 1 / codes)) for i, codes in enumerate(self.cardinalities)]
+        return given + [_with_repeats(s, k - len(s)) for s, k in zip(own, self.own_cardinalities, strict=True)]
+
     def orders(
         self, parents: Sequence[Sequence[int]], time: Sequence[int], own: Sequence[Sequence[int]]
     ) -> list[Sequence[int]]:
@@ -262,6 +280,11 @@ class Context:
             merged, copies = (_tuples(found[name]) for name in ("merged", "copies"))
             beside = Beside(tuple(found["given"]), merged, tuple(found["namesakes"]), copies, found["gap"])
         return cls(parents, own, tuple(facts["repeats"]), tuple(facts["places"]), facts["times"], beside)
+
+
+def _with_repeats(share: np.ndarray, repeats: int) -> np.ndarray:
+    """Return the shares of a column's codes before anything is learnt, with those of so many that repeat another row."""
+    return np.append(share * (1 - REPEATS), [REPEATS / repeats] * repeats) if repeats else share
 
 
 def merge(share: np.ndarray, most: int, ordered: bool) -> tuple[int, ...]:

@@ -11,6 +11,9 @@ independence, and the pairs that stand out share the rest; of very many columns,
 of so many scores lets one tell apart, those of columns that stand near each other in the table. Triples are scored by how
 far they lie from what the noisy pairs let one expect, and the plan says how many are measured (the idea of AIM: McKenna et
 al. 2022).
+
+Of histories, all rows of a unit count as one together: each has its part of `WHOLE`, and these add up to that at most. So a
+unit moves each marginal by at most 1 (L1, and so L2), however many rows it has.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ from dp_synth_pipeline.privacy.odometer import Odometer
 
 ROWS = 1 << 17
 """Rows counted at a time."""
+
+WHOLE = 720_720
+"""Parts of a row that are counted, where a unit's rows count as one together: each of up to 16 rows has a whole number."""
 
 Clique = tuple[int, ...]
 """Ascending numbers of two or three columns."""
@@ -109,13 +115,28 @@ def all_pairs(columns: int) -> list[Clique]:
     return list(itertools.combinations(range(columns), 2))
 
 
-def count(codes: np.ndarray, layout: Layout) -> np.ndarray:
-    """Count rows in each cell, int64 (cells,): exact, so private until noised."""
+def parts_of(units: np.ndarray) -> np.ndarray:
+    """Return the part of `WHOLE` that each row counts, int64 (rows,): those of a unit are equal, and at most that together.
+
+    Args:
+        units: number of the unit of each row, int (rows,), from 0.
+    """
+    return (WHOLE // np.maximum(np.bincount(units), 1))[units] if len(units) else np.zeros(0, np.int64)
+
+
+def count(codes: np.ndarray, layout: Layout, parts: np.ndarray | None = None) -> np.ndarray:
+    """Count rows in each cell, or parts of `WHOLE`, int64 (cells,): exact, so private until noised.
+
+    Args:
+        parts: what each row counts, from `parts_of`; by default each is a row.
+    """
     total = np.zeros(layout.cells, dtype=np.int64)
     for start in range(0, len(codes), ROWS):
-        columns = np.asarray(codes[start : start + ROWS], dtype=np.int64).T
+        some = slice(start, start + ROWS)
+        columns, each = np.asarray(codes[some], dtype=np.int64).T, None if parts is None else parts[some]
         for clique, place in layout.places():
-            total[place] += np.bincount(layout.within(clique, columns), minlength=place.stop - place.start)
+            found = np.bincount(layout.within(clique, columns), each, minlength=place.stop - place.start)
+            total[place] += found.astype(np.int64)  # of parts it is a float, in which such whole numbers are exact
     return total
 
 
@@ -127,6 +148,7 @@ def measure(
     *,
     rows: int,
     odometer: Odometer,
+    parts: np.ndarray | None = None,
 ) -> Marginals:
     """Measure pairs and triples of columns with the noise that `plan` fixed.
 
@@ -136,15 +158,16 @@ def measure(
         plan: what was reserved for this step, from `plan.plan_marginals`.
         rows: released number of rows.
         odometer: of the entry that was charged `plan.event`.
+        parts: what each row counts, from `parts_of`; a unit has one row then, in all.
 
     Raises:
         NotCharged: if a marginal or a score was to be released that was not charged.
     """
     cards = tuple(cardinalities)
-    pairs = nearest_pairs(paired(cards), plan.scored or plan.pairs)
+    pairs = nearest_pairs(paired(cards), plan.scored or plan.pairs, plan.given)
     if plan.chosen < plan.pairs:
-        pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, rows=rows, odometer=odometer)
-    measured = _noisy(codes, Layout(cards, tuple(pairs)), plan, rows, odometer)
+        pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, rows=rows, odometer=odometer, parts=parts)
+    measured = _noisy(codes, Layout(cards, tuple(pairs)), plan, rows, odometer, parts)
     if plan.triples == 0:
         return measured
     triples = choose_triples(codes, measured, shares, plan, odometer=odometer)
@@ -154,7 +177,13 @@ def measure(
 
 
 def measure_again(
-    codes: np.ndarray, layout: Layout, plan: MarginalsPlan, *, rows: int, odometer: Odometer
+    codes: np.ndarray,
+    layout: Layout,
+    plan: MarginalsPlan,
+    *,
+    rows: int,
+    odometer: Odometer,
+    parts: np.ndarray | None = None,
 ) -> Marginals:
     """Measure the cliques that an earlier release measured, with the noise that `plan` fixed.
 
@@ -163,40 +192,47 @@ def measure_again(
         plan: what was reserved for this step, from `plan.plan_again`.
         rows: released number of rows.
         odometer: of the entry that was charged `plan.event`.
+        parts: as for `measure`.
 
     Raises:
         NotCharged: if they were to be released without that charge.
     """
-    return _noisy(codes, layout, plan, rows, odometer)
+    return _noisy(codes, layout, plan, rows, odometer, parts)
 
 
-def _noisy(codes: np.ndarray, layout: Layout, plan: MarginalsPlan, rows: int, odometer: Odometer) -> Marginals:
+def _noisy(
+    codes: np.ndarray,
+    layout: Layout,
+    plan: MarginalsPlan,
+    rows: int,
+    odometer: Odometer,
+    parts: np.ndarray | None = None,
+) -> Marginals:
+    one = 1 if parts is None else WHOLE
     (noisy,), _ = mechanisms.noisy_histograms(
-        [count(codes, layout)],
-        scale=plan.scale,
-        sensitivity=plan.max_rows * math.sqrt(len(layout.cliques)),  # a row stands in one cell of each clique
+        [count(codes, layout, parts)],
+        scale=plan.scale * one,
+        sensitivity=plan.max_rows * math.sqrt(len(layout.cliques)) * one,  # a row stands in one cell of each clique
         odometer=odometer,
     )
-    return Marginals(layout, noisy.astype(np.float64), plan.scale, rows)
+    return Marginals(layout, noisy / one, plan.scale, rows)
 
 
-def scores(codes: np.ndarray, layout: Layout, expected: Expected) -> np.ndarray:
+def scores(codes: np.ndarray, layout: Layout, expected: Expected, parts: np.ndarray | None = None) -> np.ndarray:
     """Return each clique's score in whole `SCORE_UNIT`s, int64 (cliques,): exact, so private until noised.
 
     A score is the L1 distance, in rows, between a clique's counts and what is `expected` of them from released values
     alone, so one unit of k rows moves each by at most `score_sensitivity(k)`.
     """
-    exact = count(codes, layout)
+    exact = count(codes, layout, parts) / (1 if parts is None else WHOLE)
     distance = [np.abs(cells - expected(clique)).sum() for clique, cells in layout.blocks(exact)]
     return np.round(np.array(distance) / SCORE_UNIT).astype(np.int64)
 
 
-def _gains(
-    codes: np.ndarray, layout: Layout, expected: Expected, plan: MarginalsPlan, scale: float, odometer: Odometer
-) -> np.ndarray:
+def _gains(exact: np.ndarray, layout: Layout, plan: MarginalsPlan, scale: float, odometer: Odometer) -> np.ndarray:
     """Return the noisy scores in rows, less what noise of `plan.scale` would add to each clique's cells."""
     (noisy,), _ = mechanisms.noisy_histograms(
-        [scores(codes, layout, expected)],
+        [exact],
         scale=scale / SCORE_UNIT,
         sensitivity=score_sensitivity(plan.max_rows) * math.sqrt(len(layout.cliques)),
         odometer=odometer,
@@ -212,6 +248,7 @@ def choose(
     *,
     rows: int,
     odometer: Odometer,
+    parts: np.ndarray | None = None,
 ) -> list[Clique]:
     """Return the `plan.chosen` pairs that gain most from being measured, by noisy scores against independence.
 
@@ -221,7 +258,7 @@ def choose(
     def apart(pair: Clique) -> np.ndarray:
         return rows * np.outer(shares[pair[0]], shares[pair[1]])
 
-    gain = _gains(codes, layout, apart, plan, plan.score_scale, odometer)
+    gain = _gains(scores(codes, layout, apart, parts), layout, plan, plan.score_scale, odometer)
     order = [layout.cliques[p] for p in np.argsort(-gain)]
     tree = _spanning(order, len(layout.cardinalities))[: plan.chosen]
     joining = set(tree)
@@ -250,7 +287,7 @@ def choose_triples(
             joint = joint * inverse.reshape([-1 if a == axis else 1 for a in range(3)])
         return joint * (pairs.rows / max(joint.sum(), 1e-300))
 
-    gain = _gains(codes, layout, superposed, plan, plan.triple_score_scale, odometer)
+    gain = _gains(scores(codes, layout, superposed), layout, plan, plan.triple_score_scale, odometer)
     return sorted(layout.cliques[p] for p in np.argsort(-gain)[: plan.triples])
 
 

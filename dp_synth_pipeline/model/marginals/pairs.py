@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 ORDINARY = 100
@@ -18,13 +19,23 @@ def paired(cardinalities: Sequence[int]) -> list[int]:
     return [i for i, codes in enumerate(cardinalities) if codes > 1 or not wide]
 
 
-def nearest_pairs(columns: Sequence[int], most: int) -> list[tuple[int, int]]:
+def number_of_pairs(columns: Sequence[int], given: int = 0) -> int:
+    """Return how many pairs these columns have, those of two of the first `given` columns left out."""
+    return math.comb(len(columns), 2) - math.comb(sum(c < given for c in columns), 2)
+
+
+def nearest_pairs(columns: Sequence[int], most: int, given: int = 0) -> list[tuple[int, int]]:
     """Return at most `most` pairs of these ascending columns, ascending: those that stand nearest to each other.
+
+    Args:
+        given: how many of the first columns are given with each row, so that two of them are no pair.
 
     Example:
         >>> nearest_pairs([0, 1, 2, 4], 5)
         [(0, 1), (0, 2), (1, 2), (1, 4), (2, 4)]
+        >>> nearest_pairs([0, 1, 2], 5, given=2)
+        [(0, 2), (1, 2)]
     """
     count = len(columns)
     every = ((columns[i], columns[i + apart]) for apart in range(1, count) for i in range(count - apart))
-    return sorted(itertools.islice(every, most))
+    return sorted(itertools.islice((pair for pair in every if pair[1] >= given), most))

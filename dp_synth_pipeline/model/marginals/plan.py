@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dp_synth_pipeline.model.marginals.pairs import ORDINARY, paired
+from dp_synth_pipeline.model.marginals.pairs import ORDINARY, number_of_pairs, paired
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import ROUNDING
 
@@ -55,6 +55,7 @@ class MarginalsPlan:
         max_rows: rows per unit.
         triples: how many triples of columns are measured, with the same noise per cell as pairs.
         triple_score_scale: standard deviation of the noise of each candidate triple's score, in rows.
+        given: how many of the first columns are given with each row, so that pairs of two of them are not measured.
     """
 
     noise_multiplier: float
@@ -66,6 +67,7 @@ class MarginalsPlan:
     triples: int = 0
     triple_score_scale: float = 0.0
     scored: int = 0
+    given: int = 0
 
     @property
     def event(self) -> Gaussian:
@@ -95,7 +97,12 @@ def worth_scoring(columns: int, rows: int, noise_multiplier: float, max_rows: in
 
 
 def plan_marginals(
-    cardinalities: tuple[int, ...], rows: int, noise_multiplier: float, max_rows: int = 1, triples: int = 0
+    cardinalities: tuple[int, ...],
+    rows: int,
+    noise_multiplier: float,
+    max_rows: int = 1,
+    triples: int = 0,
+    given: int = 0,
 ) -> MarginalsPlan:
     """Return how many pairs and triples to measure and with which noise, at a fixed total cost.
 
@@ -106,38 +113,35 @@ def plan_marginals(
         rows: released number of rows.
         noise_multiplier: of one Gaussian mechanism that costs as much as this whole step.
         max_rows: rows per unit.
-        triples: how many triples are wanted, at most.
+        triples: how many triples are wanted, at most; none where columns are given.
+        given: how many of the first columns are given with each row; pairs of two of them are not measured.
     """
-    kept = [cardinalities[i] for i in paired(cardinalities)]
-    columns, pairs = len(kept), math.comb(len(kept), 2)
+    kept = paired(cardinalities)
+    columns, pairs = len(kept), number_of_pairs(kept, given)
     if pairs == 0:
-        return MarginalsPlan(noise_multiplier, 0.0, 0, 0, max_rows=max_rows)
+        return MarginalsPlan(noise_multiplier, 0.0, 0, 0, max_rows=max_rows, given=given)
     one = noise_multiplier * max_rows * (1 + ROUNDING)
-    fewer = _above_noise(kept, rows, one)
+    fewer = _above_noise(cardinalities, given, rows, one)
     if pairs <= min(fewer, MOST_MEASURED):
-        asked = len(candidates(cardinalities)) if triples else 0
+        asked = len(candidates(cardinalities)) if triples and not given else 0
         wanted = min(triples, asked)
         left = 1 - SCORE_SHARE if wanted else 1.0
         scale = one * math.sqrt((pairs + wanted) / left)
-        score = _score_noise(noise_multiplier, max_rows) * math.sqrt(asked / SCORE_SHARE)
-        return MarginalsPlan(
-            noise_multiplier,
-            scale,
-            pairs,
-            pairs,
-            max_rows=max_rows,
-            triples=wanted,
-            triple_score_scale=score if wanted else 0.0,
-        )
-    scored = worth_scoring(columns, rows, noise_multiplier, max_rows)
+        score = _score_noise(noise_multiplier, max_rows) * math.sqrt(asked / SCORE_SHARE) if wanted else 0.0
+        return MarginalsPlan(noise_multiplier, scale, pairs, pairs, 0.0, max_rows, wanted, score, given=given)
+    scored = min(worth_scoring(columns, rows, noise_multiplier, max_rows), pairs)
     fewer = min(fewer, scored, MOST_MEASURED)
     scale = one * math.sqrt(fewer / (1 - SCORE_SHARE))
     score = _score_noise(noise_multiplier, max_rows) * math.sqrt(scored / SCORE_SHARE)
-    return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows, scored=scored)
+    return MarginalsPlan(noise_multiplier, scale, fewer, pairs, score, max_rows, scored=scored, given=given)
 
 
 def plan_again(
-    cliques: Sequence[tuple[int, ...]], cardinalities: tuple[int, ...], noise_multiplier: float, max_rows: int = 1
+    cliques: Sequence[tuple[int, ...]],
+    cardinalities: tuple[int, ...],
+    noise_multiplier: float,
+    max_rows: int = 1,
+    given: int = 0,
 ) -> MarginalsPlan:
     """Return the plan of measuring the same cliques as an earlier release, all of them, at a fixed total cost.
 
@@ -148,11 +152,13 @@ def plan_again(
         cardinalities: codes per column, released by the profile.
         noise_multiplier: of one Gaussian mechanism that costs as much as this whole step.
         max_rows: rows per unit.
+        given: how many of the first columns are given with each row.
     """
-    pairs = math.comb(len(paired(cardinalities)), 2)
+    pairs = number_of_pairs(paired(cardinalities), given)
     scale = noise_multiplier * max_rows * (1 + ROUNDING) * math.sqrt(len(cliques))
     triples = sum(len(clique) > 2 for clique in cliques)
-    return MarginalsPlan(noise_multiplier, scale, len(cliques) - triples, pairs, max_rows=max_rows, triples=triples)
+    chosen = len(cliques) - triples
+    return MarginalsPlan(noise_multiplier, scale, chosen, pairs, max_rows=max_rows, triples=triples, given=given)
 
 
 def _score_noise(noise_multiplier: float, max_rows: int) -> float:
@@ -160,14 +166,19 @@ def _score_noise(noise_multiplier: float, max_rows: int) -> float:
     return noise_multiplier * SCORE_UNIT * score_sensitivity(max_rows) * (1 + ROUNDING)
 
 
-def _above_noise(cardinalities: list[int], rows: int, noise: float) -> int:
+def _above_noise(cardinalities: tuple[int, ...], given: int, rows: int, noise: float) -> int:
     """Return how many pairs of columns noise does not drown; at least as many as join all columns of an ordinary table.
 
     Args:
         noise: rows of noise in each cell, were a single pair measured.
     """
-    columns, total = len(cardinalities), sum(cardinalities)
-    pairs = math.comb(columns, 2)
-    cells = (total**2 - sum(c * c for c in cardinalities)) / 2 / pairs
+    kept = paired(cardinalities)
+    columns, pairs = len(kept), number_of_pairs(kept, given)
+    cells = (_cells([cardinalities[c] for c in kept]) - _cells([cardinalities[c] for c in kept if c < given])) / pairs
     drowned = math.sqrt(2 / math.pi) * noise * math.sqrt(pairs) * cells / (2 * rows)
     return max(min(columns, ORDINARY) - 1, math.floor(pairs * min(1.0, NOISE_LIMIT / drowned) ** 2))
+
+
+def _cells(cardinalities: list[int]) -> float:
+    """Return how many cells all pairs of these columns have together."""
+    return (sum(cardinalities) ** 2 - sum(c * c for c in cardinalities)) / 2

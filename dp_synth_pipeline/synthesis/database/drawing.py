@@ -42,6 +42,7 @@ class Part:
         times: where they lie on the line of times, (rows,); None without an order.
         beside: number of the row beside each, int64 (rows,); None if they are not drawn upon such.
         copied: which codes are as in it, bool (rows, columns).
+        given: what they are drawn upon, int16 (rows, given columns).
     """
 
     who: np.ndarray
@@ -51,6 +52,7 @@ class Part:
     times: np.ndarray | None
     beside: np.ndarray | None
     copied: np.ndarray
+    given: np.ndarray
 
 
 @dataclass
@@ -163,7 +165,8 @@ class Following:
             ends[:] = False  # a distance is no value of the row beside
         if now is not None:
             gaps = _within(gaps, self._room(now, left), left, rng)
-        return Part(who, follows, codes, stays, now, None if matched is None else matched.rows, copied), gaps
+        rows = None if matched is None else matched.rows
+        return Part(who, follows, codes, stays, now, rows, copied, given.astype(np.int16)), gaps
 
     def _beside(self, above: Above, who: np.ndarray, now: np.ndarray, turn: np.ndarray) -> Matched:
         """Return what lies beside rows of these parents."""
@@ -277,8 +280,9 @@ class DatabaseDrawer:
 
     @property
     def persons(self) -> int:
-        """The released number of persons."""
-        return self._drawer(self.relations.root.name).profile.population
+        """The released number of persons: of a refresh that remembers, what all releases so far tell together."""
+        drawer = self._drawer(self.relations.root.name)
+        return drawer.facts["rows"] if drawer.facts.get("memory") else drawer.profile.population
 
     def _drawer(self, name: str) -> Drawer:
         if name not in self._drawers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +16,13 @@ from dp_synth_pipeline.model.histories.context import NONE, Context
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
 from dp_synth_pipeline.synthesis.database.table_release import Given, RowsAbove, TableRelease
+from dp_synth_pipeline.synthesis.release import Columns
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 from dp_synth_pipeline.tabular.relations.relating import LEFT, PARENT, PLACE, TIME
-from dp_synth_pipeline.tabular.relations.structure import Relations
+from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column
 
 
@@ -143,7 +145,30 @@ def given_rows(
         alike[:, context.beside.gap] = ends
     given = context.given(codes, place, left, previous, time, beside)
     whole = np.concatenate([given, context.relative(own, previous, alike)], 1).astype(np.int16)
-    return Given(whole, units.astype(np.int64))
+    about = (release, relations, tables, context)
+    return Given(whole, units.astype(np.int64), _columns(*about), _meaning(*about))
+
+
+def _columns(
+    release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context
+) -> Columns:
+    """Return the columns that are given with a table's rows, and its own."""
+    above = [share for name in hung_on(relations, release.name) for share in tables[name].codec.marginals()]
+    cardinalities = (*context.cardinalities, *context.own_cardinalities)
+    return Columns(cardinalities, context.shares(above, release.codec.marginals()), len(context.cardinalities))
+
+
+def _meaning(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context) -> str:
+    """Return what says what the codes mean that are given with a table's rows: released facts of the tables about them."""
+    about = [tables[table.name].state for table in around(relations, release.name, tables)]
+    texts = (state.schema + state.path("profile").read_text(encoding="utf-8") for state in about)
+    return json.dumps(context.to_dict(), sort_keys=True) + "".join(texts)
+
+
+def around(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> list[Related]:
+    """Return the tables that a table's rows are given with: all above it, and the one beside which they lie, if any."""
+    beside = relations.beside(name, tables[str(relations[name].parent)].codec.schema.names)
+    return [*relations.ancestors(name), *([] if beside is None else [beside])]
 
 
 def _numbers(release: TableRelease) -> pa.Table:

@@ -1,10 +1,15 @@
-"""Learns the rows of one table, each given what it hangs on, and levels what was learnt to what the profile released."""
+"""Learns the rows of one table, each given what it hangs on, and brings what was learnt to what was released.
+
+Codes are levelled to the profile. A refresh that remembers goes on from the last one's network instead of training one, and
+its histories are raked to the noisy counts of all releases so far.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +17,9 @@ from dp_synth_pipeline.model.autoregressive.plan import capacity
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.histories.levelling import Histories, level
+from dp_synth_pipeline.model.histories.raking import rake
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
-from dp_synth_pipeline.synthesis import generator_files, retention
+from dp_synth_pipeline.synthesis import generator_files, memory, retention
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, Part
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
@@ -23,7 +29,8 @@ from dp_synth_pipeline.synthesis.release_plan import PROFILE
 from dp_synth_pipeline.synthesis.run_state import dump_ran
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.base import GenerativeModel, Released
+    from dp_synth_pipeline.model.base import GenerativeModel
+    from dp_synth_pipeline.model.marginals.measuring import Marginals
 
 MOST_EPOCHS = 16
 """Passes over the persons, at most: a person's rows teach more in one pass than a single row does."""
@@ -31,11 +38,8 @@ MOST_EPOCHS = 16
 HISTORY_HIDDEN = 16
 """Hidden units of a column of rows that follow others, at least: with 8 they are learnt worse, and with 32 no better."""
 
-REPEATS = 0.5
-"""Share at which a value is taken to be as in the row before, or beside, before anything is learnt."""
-
 PERSONS = 1 << 13
-"""Persons drawn to level a table's codes: shares of so many miss by about as much as those that were released."""
+"""Persons drawn to level a table's codes, and rows to rake them: their shares miss by about as much as released ones."""
 
 
 def found(table: TableRelease) -> Path | None:
@@ -44,34 +48,38 @@ def found(table: TableRelease) -> Path | None:
     return next((place for place in places if generator_files.found(place, table.id)), None)
 
 
+def prepare(table: TableRelease, release: DatabaseRelease) -> tuple[Context, Sequence[Sequence[int]]]:
+    """Give a table what its rows are learnt from; return how that is composed, and which of its codes have an order."""
+    relations, tables, name = release.relations, release.known_tables, table.name
+    known = [relations[name], *histories.around(relations, name, tables)]
+    codecs = {t.name: tables[t.name].codec for t in known}
+    context = histories.context_of(relations, name, codecs)
+    table.given = histories.given_rows(table, relations, tables, context)
+    return context, histories.orders_of(relations, name, codecs, context)
+
+
 def learn(table: TableRelease, release: DatabaseRelease) -> None:
     """Learn the rows of a table by DP-SGD, a person's whole gradient clipped once, and keep what was learnt durably.
 
     Raises:
         AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
     """
-    from dp_synth_pipeline.model import artifact
-    from dp_synth_pipeline.synthesis.generator import end_failed, raked_notes, raked_texts
+    from dp_synth_pipeline.synthesis.generator import end_failed, noisy_marginals, raked_notes, raked_texts
 
-    relations, tables, name = release.relations, release.known_tables, table.name
-    beside = relations.beside(name, tables[str(relations[name].parent)].codec.schema.names)
-    known = [relations[name], *relations.ancestors(name), *([] if beside is None else [beside])]
-    codecs = {t.name: tables[t.name].codec for t in known}
-    context = histories.context_of(relations, name, codecs)
-    table.given = histories.given_rows(table, relations, tables, context)
-    cardinalities = (*context.cardinalities, *context.own_cardinalities)
-    population = table.profile.population
-    spec = _sized(table, len(cardinalities), population)
+    context, orders = prepare(table, release)
+    population, measured = table.profile.population, noisy_marginals(table)
+    spec = _sized(table, len(table.columns.cardinalities), population)
     training = Training.of(table, table.codec, spec, population)
-    start_facts = _start(table, context, histories.orders_of(relations, name, codecs, context))
-    model = artifact.model_of(spec.kind).begin(cardinalities, spec, start_facts)
-    model, facts = training.train(model, table.reporter("training"))
+    model, facts = _learnt(table, training, measured, orders)
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
-    # Codes of drawn histories come to the shares that the profile released; no real row is looked at.
+    # Drawn histories come to what was released; no real row is looked at.
     drawn = _Drawn(model, table, release, context)
-    level(model, drawn.weighted, table.codec.marginals(), _noise(table), context.standing)
+    if not table.state.facts.remembered:  # else the last network's codes were levelled
+        level(model, drawn.weighted, table.codec.marginals(), _noise(table), context.standing)
+    if measured is not None:
+        drawn.use(rake(model, drawn.upon, measured))
     about = {
         "release": table.id,
         "schema": table.state.schema,
@@ -79,21 +87,33 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         **facts,
         "context": context.to_dict(),
         "ran": dump_ran([*table.state.ran, *training.ran]),
+        **memory.facts(table.state, table.restricted, table.given_by),
     }
     texts = raked_texts(table, table.codec, drawn.one_row_each)
-    notes = raked_notes(table, table.codec, drawn.one_row_each)
+    beside = [memory.waiting(table.restricted), *raked_notes(table, table.codec, drawn.one_row_each)]
     learnt, profile = table.restricted / retention.LEARNT, table.profile.to_json()
-    generator_files.keep(learnt, model, about, profile, training.audit, notes, texts)
+    generator_files.keep(learnt, drawn.model, about, profile, training.audit, beside, texts)
 
 
-def _start(table: TableRelease, context: Context, orders: Sequence[Sequence[int]]) -> Released:
-    """Return what rows are before anything is learnt of them: their released shares, alike upon whatever is given."""
+def _learnt(
+    table: TableRelease, training: Training, measured: Marginals | None, orders: Sequence[Sequence[int]]
+) -> tuple[GenerativeModel, dict[str, Any]]:
+    """Return a table's network and the facts of its training: the last release's, if it goes on from that; else a new one.
+
+    Before training rows are as frequent as released, alike upon whatever is given but for what was measured.
+    """
+    from dp_synth_pipeline.model import artifact
     from dp_synth_pipeline.model.base import Released
+    from dp_synth_pipeline.synthesis.generator import last
 
-    shares = [np.full(c, 1 / c) for c in context.cardinalities]
-    own = zip(table.codec.marginals(), context.own_cardinalities, strict=True)
-    shares += [_with_repeats(share, codes - len(share)) for share, codes in own]
-    return Released(shares, given=len(context.cardinalities), orders=orders)
+    model = last(table, table.folder / generator_files.FOLDER)
+    if model is None:
+        cardinalities, shares, given = table.columns
+        start = Released(shares, measured, given=given, orders=orders)
+        model = artifact.model_of(training.spec.kind).begin(cardinalities, training.spec, start)
+    if table.state.facts.remembered is not None:  # then all went into the marginals
+        return model, {}
+    return training.train(model, table.reporter("training"))
 
 
 class _Drawn:
@@ -105,6 +125,24 @@ class _Drawn:
         self._following = drawer.following(table.name, model, table.codec, context)
         population = release.table(release.relations.root.name).profile.population
         self._above = drawer.above(table.name, min(PERSONS, population), self._rng)
+
+    @property
+    def model(self) -> GenerativeModel:
+        """What draws them."""
+        return self._following.model
+
+    def use(self, model: GenerativeModel) -> None:
+        """Draw by another model from here on."""
+        self._following = replace(self._following, model=model)
+
+    def upon(self, model: GenerativeModel) -> np.ndarray:
+        """Return what rows are drawn upon that a model draws, each person's together as often as another's."""
+        self.use(model)
+        parts = self._parts()
+        _, _, weights = self._rows(parts)
+        given = np.concatenate([p.given for p in parts]) if parts else np.zeros((0, 0), np.int16)
+        chosen = self._rng.choice(len(given), min(PERSONS, len(given)), p=weights / weights.sum()) if parts else []
+        return given[chosen].astype(np.int64)
 
     def weighted(self) -> Histories:
         """Return drawn rows, and their weights: the profile is of one row of each person."""
@@ -133,15 +171,11 @@ class _Drawn:
 
 def _noise(table: TableRelease) -> float:
     """Return the noise of the share of a code, as a part of the persons; 0 if there was none."""
-    charged = (ran.event for ran in table.state.ran if ran.mechanism == PROFILE)
+    paid = table.protection.entries(table.state.facts.profile_release or table.id)
+    charged = (event for entry in paid if entry.mechanism == PROFILE for event in entry.events)
     first = next((e for e in charged if isinstance(e, (Gaussian, DiscreteGaussian))), None)
     units = max(table.profile.population, 1)
     return 0.0 if first is None else first.combined_noise_multiplier * first.size**0.5 / units
-
-
-def _with_repeats(share: np.ndarray, repeats: int) -> np.ndarray:
-    """Return the shares of a column's codes before anything is learnt, with those of so many that repeat another row."""
-    return np.append(share * (1 - REPEATS), [REPEATS / repeats] * repeats) if repeats else share
 
 
 def _sized(release: TableRelease, columns: int, population: int) -> GeneratorSpec:

@@ -17,7 +17,7 @@ from typing import Any
 
 from dp_synth_pipeline.ledger import Ledger, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
-from dp_synth_pipeline.synthesis import idempotency, retention, terms
+from dp_synth_pipeline.synthesis import idempotency, memory, retention, terms
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.sharing import DatabaseProtection, Part, TableProtection
@@ -72,7 +72,13 @@ class DatabaseRelease:
             InvalidInput: if the account protects another privacy unit than one row of the root.
             ReleaseStateError: if this very request began before; the first one goes on.
         """
-        record = DatabaseProtection(settings, ledger).reserve_database(key, run_id)
+        goes_on = all(
+            memory.expected(
+                TableProtection(settings, ledger, Part.of(settings, name)), folder_of(store, settings, name)
+            )
+            for name in settings.tables
+        )
+        record = DatabaseProtection(settings, ledger).reserve_database(key, run_id, goes_on=goes_on)
         folder = idempotency.claim(store, settings.name, record)
         retention.keep_for(folder, settings.retention_days)
         state = DatabaseState(record.id, settings.terms())
@@ -185,3 +191,8 @@ class DatabaseRelease:
     def drop(self) -> None:
         """Delete all real rows of the release, and what was made of them on the way."""
         retention.drop(self.store, self.settings.name, self.id)
+
+
+def folder_of(store: Store, settings: DatabaseSettings, table: str) -> Path:
+    """Return the folder for what may leave of one table."""
+    return store.releasable(settings.name) / table

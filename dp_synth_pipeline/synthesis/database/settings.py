@@ -15,6 +15,7 @@ from dp_synth_pipeline.privacy.budget import check_delta, check_release
 from dp_synth_pipeline.synthesis.section import Section
 from dp_synth_pipeline.synthesis.settings import (
     Charge,
+    RefreshSettings,
     ReleaseSettings,
     check_columns,
     check_filter,
@@ -127,6 +128,9 @@ class DatabaseSettings(Section):
     population: int | None = Field(default=None, ge=2, description="Public number of root rows; else it is counted.")
     locale: str | None = Field(default=None, description="Language and country of made-up names, such as de_DE.")
     training: TrainingSettings = Field(default_factory=TrainingSettings)
+    refresh: RefreshSettings = Field(
+        default_factory=RefreshSettings, description="What a refresh takes over from the last: {remember, epsilon}."
+    )
     rows: int | None = Field(
         default=None, ge=1, le=MOST_PERSONS, description="Root rows to draw; by default their noisy number."
     )
@@ -228,7 +232,8 @@ class DatabaseSettings(Section):
             columns={**table.facts, **{key: table.facts.get(key) or facts for key, facts in keys.items()}},
             population=population if relations[name].parent is not None else self.population,
             locale=self.locale,
-            reuse_profile=False,
+            reuse_profile=self.refresh.remember,
+            refresh=self.refresh,
             retention_days=self.retention_days,
             training=self.training,
             description=self.description,

@@ -111,20 +111,27 @@ class DatabaseProtection(LedgerProtection):
         super().__init__(settings.whole, ledger)
         self.database = settings
 
-    def reserve_database(self, key: str, run_id: str) -> LedgerRelease:
+    @property
+    def released_as(self) -> str:
+        return self.database.name
+
+    def reserve_database(self, key: str, run_id: str, *, goes_on: bool = False) -> LedgerRelease:
         """Hold all that the release may cost; the same key holds it once.
+
+        Args:
+            goes_on: all of its tables are expected to go on from an earlier release, so that it may ask for less.
 
         Raises:
             BudgetExceeded: if it does not fit what is left of the account; nothing was read or changed.
             InvalidInput: if the account protects another privacy unit than one row of the root.
         """
-        return self.ledger.reserve(self.database.account, key=key, run_id=run_id, **self.asked())
+        return self.ledger.reserve(self.database.account, key=key, run_id=run_id, **self.asked(goes_on=goes_on))
 
     def asked(self, part: blocks.Part | None = None, *, goes_on: bool = False) -> dict[str, Any]:
         account = self.ledger.account(self.database.account)
         self._check_unit(account.unit)
         return {
-            **BudgetRequest.of(self.settings, account.delta).costs(),
+            **BudgetRequest.of(self.settings, account.delta, goes_on=goes_on).costs(),
             "unit": account.unit,
             "max_rows": account.max_rows,
             "table": self.database.name,
@@ -147,6 +154,10 @@ class TableProtection(LedgerProtection):
     def __init__(self, settings: DatabaseSettings, ledger: Ledger, part: Part) -> None:
         super().__init__(settings.learnt(part.table, part.persons), ledger)
         self._database, self.part = settings, part
+
+    @property
+    def released_as(self) -> str:
+        return self._database.name
 
     def allocation(self, release_id: str) -> Allocation:
         others = [e for e in self.ledger.entries(release_id=release_id) if not _is_of(e.mechanism, self.part.table)]

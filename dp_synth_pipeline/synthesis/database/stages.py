@@ -18,7 +18,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
-from dp_synth_pipeline.synthesis import generator_files, publication, retention
+from dp_synth_pipeline.synthesis import generator_files, profile_cache, publication, retention
 from dp_synth_pipeline.synthesis.database import histories, learning
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
@@ -50,7 +50,7 @@ from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.targets import sink, together
 
 DESCRIBED = "database.json"
-"""In a database's releasable folder: how its tables hang together, and what they cost."""
+"""In a database's releasable folder: how its tables hang together, and what they promise."""
 
 
 class DatabaseStage(ABC):
@@ -238,7 +238,8 @@ class ProfilingTable(OfTable):
     def run(self, release: DatabaseRelease) -> dict[str, Any]:
         """Find the static columns below, charged unless they were declared; then measure the profile."""
         children = release.relations.children(self.table)
-        self._find(release, children)
+        if not self._reuse(release, children):
+            self._find(release, children)
         static = {child.name: release.relations[child.name].static for child in children}
         for child in children:
             if static[child.name]:
@@ -250,19 +251,44 @@ class ProfilingTable(OfTable):
             release.progress.log(f"{release.settings.name}: {self.table}: {said}")
         return facts
 
+    def _reuse(self, release: DatabaseRelease, children: Sequence[Related]) -> bool:
+        """Put on record the static columns that a profile carries which this release reuses; say whether it reuses one."""
+        table, state = release.table(self.table), release.state
+        if not table.settings.reuse_profile:
+            return False
+        known = profile_cache.columns(table.folder)
+        static = {
+            child.name: tuple(column for column in columns if child.carried(column) in known)
+            for child, columns in zip(children, self._candidates(release, children).values(), strict=True)
+        }
+        release.state = replace(state, static={**state.static, **static})
+        supposed = release.table(self.table)
+        for child in release.relations.children(self.table):
+            above, _ = static_columns.carrying(supposed.schema, state.table(child.name).table_schema(), child)
+            open_columns = (child.carried(c) for c in state.table(child.name).untyped if c in child.static)
+            untyped = (*supposed.state.untyped, *open_columns)
+            supposed.state = replace(supposed.state, schema=dump_schema(above), untyped=untyped)
+        found, _ = Profiling().reusable_profile(supposed)
+        if found is None:
+            release.state = state
+        return found is not None
+
     def _find(self, release: DatabaseRelease, children: Sequence[Related]) -> None:
         """Put on record which columns of the tables below are static, of those of which nobody said so."""
-        sources, above = release.state.sources, release.state.sources[self.table]
-        declared = {child.name: release.settings.tables[child.name].static for child in children}
-        columns = {c.name: static_columns.candidates(c, sources[c.name], above, declared[c.name]) for c in children}
-        table = release.table(self.table)
-        found = StaticColumns(columns, release.state.rows).perform(table) or {}
+        sources, table = release.state.sources, release.table(self.table)
+        found = StaticColumns(self._candidates(release, children), release.state.rows).perform(table) or {}
         release.keep(table)
         for child in children:
             static = {*child.static, *found.get(child.name, ())}
             if not static_columns.modelled_below(child, sources[child.name], static):
                 found[child.name] = ()
         release.state = replace(release.state, static={**release.state.static, **found})
+
+    def _candidates(self, release: DatabaseRelease, children: Sequence[Related]) -> dict[str, tuple[str, ...]]:
+        """Return by table the columns that may be static, of those of which nobody said whether they are."""
+        sources, declared = release.state.sources, {c.name: release.settings.tables[c.name].static for c in children}
+        above = sources[self.table]
+        return {c.name: static_columns.candidates(c, sources[c.name], above, declared[c.name]) for c in children}
 
     def _carry(self, release: DatabaseRelease, child: Related) -> None:
         """Move static columns from the rows of a child to those that they hang on."""
@@ -292,6 +318,18 @@ class TextsOfTable(OfTable):
         """Find the rows above."""
         if release.relations[self.table].parent is not None:
             table.above = histories.above_rows(table, release.relations, release.known_tables)
+
+
+class MeasuringTable(OfTable):
+    """Counts pairs of a table's columns, and of those with what its rows hang on; all rows of a person count as one."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table, Measuring())
+
+    def prepare(self, release: DatabaseRelease, table: TableRelease) -> None:
+        """Find what its rows hang on."""
+        if release.relations[self.table].parent is not None:
+            learning.prepare(table, release)
 
 
 class Learning(OfTable):
@@ -382,12 +420,12 @@ def _as_modelled(source_schema: TableSchema, tables: Mapping[str, TableRelease],
 
 
 def described(release: DatabaseRelease) -> dict[str, Any]:
-    """Return how released tables hang together and what they cost, JSON-ready: what drawing from them needs besides."""
-    record = release.record
+    """Return how released tables hang together and what they promise, JSON-ready: what drawing from them needs besides."""
+    lineage = release.lineage
     return {
         "release": release.id,
-        "epsilon": record.final_epsilon,
-        "delta": record.final_delta,
+        "epsilon": lineage.epsilon,
+        "delta": lineage.delta,
         "tables": [asdict(table) for table in release.relations],
         "sources": {name: dump_schema(schema) for name, schema in release.state.sources.items()},
     }
@@ -469,7 +507,7 @@ def of_database(settings: DatabaseSettings) -> list[DatabaseStage]:
         stages += [ProfilingTable(table.name), OfTable(table.name, Completion())]
         if settings.member(table.name).text_columns:
             stages.append(TextsOfTable(table.name))
-        if measures and table.parent is None:
-            stages.append(OfTable(table.name, Measuring()))
+        if measures and (table.parent is None or settings.refresh.remember):
+            stages.append(MeasuringTable(table.name))
         stages.append(Learning(table.name))
     return [*stages, Settlement(), Sampling(), Publication()]

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.synthesis import retention
-from dp_synth_pipeline.synthesis.reading import reading
-from dp_synth_pipeline.synthesis.release import Release, TextRows
+from dp_synth_pipeline.synthesis.reading import may_hang, reading
+from dp_synth_pipeline.synthesis.release import Columns, Release, TextRows
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
@@ -33,10 +33,14 @@ class Given:
     Attributes:
         codes: what is given with each row, and then its own codes, int (rows, columns).
         units: number of the person of each row, ascending.
+        columns: of both; released, and so is what follows.
+        by: what says what the codes of what is given mean.
     """
 
     codes: np.ndarray
     units: np.ndarray
+    columns: Columns
+    by: str
 
 
 class RowsAbove(NamedTuple):
@@ -109,13 +113,22 @@ class TableRelease(Release):
     @property
     def dated(self) -> TableSchema:
         """The source's columns that rows have, with the types that were measured, and what they are ordered by."""
-        own = {c.name: c for c in self.schema}
+        return self._dated(self.schema)
+
+    def _dated(self, schema: TableSchema) -> TableSchema:
+        own = {c.name: c for c in schema}
         return TableSchema(tuple(own.get(c.name, c) for c in self.source if c.name in own or c.name == self.order))
 
     @property
     def may_hang(self) -> frozenset[str]:
         """The dates that may hang on others; rows follow each other by their order, which hangs on none."""
         return super().may_hang - {self.order}
+
+    def hung(self, schema: TableSchema, dates: Mapping[str, Mapping[str, str]]) -> TableSchema:
+        dated = self._dated(schema)
+        free = may_hang(self.settings, dated) - {self.order}
+        hanging = ordered_dates.hung(dated, {name: facts for name, facts in dates.items() if name in free})
+        return relating.hung(schema, hanging)
 
     def dated_rows(self) -> Path:
         """Write one row of each person with its order; return where."""
@@ -156,6 +169,20 @@ class TableRelease(Release):
 
     def drop(self) -> None:
         retention.drop(self.store, self.database, self.id)
+
+    @property
+    def columns(self) -> Columns:
+        return super().columns if self.given is None else self.given.columns
+
+    @property
+    def given_by(self) -> str:
+        return "" if self.given is None else self.given.by
+
+    def counted(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return what is learnt from: of all tables below the root, a person's rows count as one together."""
+        from dp_synth_pipeline.model.marginals.measuring import parts_of
+
+        return super().counted() if self.given is None else (self.given.codes, parts_of(self.given.units))
 
     def codes(self, codec: TableCodec) -> tuple[np.ndarray, np.ndarray | None]:
         """Return what is learnt from: of the root its own codes, of others what is given with each row as well."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.model.marginals.plan import MarginalsPlan
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.no_protection import sampled
-from dp_synth_pipeline.synthesis.release import Release
+from dp_synth_pipeline.synthesis.release import Columns, Release
 from dp_synth_pipeline.synthesis.release_plan import MARGINALS
-from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 if TYPE_CHECKING:
@@ -25,14 +24,14 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
 
     name = MARGINALS
 
-    def __init__(self, codec: TableCodec, profile: TableProfile, again: Layout | None = None) -> None:
-        self._codec, self._profile, self._again = codec, profile, again
+    def __init__(self, columns: Columns, profile: TableProfile, again: Layout | None = None) -> None:
+        self._columns, self._profile, self._again = columns, profile, again
 
     def plan(self, release: Release) -> MarginalsPlan | None:
-        profile = self._profile
+        profile, (cardinalities, _, given) = self._profile, self._columns
         if self._again is not None:
-            return release.allocation.marginals_again(self._again, profile.population, release.spent)
-        plan = release.allocation.marginals(self._codec.cardinalities, profile.population, profile.rows, release.spent)
+            return release.allocation.marginals_again(self._again, profile.population, release.spent, given)
+        plan = release.allocation.marginals(cardinalities, profile.population, profile.rows, release.spent, given)
         return plan if plan is not None and plan.chosen else None
 
     def events(self, release: Release, plan: MarginalsPlan) -> Sequence[Event]:
@@ -41,11 +40,9 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
     def run(self, release: Release, plan: MarginalsPlan, odometer: Odometer) -> Measured:
         from dp_synth_pipeline.model.marginals import measuring
 
-        codec = self._codec
-        codes, _ = release.codes(codec)
+        codes, parts = release.counted()
+        how: dict[str, Any] = {"rows": self._profile.rows, "odometer": odometer, "parts": parts}
         if self._again is not None:
-            return measuring.measure_again(codes, self._again, plan, rows=self._profile.rows, odometer=odometer)
-        measurements = measuring.measure(
-            codes, codec.cardinalities, codec.marginals(), plan, rows=self._profile.rows, odometer=odometer
-        )
+            return measuring.measure_again(codes, self._again, plan, **how)
+        measurements = measuring.measure(codes, self._columns.cardinalities, self._columns.shares, plan, **how)
         return measurements if release.protection.guaranteed else sampled(measurements)

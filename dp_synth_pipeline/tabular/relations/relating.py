@@ -406,10 +406,7 @@ def hang(rows: RelatedRows, dated: TableSchema, order: str | None, path: Path) -
         dated: the source's columns that rows have, and their order, with what they hang on.
         order: the name of what rows are ordered by, which they may hang on.
     """
-    hanging = {c.name: c for c in dated if c.base is not None}
-    modelled = offsets.modelled(dated)
-    kept = [c for c in rows.schema if c.name not in hanging or hanging[c.name].after is not None]
-    columns = [modelled[offsets.offset_name(hanging[c.name])] if c.name in hanging else c for c in kept]
+    hanging = [c.name for c in dated if c.base is not None]
 
     def change(batch: pa.Table) -> pa.Table:
         if order is not None:
@@ -418,7 +415,19 @@ def hang(rows: RelatedRows, dated: TableSchema, order: str | None, path: Path) -
         return whole.drop_columns([name for name in (*hanging, order) if name is not None])
 
     offsets.rewrite(rows.path, change, path)
-    return replace(rows, path=path, schema=TableSchema(tuple(columns)))
+    return replace(rows, path=path, schema=hung(rows.schema, dated))
+
+
+def hung(schema: TableSchema, dated: TableSchema) -> TableSchema:
+    """Return a schema of rows with offsets in the place of columns that hang on others.
+
+    Args:
+        dated: the source's columns that rows have, and their order, with what they hang on.
+    """
+    hanging, modelled_columns = {c.name: c for c in dated if c.base is not None}, offsets.modelled(dated)
+    kept = [c for c in schema if c.name not in hanging or hanging[c.name].after is not None]
+    found = [modelled_columns[offsets.offset_name(hanging[c.name])] if c.name in hanging else c for c in kept]
+    return TableSchema(tuple(found))
 
 
 def rows_of(path: Path) -> int:

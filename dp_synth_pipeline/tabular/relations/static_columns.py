@@ -173,6 +173,13 @@ def _counts(rows: RelatedRows, columns: Sequence[str]) -> np.ndarray:
         return np.array(found.fetchall()[0], dtype=np.int64)
 
 
+def carrying(parent: TableSchema, child: TableSchema, table: Related) -> tuple[TableSchema, TableSchema]:
+    """Return the columns of a parent's rows with the static ones of a child, and the child's without them."""
+    columns = [c for c in child if c.name in table.static]
+    moved = [replace(c, name=table.carried(c.name), nulls=NullPolicy.KEEP) for c in columns]
+    return TableSchema((*parent, *moved)), TableSchema(tuple(c for c in child if c not in columns))
+
+
 def carry(parent: RelatedRows, child: RelatedRows, table: Related) -> tuple[RelatedRows, RelatedRows]:
     """Write a parent's rows with the static columns of a child's first rows, and the child's without them; restricted.
 
@@ -182,17 +189,9 @@ def carry(parent: RelatedRows, child: RelatedRows, table: Related) -> tuple[Rela
     columns = [c for c in child.schema if c.name in table.static]
     if not columns:
         return parent, child
-    moved = [replace(c, name=table.carried(c.name), nulls=NullPolicy.KEEP) for c in columns]
-    above = replace(
-        parent,
-        path=parent.path.with_suffix(f".with-{table.name}.parquet"),
-        schema=TableSchema((*parent.schema, *moved)),
-    )
-    below = replace(
-        child,
-        path=child.path.with_suffix(".static.parquet"),
-        schema=TableSchema(tuple(c for c in child.schema if c not in columns)),
-    )
+    above_schema, below_schema = carrying(parent.schema, child.schema, table)
+    above = replace(parent, path=parent.path.with_suffix(f".with-{table.name}.parquet"), schema=above_schema)
+    below = replace(child, path=child.path.with_suffix(".static.parquet"), schema=below_schema)
     names = ", ".join(f"c.{quoted(c.name)} AS {quoted(table.carried(c.name))}" for c in columns)
     dropped = ", ".join(quoted(c.name) for c in columns)
     _write(

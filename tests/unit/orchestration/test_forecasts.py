@@ -19,7 +19,7 @@ from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ask, Ledger, advice
 from dp_synth_pipeline.orchestration import forecasts, governance, preflight
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.filter import NANO
 from dp_synth_pipeline.reporting import wording
@@ -46,13 +46,13 @@ def ledger(tmp_path) -> Ledger:
     return found
 
 
-def foretold(ledger: Ledger, *tables: TableSettings, account: str = "clinic") -> forecasts.Foretold:
+def foretold(ledger: Ledger, *tables: AnySettings, account: str = "clinic") -> forecasts.Foretold:
     known = forecasts.scheduled(build_defs(list(tables)))[account]
     until = datetime.now(UTC) + timedelta(days=AHEAD)
     return forecasts.foretell(ledger, account, forecasts.dues(ledger.account(account), known, until))
 
 
-def said(ledger: Ledger, monkeypatch, *tables: TableSettings, epsilon: float | None = None) -> str:
+def said(ledger: Ledger, monkeypatch, *tables: AnySettings, epsilon: float | None = None) -> str:
     monkeypatch.setattr(forecasting, "current_project", lambda: build_defs(list(tables)))
     out = io.StringIO()
     horizon = Horizon(None, AHEAD, epsilon=epsilon)
@@ -350,21 +350,28 @@ def released(ledger: Ledger) -> None:
     ledger.settle(release.id)
 
 
-def test_a_table_that_remembers_asks_for_much_once_and_for_little_from_then_on(year, monkeypatch):
-    asked = [due.ask.epsilon for due in foretold(year, table(**REMEMBERS), account="year").dues]
+def database(**changes) -> RelatedTablesSettings:
+    """Related tables that are called as the single table is."""
+    parents = {"patients": {"source": "p.parquet", "key": "id"}}
+    tables = {**parents, "calls": {"source": "c.parquet", "parent": {"id": "patients"}}}
+    return RelatedTablesSettings(**{"database": "visits", "tables": tables, "schedule": DAILY, **changes})
+
+
+@pytest.mark.parametrize("of", [table, database])
+def test_a_table_that_remembers_asks_for_much_once_and_for_little_from_then_on(year, monkeypatch, of):
+    asked = [due.ask.epsilon for due in foretold(year, of(**REMEMBERS), account="year").dues]
     assert asked == [4.1, *[0.3] * (AHEAD - 1)]
-    assert f"{AHEAD} refreshes of epsilon 4.1 at first and 0.3 from then on" in said(
-        year, monkeypatch, table(**REMEMBERS)
-    )
+    assert f"{AHEAD} refreshes of epsilon 4.1 at first and 0.3 from then on" in said(year, monkeypatch, of(**REMEMBERS))
     released(year)
-    text = said(year, monkeypatch, table(**REMEMBERS))
+    text = said(year, monkeypatch, of(**REMEMBERS))
     assert f"{AHEAD} refreshes of epsilon 0.3 in {AHEAD} days; all fit" in text
 
 
-def test_a_tick_asks_for_what_its_refresh_will_ask_for(year):
+@pytest.mark.parametrize("of", [table, database])
+def test_a_tick_asks_for_what_its_refresh_will_ask_for(year, of):
     released(year)
-    assert not preflight.refused_at_tick(table(**REMEMBERS), year)
-    assert preflight.refused_at_tick(table(**{**REMEMBERS, "refresh": {}}), year), "4.1 does not fit a second time"
+    assert not preflight.refused_at_tick(of(**REMEMBERS), year)
+    assert preflight.refused_at_tick(of(**{**REMEMBERS, "refresh": {}}), year), "4.1 does not fit a second time"
 
 
 ALONE = {"account": "year", "epsilon": 0.3}

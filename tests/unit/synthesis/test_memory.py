@@ -68,11 +68,11 @@ class Place:
         return release
 
     @staticmethod
-    def put(release: Release) -> None:
+    def put(release: Release, given_by: str = "") -> None:
         folder = release.folder / generator_files.FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(memory.waiting(release.restricted), folder / generator_files.MEMORY)
-        facts = {"release": release.id, **memory.facts(release.state, release.restricted)}
+        facts = {"release": release.id, **memory.facts(release.state, release.restricted, given_by)}
         (folder / generator_files.DESCRIBED).write_text(json.dumps({"facts": facts}))
 
 
@@ -99,6 +99,18 @@ def test_what_was_released_and_paid_for_is_remembered_as_it_was(place):
     assert remembered.memory.layout == LAYOUT
     assert np.array_equal(remembered.memory.shares, KNOWN.shares)
     assert remembered.memory.rows == KNOWN.rows
+
+
+def test_codes_that_are_given_with_rows_must_mean_what_they_meant_too(place):
+    first = place.measured("1")
+    place.ledger.settle(first.id)
+    place.put(first, "what patients are")
+    release = place.begun("next")
+    remembered, _ = memory.find(release.protection, release.folder, release.state, "what patients are")
+    assert remembered is not None
+    for other in ("", "what patients are now"):
+        found = memory.find(release.protection, release.folder, release.state, other)
+        assert found == (None, memory.OTHER_CODES)
 
 
 def test_nothing_is_remembered_by_who_does_not_ask(place):

@@ -58,7 +58,13 @@ def kept(tmp_path, ledger):
 
 def found(kept, ledger, account="people", schema=SCHEMA, **changes):
     folder, release = kept
-    return profile_cache.find(folder, ledger, account, profile_cache.facts(settings(**changes), release, schema))
+    return profile_cache.find(
+        folder, account, profile_cache.facts(settings(**changes), release, schema), paying(ledger)
+    )
+
+
+def paying(ledger):
+    return lambda release: ledger.entries(release_id=release)
 
 
 def test_the_profile_of_a_charged_release_is_reused_while_its_facts_hold(kept, ledger):
@@ -114,14 +120,16 @@ def test_a_declared_format_says_how_cells_are_read_so_another_one_is_another_pro
     schemas = [dump_schema(TableSchema((replace(BORN[0], format=f),))) for f in ("%d/%m/%Y", "%m/%d/%Y")]
     facts = [profile_cache.facts(s, release, text) for s, text in zip(declared, schemas, strict=True)]
     profile_cache.keep(folder, PROFILE, release, facts[0])
-    assert profile_cache.find(folder, ledger, "people", facts[0])[0] is not None
-    assert profile_cache.find(folder, ledger, "people", facts[1]) == (None, "another schema than the cached profile's")
+    assert profile_cache.find(folder, "people", facts[0], paying(ledger))[0] is not None
+    other = profile_cache.find(folder, "people", facts[1], paying(ledger))
+    assert other == (None, "another schema than the cached profile's")
 
 
 def test_a_profile_measured_under_another_relation_is_not_reused(kept, ledger):
     folder, release = kept
     wanted = profile_cache.facts(settings(), replace(release, relation="replace-one"), SCHEMA)
-    assert profile_cache.find(folder, ledger, "people", wanted) == (None, "another relation than the cached profile's")
+    found = profile_cache.find(folder, "people", wanted, paying(ledger))
+    assert found == (None, "another relation than the cached profile's")
 
 
 def test_a_profile_that_this_ledger_did_not_charge_is_not_reused(kept, tmp_path):

@@ -49,3 +49,26 @@ def test_it_is_raked_on_rows_that_miss_the_network_s_own_marginals_by_less_than_
     assert all(tilt is not None and (tilt.values == 1).all() for tilt in tilts)
     by_chance = (shares * (1 - shares)).sum() / rows
     assert np.mean(missed) < 0.25 * by_chance  # 0.11 of it; draws that are not chosen have 0.42
+
+
+def test_rows_drawn_upon_what_is_given_come_to_the_marginals_that_they_are_raked_to() -> None:
+    made = AutoregressiveNetwork((2, 3, 2), GeneratorSpec(hidden=5, embedding=3), 1).eval()
+    made.start_from([np.full(codes, 1 / codes) for codes in (2, 3, 2)])
+    layout, rng = Layout((2, 3, 2), ((0, 1), (1, 2))), np.random.default_rng()
+    first, other = rng.integers(0, 2, 40_000), rng.integers(0, 3, 40_000)
+    second = np.where(rng.random(40_000) < 0.3, first, other)
+    third = np.where(rng.random(40_000) < 0.3, second > 1, rng.integers(0, 2, 40_000))
+    truth = np.stack([first, second, third], 1)
+    measured = Marginals(layout, count(truth, layout).astype(float), 1.0, len(truth))
+
+    def missed(model: Generator) -> float:
+        given = truth[:8000, :1]
+        drawn = np.concatenate([given, model.follow(given, rng=rng)], 1)
+        return float(np.abs(count(drawn, layout) / 8000 - measured.counts / len(truth)).sum()) / 4
+
+    before = Generator(made)
+    raked = before.rake_upon(truth[:4000, :1], measured)
+    assert missed(before) > 0.12
+    assert missed(raked) < 0.05
+    assert raked.proposal is made
+    assert missed(Generator.restore(raked.description(), raked.arrays())) < 0.05, "what is saved draws as it did"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 from dp_synth_pipeline.model.marginals.pairs import nearest_pairs
-from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_marginals
+from dp_synth_pipeline.model.marginals.plan import MarginalsPlan, plan_again, plan_marginals
 from dp_synth_pipeline.privacy.odometer import Odometer, Unmetered
 
 CARDS = (3, 2, 4, 5)
@@ -129,7 +131,7 @@ def test_of_very_many_columns_only_the_pairs_that_were_planned_are_scored(monkey
     seen: list[int] = []
     honest = measuring.scores
     monkeypatch.setattr(
-        measuring, "scores", lambda c, layout, e: seen.append(len(layout.cliques)) or honest(c, layout, e)
+        measuring, "scores", lambda c, layout, *more: seen.append(len(layout.cliques)) or honest(c, layout, *more)
     )
     found = measured(held, cards, even(cards), plan, rows=60)
     assert seen == [plan.scored], "each score's noise was planned for so many"
@@ -166,3 +168,52 @@ def test_triples_get_the_noise_that_was_planned() -> None:
 def test_no_triple_is_measured_where_pairs_drown_already() -> None:
     plan = plan_marginals((60,) * 6, 100, 50.0, triples=5)
     assert (plan.chosen < plan.pairs, plan.triples) == (True, 0)
+
+
+def test_rows_of_a_unit_count_as_one_together_however_many_they_are() -> None:
+    units = np.repeat([0, 2, 3], [1, 4, 17])
+    parts = measuring.parts_of(units)
+    whole = np.bincount(units, parts)
+    assert (whole[0], whole[2]) == (measuring.WHOLE, measuring.WHOLE), "up to 16 rows have whole numbers"
+    assert measuring.WHOLE * (1 - 1e-4) < whole[3] <= measuring.WHOLE
+    layout = Layout(CARDS, tuple(measuring.all_pairs(4)))
+    held = codes(len(units))
+    counted = measuring.count(held, layout, parts)
+    assert counted.sum() == parts.sum() * len(layout.cliques)
+    assert np.array_equal(counted, sum(measuring.count(held[[i]], layout) * p for i, p in enumerate(parts)))
+    assert len(measuring.parts_of(np.zeros(0, np.int64))) == 0
+
+
+@pytest.mark.parametrize("noise", [1e-3, 300.0])
+def test_pairs_of_two_columns_that_are_given_are_not_measured(noise: float) -> None:
+    held, shares = np.zeros((50, 4), np.int16), even(CARDS)
+    plan = plan_marginals(CARDS, 1000, noise, triples=4, given=2)
+    assert (plan.pairs, plan.triples) == (5, 0)
+    found = measured(held, CARDS, shares, plan, rows=1000)
+    assert len(found.layout.cliques) == plan.chosen
+    assert plan.chosen == 5 if noise < 1 else 3 <= plan.chosen < 5
+    assert (0, 1) not in found.layout.cliques
+    again = plan_again(found.layout.cliques, CARDS, noise, given=2)
+    assert (again.pairs, again.chosen, again.given) == (5, plan.chosen, 2)
+
+
+def test_cliques_that_are_measured_again_with_less_noise_than_was_charged_are_refused() -> None:
+    layout, held = Layout(CARDS, ((0, 2), (1, 3))), codes(30)
+    plan = plan_again(layout.cliques, CARDS, 5.0, given=2)
+    how = {"rows": 30, "parts": measuring.parts_of(np.arange(30) // 3)}
+    measuring.measure_again(held, layout, plan, odometer=Odometer([plan.event]), **how)
+    quieter, odometer = replace(plan, scale=plan.scale * (1 - 1e-9)), Odometer([plan.event])
+    with pytest.raises(NotCharged):
+        measuring.measure_again(held, layout, quieter, odometer=odometer, **how)
+
+
+def test_parts_get_the_noise_that_whole_rows_would_get() -> None:
+    units = np.repeat(np.arange(500), 3)
+    held, plan = codes(1500, (2,) * 40), plan_marginals((2,) * 40, 10_000, 2.0)
+    odometer, parts = Odometer([plan.event]), measuring.parts_of(units)
+    found = measuring.measure(held, (2,) * 40, even((2,) * 40), plan, rows=500, odometer=odometer, parts=parts)
+    exact = measuring.count(held, found.layout, parts) / measuring.WHOLE
+    assert exact.sum() == pytest.approx(500 * plan.pairs)
+    noise = (found.counts - exact) / plan.scale
+    assert noise.std() == pytest.approx(1, rel=6.5 / math.sqrt(2 * len(noise)))
+    assert abs(noise.mean()) < 6.5 / math.sqrt(len(noise))

@@ -7,7 +7,7 @@ import pytest
 
 from dp_synth_pipeline.model.marginals import raking
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
-from dp_synth_pipeline.model.marginals.raking import Tilt, draws, rake
+from dp_synth_pipeline.model.marginals.raking import Tilt, draws, rake, upon
 
 CARDS = (3, 4, 2)
 PAIRS = tuple(all_pairs(3))
@@ -129,3 +129,33 @@ def test_huge_weights_do_not_overflow() -> None:
     values[0] = 1e4
     kept = Tilt(LAYOUT, values).resample(np.array([[0, 0, 0], [1, 1, 1]]), 10)
     assert (kept == 0).all()
+
+
+GIVEN = Layout((2, 3), ((0, 1),))
+
+
+def test_what_is_given_keeps_its_weight_and_the_rest_follows_upon_it() -> None:
+    """Three of four are women among those that were counted, and one of four among those that rows are drawn upon."""
+    rng, tries = np.random.default_rng(), 8
+    follows = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
+    counts = (np.array([[3000.0], [1000.0]]) * follows).ravel()
+    measured = Marginals(GIVEN, counts, 0.5, 4000)
+    given = np.repeat((np.arange(4000) % 4 > 0).astype(int), tries)
+    made = np.stack([given, rng.integers(0, 3, len(given))], 1)
+    target = upon(made, measured, given=1)
+    assert target.counts.reshape(2, 3).sum(1) == pytest.approx([1000, 3000])
+    tilt = rake(made, target, steps=300, contexts=4000)
+    weights = np.exp(tilt.log_weights(made).reshape(-1, tries).astype(float))
+    weights = (weights / weights.sum(1, keepdims=True)).ravel()
+    for code, shares in enumerate(follows):
+        found = np.bincount(made[given == code, 1], weights[given == code])
+        assert found / found.sum() == pytest.approx(shares, abs=0.04)
+
+
+def test_of_a_given_code_that_noise_hides_marginals_say_what_the_drawn_rows_do() -> None:
+    made = np.stack([np.repeat([0, 1], [990, 10]), np.arange(1000) % 3], 1)
+    measured = Marginals(GIVEN, np.array([300.0, 300.0, 300.0, 40.0, -35.0, 4.0]), 20.0, 900)
+    target = upon(made, measured, given=1)
+    assert target.counts[:3] == pytest.approx([297.0] * 3)
+    assert target.counts[3:] == pytest.approx(count(made, GIVEN)[3:] * 0.9)
+    assert upon(made, measured, given=0).counts == pytest.approx(measured.counts)

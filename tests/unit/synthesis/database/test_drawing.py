@@ -208,7 +208,7 @@ def test_writers_are_raked_upon_one_row_of_each_person_beside_its_own_parent():
     counts = np.where(root % 2, 3, 1)
     who = [np.flatnonzero(counts > place) for place in range(3)]
     none = [np.zeros((len(w), 1), int) for w in who]
-    places = [Part(w, no, parents[w][:, None], no > 0, None, None, no > 0) for w, no in zip(who, none, strict=True)]
+    places = [Part(w, no, parents[w][:, None], no > 0, None, None, no > 0, no) for w, no in zip(who, none, strict=True)]
     drawn = learning._Drawn.__new__(learning._Drawn)
     drawn._rng, drawn._above = np.random.default_rng(1), Above(parents[:, None], counts, None, root)
     drawn._following = SimpleNamespace(codec=SimpleNamespace(columns=[0]), parts=lambda above, rng: places)  # type: ignore

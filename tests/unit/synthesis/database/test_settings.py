@@ -3,6 +3,8 @@
 import copy
 from types import SimpleNamespace
 
+import pytest
+
 from dp_synth_pipeline.model.autoregressive.spec import Start
 from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
@@ -40,3 +42,32 @@ def test_tables_below_the_first_learn_all_layers_since_they_start_from_marginals
     release = SimpleNamespace(settings=member, allocation=SimpleNamespace(noise=lambda population: 0.001))
     spec = learning._sized(release, columns=5, population=1000)
     assert (spec.start, spec.train_only, spec.hidden) == (Start.MARGINALS, None, 8)
+
+
+def test_related_tables_may_remember_in_the_words_of_a_single_table():
+    asked = settings(refresh={"remember": True, "epsilon": 0.25})
+    assert (asked.whole.refresh.epsilon, asked.member("visits").refresh.remember) == (0.25, True)
+    assert all(asked.learnt(name).reuse_profile for name in TABLES)
+    assert not settings().member("visits").reuse_profile
+    assert asked.code_version() != settings().code_version()
+
+
+@pytest.mark.parametrize(
+    ("changes", "conflict"),
+    [
+        ({"training": {"method": "autoregressive"}}, "method: autoregressive"),
+        ({"training": {"rake": False}}, "rake: false"),
+        (
+            {
+                "tables": {
+                    **TABLES,
+                    "notes": {**TABLES["visits"], "columns": {"note": {"kind": "text", "max_length": 9}}},
+                }
+            },
+            "kind: text",
+        ),
+    ],
+)
+def test_what_a_single_table_s_memory_does_not_go_with_related_ones_does_not_either(changes, conflict):
+    with pytest.raises(ValueError, match=f"refresh: remember: it does not go with.*{conflict}"):
+        settings(refresh={"remember": True}, **changes)

@@ -3,7 +3,7 @@
     python benchmarks/step.py [--rounds 15] [--threads 1] [--out FILE.md]
 
 Without privacy; with our clipping in one pass; and with Opacus' own `hooks` (per-example gradients) and `ghost` (norms, then
-a second backward pass) modes, which run the same layers through the samplers that `dpsgd.clipping` registers. A step
+a second backward pass) modes, which run the same layers through the samplers that `opacus_modes` registers. A step
 is: losses, gradients, clipping, noise, optimizer. All ways take turns within a round, so that other work on the machine
 slows all of them; times are CPU time, and the median step of each is compared. Codes are random; no table is needed.
 """
@@ -22,6 +22,7 @@ from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
+from dp_synth_pipeline.model.autoregressive import opacus_modes  # noqa: F401  registers what its modes ask for
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping

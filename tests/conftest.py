@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from hypothesis import HealthCheck, settings
+
+from tests import once
 
 settings.register_profile("house", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
@@ -46,16 +46,11 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def migrations_read_once() -> Iterator[None]:
-    """Read a folder of migrations once: Dagster reads its own anew for each of the hundreds of homes that tests make."""
-    read, known = ScriptDirectory.from_config, {}
-
-    def from_config(config: Config) -> ScriptDirectory:
-        where = config.get_main_option("script_location")
-        return known.get(where) or known.setdefault(where, read(config))
-
+def computed_once() -> Iterator[None]:
+    """Compute once what is the same in hundreds of tests (see `tests.once`)."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ScriptDirectory, "from_config", from_config)
+        once.read_migrations_once(patch.setattr)
+        once.compile_templates_once(patch.setattr)
         yield
 
 

@@ -10,15 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import privacy_loss_distribution as pld_lib
-from dp_accounting.rdp import rdp_privacy_accountant as rdp_lib
 
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, check_relation
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ORDERS, limit
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 DISCRETISATION = 1e-4
 """Width of the privacy-loss grid; pinned, so that a cost computed today is the cost computed at an audit."""
@@ -57,7 +58,9 @@ def _rdp_one(event: Event, order: float) -> float:
 @lru_cache(maxsize=1024)
 def _curve(event: Event, orders: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
     """Return the Rényi divergence at each order, as dp_accounting has it."""
-    accountant = rdp_lib.RdpAccountant(orders, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    from dp_accounting import NeighboringRelation, rdp
+
+    accountant = rdp.RdpAccountant(orders, NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(event.to_dp_event())
     return tuple(zip(orders, (float(cost) for cost in accountant.rdp), strict=True))
 
@@ -114,7 +117,7 @@ def _converted(events: tuple[Event, ...], delta: float, fixed: bool, interval: f
     return pure + float(whole.get_epsilon_for_delta(delta))
 
 
-def _composed(listed: Sequence[Event], fixed: bool, interval: float) -> tuple[float, pld_lib.PrivacyLossDistribution]:
+def _composed(listed: Sequence[Event], fixed: bool, interval: float) -> tuple[float, PrivacyLossDistribution]:
     """Return what is added by basic composition, a pure epsilon, and the privacy loss distribution of all the rest."""
     counts = [e for e in listed if e.pure_epsilon]
     rest = tuple(e for e in listed if not e.pure_epsilon)
@@ -128,14 +131,14 @@ def _composed(listed: Sequence[Event], fixed: bool, interval: float) -> tuple[fl
 
 
 @lru_cache(maxsize=4)
-def _in_turn(events: tuple[Event, ...], interval: float) -> pld_lib.PrivacyLossDistribution:
+def _in_turn(events: tuple[Event, ...], interval: float) -> PrivacyLossDistribution:
     """Return the loss of all these: what a calibration composes with each noise that it tries, and is the same each time."""
+    from dp_accounting.pld import privacy_loss_distribution as pld_lib
+
     return _with(pld_lib.identity(value_discretization_interval=interval), events, interval)
 
 
-def _with(
-    whole: pld_lib.PrivacyLossDistribution, events: Iterable[Event], interval: float
-) -> pld_lib.PrivacyLossDistribution:
+def _with(whole: PrivacyLossDistribution, events: Iterable[Event], interval: float) -> PrivacyLossDistribution:
     for event in events:
         if (loss := _pld(event, interval)) is not None:
             whole = whole.compose(loss)
@@ -244,7 +247,7 @@ def own_delta(events: Event | Iterable[Event], relation: str = ADD_REMOVE) -> fl
 
 
 @lru_cache(maxsize=128)
-def _pld(event: Event, interval: float) -> pld_lib.PrivacyLossDistribution | None:
+def _pld(event: Event, interval: float) -> PrivacyLossDistribution | None:
     return event.pld(interval)
 
 

@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.stats import beta, chi2, norm
-
 ALPHA = 1e-6
 """Probability that an honest run fails its audit."""
 
@@ -131,6 +129,8 @@ class Audit:
 
 
 def _noise(seen: Observed, claimed: float) -> Finding:
+    from scipy.stats import chi2, norm
+
     share = ALPHA / TESTS
     measured = math.sqrt(seen.squares / max(seen.draws, 1))
     low = math.sqrt(seen.squares / chi2.isf(share / 2, max(seen.draws, 1)))
@@ -148,6 +148,8 @@ def _noise(seen: Observed, claimed: float) -> Finding:
 
 
 def _sampling(seen: Observed, claimed: float) -> Finding:
+    from scipy.stats import beta
+
     share = ALPHA / TESTS
     trials, hits = seen.units * seen.steps, seen.inclusions
     low = float(beta.ppf(share / 2, hits, trials - hits + 1)) if hits > 0 else 0.0
@@ -168,6 +170,8 @@ def _uneven(seen: Observed, rate: float, share: float) -> str:
 
     Under Poisson sampling a unit's count is binomial; under shuffling, which costs far more privacy, it hardly varies.
     """
+    from scipy.stats import norm
+
     variance = seen.steps * rate * (1 - rate)
     if seen.units < 2 or variance * seen.units < 500:  # too few draws for a bell curve
         return ""

@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 
-from scipy.optimize import brentq
-from scipy.special import log_ndtr
-
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget
@@ -67,6 +64,8 @@ class _NothingFits(Exception):
 
 def _least(excess: Callable[[float], float], start: float, step: float) -> float:
     """Return the least logarithm of a noise of which the excess was computed, and is not above 0."""
+    from scipy.optimize import brentq
+
     least, most, tolerance = math.log(LEAST), math.log(MOST), RELATIVE_TOLERANCE / 4
     low = high = start
     while excess(high) > 0:
@@ -163,6 +162,8 @@ def gaussian_noise(epsilon: float, delta: float) -> float:
 
 
 def _gaussian_delta(epsilon: float, noise: float) -> float:
+    from scipy.special import log_ndtr
+
     above = float(log_ndtr(0.5 / noise - epsilon * noise))
     below = epsilon + float(log_ndtr(-0.5 / noise - epsilon * noise))
     return -math.exp(above) * math.expm1(min(below - above, 0.0))

@@ -19,14 +19,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, ClassVar, Self
-
-import dp_accounting as dpa
-from dp_accounting import dp_event
-from dp_accounting.pld import privacy_loss_distribution as pld_lib
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.privacy.gaussian_loss import gaussian_loss
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Event(ABC):
         return {"kind": self.kind, **asdict(self)}
 
     @abstractmethod
-    def to_dp_event(self) -> dpa.DpEvent:
+    def to_dp_event(self) -> DpEvent:
         """Return the event in dp_accounting's own terms, for re-verification with that library alone."""
 
     @property
@@ -98,7 +97,7 @@ class Event(ABC):
         """
         return type(self) is type(other) and other.noise >= self.noise
 
-    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution | None:
+    def pld(self, interval: float) -> PrivacyLossDistribution | None:
         """Return its privacy loss distribution on a grid of width `interval`; None if it has no loss but its own delta."""
         return None
 
@@ -151,10 +150,14 @@ class DiscreteLaplace(Event):
     def pays_for(self, other: Event) -> bool:
         return isinstance(other, DiscreteLaplace) and super().pays_for(other) and other.sensitivity == self.sensitivity
 
-    def to_dp_event(self) -> dpa.DpEvent:
-        return dp_event.DiscreteLaplaceDpEvent(noise_parameter=1.0 / self.scale, sensitivity=self.sensitivity)
+    def to_dp_event(self) -> DpEvent:
+        import dp_accounting as dpa
 
-    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+        return dpa.dp_event.DiscreteLaplaceDpEvent(noise_parameter=1.0 / self.scale, sensitivity=self.sensitivity)
+
+    def pld(self, interval: float) -> PrivacyLossDistribution:
+        from dp_accounting.pld import privacy_loss_distribution as pld_lib
+
         return pld_lib.from_discrete_laplace_mechanism(
             1 / self.scale, self.sensitivity, value_discretization_interval=interval
         )
@@ -210,11 +213,15 @@ class DiscreteGaussian(Event):
             self.sensitivity,
         )
 
-    def to_dp_event(self) -> dpa.DpEvent:
+    def to_dp_event(self) -> DpEvent:
+        import dp_accounting as dpa
+
         # The discrete Gaussian satisfies the RDP curve of the continuous one (Canonne, Kamath & Steinke 2020, Thm 4).
         return dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(self.scale / self.sensitivity), self.count)
 
-    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+    def pld(self, interval: float) -> PrivacyLossDistribution:
+        from dp_accounting.pld import privacy_loss_distribution as pld_lib
+
         one = pld_lib.from_discrete_gaussian_mechanism(
             self.scale, self.sensitivity, value_discretization_interval=interval, use_connect_dots=True
         )
@@ -274,10 +281,14 @@ class Gaussian(Event):
     def repeated(self, times: int) -> tuple[Event, ...]:
         return (replace(self, count=self.count * times),)
 
-    def to_dp_event(self) -> dpa.DpEvent:
+    def to_dp_event(self) -> DpEvent:
+        import dp_accounting as dpa
+
         return dpa.SelfComposedDpEvent(dpa.GaussianDpEvent(self.noise_multiplier), self.count)
 
-    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+    def pld(self, interval: float) -> PrivacyLossDistribution:
+        from dp_synth_pipeline.privacy.gaussian_loss import gaussian_loss
+
         return gaussian_loss(self.combined_noise_multiplier, 1.0, interval)
 
 
@@ -323,11 +334,15 @@ class SubsampledGaussian(Event):
             isinstance(other, SubsampledGaussian) and super().pays_for(other) and other.sample_rate <= self.sample_rate
         )
 
-    def to_dp_event(self) -> dpa.DpEvent:
+    def to_dp_event(self) -> DpEvent:
+        import dp_accounting as dpa
+
         one = dpa.PoissonSampledDpEvent(self.sample_rate, dpa.GaussianDpEvent(self.noise_multiplier))
         return dpa.SelfComposedDpEvent(one, self.steps)
 
-    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+    def pld(self, interval: float) -> PrivacyLossDistribution:
+        from dp_synth_pipeline.privacy.gaussian_loss import gaussian_loss
+
         return gaussian_loss(self.noise_multiplier, self.sample_rate, interval).self_compose(self.steps)
 
     def rdp_when_replaced(self, order: float, add_remove: Callable[[Event, float], float]) -> float:
@@ -394,11 +409,13 @@ class SelectedTraining(Event):
             and all(own.pays_for(theirs) for own, theirs in zip(self.run, other.run, strict=True))
         )
 
-    def to_dp_event(self) -> dpa.DpEvent:
-        run = dpa.ComposedDpEvent([event.to_dp_event() for event in self.run])
-        return dp_event.RepeatAndSelectDpEvent(run, mean=self.mean, shape=math.inf)
+    def to_dp_event(self) -> DpEvent:
+        import dp_accounting as dpa
 
-    def pld(self, interval: float) -> pld_lib.PrivacyLossDistribution:
+        run = dpa.ComposedDpEvent([event.to_dp_event() for event in self.run])
+        return dpa.dp_event.RepeatAndSelectDpEvent(run, mean=self.mean, shape=math.inf)
+
+    def pld(self, interval: float) -> PrivacyLossDistribution:
         raise TypeError("no privacy loss distribution of a selected training is known; convert its Rényi curve.")
 
     def rdp_when_replaced(self, order: float, add_remove: Callable[[Event, float], float]) -> float:
@@ -438,7 +455,9 @@ class Threshold(Event):
     def with_noise(self, noise: float) -> Self:
         return self
 
-    def to_dp_event(self) -> dpa.DpEvent:
+    def to_dp_event(self) -> DpEvent:
+        import dp_accounting as dpa
+
         return dpa.NoOpDpEvent()
 
     def as_add_remove(self) -> Self:

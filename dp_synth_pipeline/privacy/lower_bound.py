@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
 
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import Event
@@ -77,6 +76,8 @@ def points(out: np.ndarray, inside: np.ndarray, confidence: float) -> tuple[Poin
         >>> round(surest.false_positives, 3), round(surest.true_positives, 3)
         (0.047, 0.953)
     """
+    from scipy.stats import beta
+
     if not (len(out) and len(inside) and 0 < confidence < 1) or np.isnan(out).any() or np.isnan(inside).any():
         raise ValueError("expected scores of both kinds without NaN, and a confidence between 0 and 1.")
     ranks = sorted({max(1, round(share * len(out))) for share in SHARES}, reverse=True)

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from scipy.special import ndtri
 
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, DiscreteLaplace, Gaussian, Threshold
 from dp_synth_pipeline.privacy.noise import rounded_gaussian
@@ -102,6 +101,8 @@ def threshold(scale: float, delta: float, *, keys: int, sensitivity: int, odomet
     Raises:
         NotCharged: if the odometer's entry did not pay for it.
     """
+    from scipy.special import ndtri
+
     odometer.spend(Threshold(delta))
     rounding = 1.0 if odometer.pays_in(DiscreteGaussian) else 0.5
     return (sensitivity + rounding + scale * float(-ndtri(delta / keys))) * (1 + ROUNDING)

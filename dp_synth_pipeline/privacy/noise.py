@@ -222,11 +222,11 @@ def _step(entry: int) -> _Step:
 @cache
 def _staircase() -> _Staircase:
     rows: list[tuple[float, float, int, int]] = []
-    for entry in range(_beyond()):
-        left, width, height = _step(entry)
+    for count in _counts()[:-1]:
+        left, width, height = _step(len(rows))
         surely, possibly = _density(left + width, 60)[0] / height, _density(left, 60)[1] / height
         coins = math.floor(surely * 2**_COIN_BITS), math.ceil(possibly * 2**_COIN_BITS)
-        rows.append((float(left), float(height), *coins))
+        rows += [(float(left), float(height), *coins)] * count
     first = 2 * _density(Fraction(_REACH), 60)[1] / (_counts()[-1] * _AREA)  # no further interval accepts more often
     rows += [(float(_REACH), 1.0, 0, math.ceil(first * 2**_COIN_BITS))] * _counts()[-1]
     rows += [(0.0, 1.0, 0, 0)] * (_ENTRIES - len(rows))

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import accountant
@@ -157,6 +156,8 @@ def _tightened(epsilons: np.ndarray, deltas: np.ndarray) -> np.ndarray:
 
 def gaussian_delta(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     """Return delta(epsilon) of the Gaussian mechanism whose noise is 1 / mu times its sensitivity (Balle & Wang 2018)."""
+    from scipy.special import log_ndtr, ndtr
+
     lost = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
     return ndtr(mu / 2 - epsilon / mu) - lost
 
@@ -168,4 +169,6 @@ def gaussian_true_positive(false_positive: Sequence[float] | np.ndarray, mu: flo
         >>> [round(float(r), 4) for r in gaussian_true_positive([0.01, 0.1], 1.0)]
         [0.0924, 0.3891]
     """
+    from scipy.special import ndtr, ndtri
+
     return np.minimum(ndtr(ndtri(np.asarray(false_positive, float)) + mu) + slack, 1.0)

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 from dp_synth_pipeline.validation.closeness import MOST, blocks, check, distances, nearest, sample, spans
 
@@ -79,6 +78,8 @@ def membership(
     Raises:
         ValueError: if a table has no rows, or shapes do not agree.
     """
+    from scipy.stats import norm
+
     check(training, holdout, synthetic, ordered)
     members, others, drawn = (sample(x, most) for x in (training, holdout, synthetic))
     scale = spans(training, holdout, synthetic)
@@ -171,6 +172,8 @@ def _newcombe(hits: int, rows: int, others_hits: int, others: int) -> tuple[floa
 
 
 def _wilson(hits: int, rows: int) -> tuple[float, float]:
+    from scipy.stats import norm
+
     z = float(norm.isf((1 - CONFIDENCE) / 2))
     middle = (hits + z * z / 2) / (rows + z * z)
     width = z / (rows + z * z) * math.sqrt(hits * (rows - hits) / rows + z * z / 4)

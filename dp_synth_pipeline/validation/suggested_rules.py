@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import yaml
-from scipy.stats import ks_2samp
 
 from dp_synth_pipeline.tabular.constraints.hold import DAY, numbers
 from dp_synth_pipeline.tabular.offsets import AFTER, SAME_AS, circle
@@ -88,6 +87,8 @@ def suggested_rules(
 def _rule(
     fact: str, base: Column, column: Column, points: dict[str, list[np.ndarray]], rng: np.random.Generator
 ) -> Iterator[SuggestedRule]:
+    from scipy.stats import ks_2samp
+
     starts, ends = points[base.name], points[column.name]
     if column.kind.name == "date" and base.kind.name == "datetime":
         starts = [np.floor(start / DAY) * DAY for start in starts]

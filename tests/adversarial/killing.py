@@ -136,6 +136,7 @@ class Runner:
 def lighten() -> None:
     """Let a release take seconds rather than tens of them."""
     from dp_synth_pipeline.model.marginals import raking
+    from tests import once
     from tests.light import lighten as compute_less
 
     for name, value in LIGHT.items():
@@ -146,6 +147,8 @@ def lighten() -> None:
     compute_less(dict.__setitem__)
     raking.rake.__kwdefaults__["steps"] = 5
     _keep_engines()
+    once.read_migrations_once(setattr)
+    once.compile_templates_once(setattr)
 
 
 def _keep_engines() -> None:
@@ -162,6 +165,23 @@ def _keep_engines() -> None:
             return engines[url]
 
         module.create_engine = once
+
+
+def _compute_beforehand() -> None:
+    """Compute what is the same in all forks, so that none computes it anew: migrations, templates, the noise's stairs."""
+    from alembic.script import ScriptDirectory
+    from dagster._core.storage.event_log.sqlite import sqlite_event_log
+    from great_expectations.render.view.view import DefaultJinjaPageView
+
+    from dp_synth_pipeline.privacy import noise
+    from dp_synth_pipeline.reporting import templates
+
+    noise.rounded_gaussian(1.0, 1)
+    for environment in (templates._environment(), DefaultJinjaPageView().env):
+        for name in environment.list_templates(extensions=["j2"]):
+            environment.get_template(name)
+    config = sqlite_event_log.get_alembic_config(sqlite_event_log.__file__)
+    list(ScriptDirectory.from_config(config).walk_revisions())
 
 
 class Points:
@@ -451,6 +471,8 @@ def _serve() -> None:
             learnt = True
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
+        if learnt and request["modules"]:
+            _compute_beforehand()
         gc.freeze()
 
 

@@ -26,7 +26,7 @@ from tests.integration.conftest import (
     shell,  # noqa: F401
 )
 from tests.integration.test_command_line import GOOD, write
-from tests.light import light  # noqa: F401
+from tests.light import GRID, light  # noqa: F401
 
 WORD = "KANARIENVOGEL"
 NUMBER = 98765432.1
@@ -227,6 +227,7 @@ def test_a_library_that_fails_anywhere_in_the_chain_quotes_nothing_in_the_event_
 DEFINITIONS = """
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
+from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.tabular.encoding import nulls
 
 def broken(*args, **kwargs):
@@ -235,6 +236,7 @@ def broken(*args, **kwargs):
 
 if {fail}:
     nulls.complete = broken
+accountant.DISCRETISATION = {grid}
 defs = build_defs([TableSettings(table="t", source={source!r}, account="t", epsilon=4.0, training={{"max_epochs": 1}},
                                  columns={{"person": {{"kind": "excluded"}}}})])
 """
@@ -247,7 +249,7 @@ def test_the_captured_logs_of_a_dagster_run_hold_no_planted_value(home, fail):
     frame.to_parquet(home.folder / "t.parquet")
     assert home("ledger", "open", "t", "--epsilon", 9).code == 0
     source = str(home.folder / "t.parquet")
-    (home.folder / "defs.py").write_text(DEFINITIONS.format(word=WORD, fail=fail, source=source))
+    (home.folder / "defs.py").write_text(DEFINITIONS.format(word=WORD, fail=fail, grid=GRID, source=source))
     select = "key:t/ingested+" if not fail else "key:t/ingested or key:t/profile or key:t/completed"
     # Steps that fail do so in processes of their own, from which tracebacks are passed on; the other run is one process.
     config = [] if fail else ["--config-json", '{"execution": {"config": {"in_process": {}}}}']

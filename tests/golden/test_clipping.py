@@ -21,6 +21,7 @@ from opacus.optimizers import (
 )
 
 from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.model.autoregressive import opacus_modes  # noqa: F401  registers what `GradSampleModule` asks for
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping, attach

@@ -6,7 +6,6 @@ Importing this module registers them (see `dpsgd.clipping`, which says why they 
 from __future__ import annotations
 
 import torch
-from opacus.grad_sample import register_grad_sampler
 
 from dp_synth_pipeline.model.autoregressive.layers import CausalLinear, ColumnEmbedding, ColumnHeads, rows_last
 from dp_synth_pipeline.model.dpsgd.clipping import (
@@ -17,11 +16,6 @@ from dp_synth_pipeline.model.dpsgd.clipping import (
     squared_norm,
     summed,
 )
-
-
-def _rows(x: torch.Tensor, inner: int) -> torch.Tensor:
-    """View as (units, rows, ...) with `inner` trailing dimensions, whether or not a unit has several rows."""
-    return x.unsqueeze(1) if x.dim() == inner + 1 else x
 
 
 def _gram(x: torch.Tensor) -> torch.Tensor:
@@ -103,26 +97,3 @@ def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor) -> Grads:
     if h.shape[1] < g.shape[1]:  # the fewer come first: a product is faster that way
         return {layer.weight: torch.bmm(h, g.transpose(1, 2)).transpose(1, 2), layer.bias: g.sum(2)}
     return {layer.weight: torch.bmm(g, h.transpose(1, 2)), layer.bias: g.sum(2)}
-
-
-# Per-example gradients, used only to check the above against Opacus' own `hooks` mode.
-
-
-@register_grad_sampler(ColumnEmbedding)
-def _embedding_grads(layer: ColumnEmbedding, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    codes, g = _rows(activations[0], 1) + layer.offsets, _rows(g, 2)
-    total = torch.zeros(len(g), *layer.weight.shape, dtype=g.dtype, device=g.device)
-    index = codes.flatten(1)[..., None].expand(-1, -1, g.shape[-1])
-    return {layer.weight: total.scatter_add_(1, index, g.flatten(1, 2))}
-
-
-@register_grad_sampler(CausalLinear)
-def _causal_grads(layer: CausalLinear, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    a, g = _rows(activations[0], 2).flatten(2), _rows(g, 2).flatten(2)
-    return {layer.weight: torch.einsum("uso,usi->uoi", g, a) * layer.mask, layer.bias: g.sum(1)}
-
-
-@register_grad_sampler(ColumnHeads)
-def _heads_grads(layer: ColumnHeads, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    h, g = _rows(activations[0], 2), _rows(g, 2)
-    return {layer.weight: torch.einsum("usdk,usdh->udkh", g, h), layer.bias: g.sum(1)}

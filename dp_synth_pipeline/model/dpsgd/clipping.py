@@ -39,10 +39,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-from opacus.grad_sample import register_norm_sampler
-from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
 from torch import nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
@@ -50,6 +49,9 @@ from torch.utils.hooks import RemovableHandle
 from dp_synth_pipeline.errors import InvalidInput, TrainingError
 from dp_synth_pipeline.model.dpsgd.lattice import EXACT, Lattice, exact_ranges
 from dp_synth_pipeline.model.dpsgd.spec import CLIPS
+
+if TYPE_CHECKING:
+    from opacus.optimizers import DPOptimizer
 
 Bound = float | Sequence[float]
 Grads = dict[nn.Parameter, torch.Tensor]
@@ -80,14 +82,9 @@ MOST_ROWS = 2.0**8
 
 
 def squared_norm(layer_type: type[nn.Module]) -> Callable[[Callable[..., Grads]], Callable[..., Grads]]:
-    """Register a layer type's exact squared norms here, and their roots as Opacus' norm sampler."""
+    """Register a layer type's exact squared norms."""
 
     def register(function: Callable[..., Grads]) -> Callable[..., Grads]:
-        @register_norm_sampler(layer_type)
-        def norms(layer: nn.Module, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-            squares = function(layer, activations[0], g, SharedInputs())
-            return {p: square.clamp(min=0).sqrt() for p, square in squares.items()}
-
         SQUARED_NORMS[layer_type] = function
         return function
 
@@ -397,6 +394,8 @@ def attach(clipping: OnePassClipping, optimizer: DPOptimizer) -> None:
     Its noise, averaging, reduction and accounting stay its own. Opacus' `ghost` optimizers take what is in `p.grad`. The
     others would clip per-example gradients, which there are none of here: their clipping is replaced.
     """
+    from opacus.optimizers import AdaClipDPOptimizer, DPOptimizerFastGradientClipping
+
     clipping.max_grad_norm = getattr(optimizer, "max_grad_norms", optimizer.max_grad_norm)
 
     def take() -> None:

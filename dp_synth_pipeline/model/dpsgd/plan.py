@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from scipy.stats import poisson
-
 from dp_synth_pipeline.model.dpsgd.spec import TrainingSpec
 from dp_synth_pipeline.privacy.events import SelectedTraining, SubsampledGaussian
 
@@ -97,6 +95,8 @@ class StudyPlan:
     @property
     def trainings(self) -> int:
         """How many run: with a probability of at least 1 - `TOLD` that is as many as count, or more."""
+        from scipy.stats import poisson
+
         return int(poisson.isf(TOLD, self.trials))
 
     def with_noise(self, noise_multiplier: float) -> StudyPlan:

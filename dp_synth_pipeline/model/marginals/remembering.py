@@ -14,7 +14,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 
@@ -123,6 +122,8 @@ class Memory:
 
     def _distance(self, missed: np.ndarray, drift: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Return the expected distance of each clique, if its cells drift and are blurred by these variances, (cliques,)."""
+        from scipy.special import ndtr
+
         part = drift / (drift + noise)
         mean, deviation = part * missed, np.sqrt(part * noise)
         ratio = np.divide(mean, deviation, out=np.zeros_like(mean), where=deviation > 0)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 TIED = 0.5
 """Part of a column's variance that the others must explain for its quantiles to follow theirs; cells are narrow."""
@@ -37,6 +36,8 @@ def quantiles(codes: np.ndarray, centres: Sequence[np.ndarray], rng: np.random.G
     Returns:
         by column number, float64 (rows,) in [0, 1): the share of the cell's mass below the row; uniform within each cell.
     """
+    from scipy.special import ndtri
+
     if codes.shape[1] < 2 or len(codes) < ENOUGH * codes.shape[1]:
         return {}
     lower, upper = (np.stack(s, 1) for s in zip(*map(_span, codes.T, centres), strict=True))
@@ -72,6 +73,8 @@ def _span(codes: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Return the mean of a standard normal between two of its quantiles."""
+    from scipy.special import ndtri
+
     density = [np.exp(-(ndtri(p) ** 2) / 2) / np.sqrt(2 * np.pi) for p in (lower, upper)]
     return (density[0] - density[1]) / np.maximum(upper - lower, 1e-12)
 
@@ -94,6 +97,8 @@ def _truncated(
     mean: np.ndarray, deviation: float, lower: np.ndarray, upper: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw normals between bounds; in logarithms, and mirrored where they lie above the mean, so that no tail is lost."""
+    from scipy.special import log_ndtr, ndtri_exp
+
     a, b = (lower - mean) / deviation, (upper - mean) / deviation
     mirrored = a > 0
     a, b = np.where(mirrored, -b, a), np.where(mirrored, -a, b)

@@ -31,7 +31,7 @@ from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, S
 from dp_synth_pipeline.synthesis.allocation import Declared
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
-from dp_synth_pipeline.synthesis.database.table_release import TableRelease
+from dp_synth_pipeline.synthesis.database.table_release import Given, TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
 from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
@@ -211,7 +211,9 @@ def made(side: Side, name: str, persons: int | None, patch: pytest.MonkeyPatch) 
     assert population is not None
     profile = Profile(population).perform(found)
     assert profile is not None
-    found.released = profile
+    found.released, file = profile, rows.path.with_name(f"{name}.profile.json")
+    file.write_text(profile.to_json())
+    found.state = found.state.with_(profile=file)
     return found
 
 
@@ -222,7 +224,7 @@ def release(side: Side, canary: Side, patch: pytest.MonkeyPatch) -> list[float]:
         canary: the database with the canary, whose gradients the attacker knows.
     """
     root = made(side, "patients", None, patch)
-    measured = Marginals(root.codec, root.profile).perform(root)
+    measured = Marginals(root.columns, root.profile).perform(root)
     assert measured is not None
     tables: Any = {"patients": root}
     persons = histories.persons(RELATIONS, "visits", tables)
@@ -242,18 +244,17 @@ def release(side: Side, canary: Side, patch: pytest.MonkeyPatch) -> list[float]:
     cards = (*context.cardinalities, *context.own_cardinalities)
     orders = histories.orders_of(RELATIONS, "visits", codecs, context)
     network = AutoregressiveNetwork(cards, SPEC, len(context.cardinalities), orders)
-    return [*scores, along(visits, network, known[0][known[1] == last].astype(np.int64))]
+    return [*scores, along(visits, network, known.codes[known.units == last].astype(np.int64))]
 
 
-def given_of(side: Side, visits: Made, tables: Any, context: Any) -> tuple[np.ndarray, np.ndarray]:
+def given_of(side: Side, visits: Made, tables: Any, context: Any) -> Given:
     """Return what the rows of another database would be learnt from, were this profile its own."""
     others = {}
     for name, table in tables.items():
         other = Made(table.settings, table.protection, table.store, table.state)
         other.name, other.rows, other.side, other.released = name, side.rows[name], side, table.released
         others[name] = other
-    found = histories.given_rows(others["visits"], RELATIONS, others, context)
-    return found.codes, found.units
+    return histories.given_rows(others["visits"], RELATIONS, others, context)
 
 
 def along(table: Made, network: AutoregressiveNetwork, rows: np.ndarray) -> float:
@@ -323,12 +324,11 @@ def trained_alone(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch
     visits = tables["visits"] = made(sides[1], "visits", OTHERS, patch)
     context = histories.context_of(RELATIONS, "visits", {name: table.codec for name, table in tables.items()})
     given = [given_of(side, visits, tables, context) for side in sides]
-    canary = given[1][0][np.array(sides[1].table("visits")["ward"].to_pylist()) == "C"].astype(np.int64)
-    assert len(canary) == MOST == len(given[1][0]) - len(given[0][0])
+    canary = given[1].codes[np.array(sides[1].table("visits")["ward"].to_pylist()) == "C"].astype(np.int64)
+    assert len(canary) == MOST == len(given[1].codes) - len(given[0].codes)
     cards = (*context.cardinalities, *context.own_cardinalities)
     scores = []
-    for codes, of in given:
-        visits.given = histories.Given(codes, of)
+    for visits.given in given:
         scores.append(np.array([[pushed(visits, cards, len(context.cardinalities), canary)] for _ in range(runs)]))
     check(scores[0], scores[1], Claim.of(ALONE, (0.01, 0.05, 0.1, 0.2, 0.35, 0.5)))
 
@@ -348,6 +348,6 @@ def test_training_of_a_child_table_is_caught_that_clips_each_row(
     sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = histories.Given
-    monkeypatch.setattr(histories, "Given", lambda codes, units: honest(codes, np.arange(len(units))))
+    monkeypatch.setattr(histories, "Given", lambda codes, units, *more: honest(codes, np.arange(len(codes)), *more))
     with pytest.raises(Distinguished):
         trained_alone(sides, 2 * MUTANT, monkeypatch)

@@ -152,7 +152,7 @@ def release(side: Side, events: tuple[Event, ...]) -> list[float]:
     file = completed.with_name("profile.json")
     file.write_text(profile.to_json())
     made.state = made.state.with_(completed=completed, profile=file)
-    measured = Marginals(codec, profile).perform(made)
+    measured = Marginals(made.columns, profile).perform(made)
     assert measured is not None
     # Fitting and raking to the measured pairs are post-processing, and slow; the attacker sees the pairs themselves.
     released = Released(codec.marginals(), orders=codec.orders())

@@ -269,7 +269,8 @@ class Release:
     @property
     def columns(self) -> Columns:
         """The columns that it learns together."""
-        return Columns(self.codec.cardinalities, self.codec.marginals())
+        codec = self.codec
+        return Columns(codec.cardinalities, codec.marginals())
 
     @property
     def given_by(self) -> str:

@@ -163,20 +163,21 @@ def measure(
     Raises:
         NotCharged: if a marginal or a score was to be released that was not charged.
     """
+    how: dict[str, Any] = {"rows": rows, "odometer": odometer, "parts": parts}
     cards = tuple(cardinalities)
     pairs = nearest_pairs(paired(cards), plan.scored or plan.pairs, plan.given)
     if plan.chosen < plan.pairs:
-        pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, rows=rows, odometer=odometer, parts=parts)
-    measured = _noisy(codes, Layout(cards, tuple(pairs)), plan, rows, odometer, parts)
+        pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, **how)
+    measured = measure_cliques(codes, Layout(cards, tuple(pairs)), plan, **how)
     if plan.triples == 0:
         return measured
-    triples = choose_triples(codes, measured, shares, plan, odometer=odometer)
-    more = _noisy(codes, Layout(cards, tuple(triples)), plan, rows, odometer)
+    triples = choose_triples(codes, measured, shares, plan, odometer=odometer, parts=parts)
+    more = measure_cliques(codes, Layout(cards, tuple(triples)), plan, **how)
     both = Layout(cards, (*measured.layout.cliques, *more.layout.cliques))
     return Marginals(both, np.concatenate([measured.counts, more.counts]), plan.scale, rows)
 
 
-def measure_again(
+def measure_cliques(
     codes: np.ndarray,
     layout: Layout,
     plan: MarginalsPlan,
@@ -185,11 +186,11 @@ def measure_again(
     odometer: Odometer,
     parts: np.ndarray | None = None,
 ) -> Marginals:
-    """Measure the cliques that an earlier release measured, with the noise that `plan` fixed.
+    """Measure these cliques, such as those that an earlier release measured, with the noise that `plan` fixed.
 
     Args:
         codes: int (rows, columns), rows per unit bounded already; may be memory-mapped.
-        plan: what was reserved for this step, from `plan.plan_again`.
+        plan: what was reserved for this step, from `plan.plan_again` or as for `measure`.
         rows: released number of rows.
         odometer: of the entry that was charged `plan.event`.
         parts: as for `measure`.
@@ -197,17 +198,6 @@ def measure_again(
     Raises:
         NotCharged: if they were to be released without that charge.
     """
-    return _noisy(codes, layout, plan, rows, odometer, parts)
-
-
-def _noisy(
-    codes: np.ndarray,
-    layout: Layout,
-    plan: MarginalsPlan,
-    rows: int,
-    odometer: Odometer,
-    parts: np.ndarray | None = None,
-) -> Marginals:
     one = 1 if parts is None else WHOLE
     (noisy,), _ = mechanisms.noisy_histograms(
         [count(codes, layout, parts)],
@@ -267,7 +257,13 @@ def choose(
 
 
 def choose_triples(
-    codes: np.ndarray, pairs: Marginals, shares: Sequence[np.ndarray], plan: MarginalsPlan, *, odometer: Odometer
+    codes: np.ndarray,
+    pairs: Marginals,
+    shares: Sequence[np.ndarray],
+    plan: MarginalsPlan,
+    *,
+    odometer: Odometer,
+    parts: np.ndarray | None = None,
 ) -> list[Clique]:
     """Return the `plan.triples` triples that gain most from being measured, by noisy scores against the noisy pairs.
 
@@ -287,7 +283,7 @@ def choose_triples(
             joint = joint * inverse.reshape([-1 if a == axis else 1 for a in range(3)])
         return joint * (pairs.rows / max(joint.sum(), 1e-300))
 
-    gain = _gains(scores(codes, layout, superposed), layout, plan, plan.triple_score_scale, odometer)
+    gain = _gains(scores(codes, layout, superposed, parts), layout, plan, plan.triple_score_scale, odometer)
     return sorted(layout.cliques[p] for p in np.argsort(-gain)[: plan.triples])
 
 

@@ -106,14 +106,13 @@ def _learnt(
     from dp_synth_pipeline.model.base import Released
     from dp_synth_pipeline.synthesis.generator import last
 
-    model = last(table, table.folder / generator_files.FOLDER)
+    goes_on = table.state.facts.remembered is not None  # then all went into the marginals
+    model = last(table, table.folder / generator_files.FOLDER) if goes_on else None
     if model is None:
         cardinalities, shares, given = table.columns
         start = Released(shares, measured, given=given, orders=orders)
         model = artifact.model_of(training.spec.kind).begin(cardinalities, training.spec, start)
-    if table.state.facts.remembered is not None:  # then all went into the marginals
-        return model, {}
-    return training.train(model, table.reporter("training"))
+    return (model, {}) if goes_on else training.train(model, table.reporter("training"))
 
 
 class _Drawn:
@@ -140,8 +139,10 @@ class _Drawn:
         self.use(model)
         parts = self._parts()
         _, _, weights = self._rows(parts)
-        given = np.concatenate([p.given for p in parts]) if parts else np.zeros((0, 0), np.int16)
-        chosen = self._rng.choice(len(given), min(PERSONS, len(given)), p=weights / weights.sum()) if parts else []
+        if not len(weights):  # no person that was drawn has a row
+            return np.zeros((0, len(self._following.context.cardinalities)), np.int64)
+        given = np.concatenate([p.given for p in parts])
+        chosen = self._rng.choice(len(given), min(PERSONS, len(given)), p=weights / weights.sum())
         return given[chosen].astype(np.int64)
 
     def weighted(self) -> Histories:

@@ -43,6 +43,6 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
         codes, parts = release.counted()
         how: dict[str, Any] = {"rows": self._profile.rows, "odometer": odometer, "parts": parts}
         if self._again is not None:
-            return measuring.measure_again(codes, self._again, plan, **how)
+            return measuring.measure_cliques(codes, self._again, plan, **how)
         measurements = measuring.measure(codes, self._columns.cardinalities, self._columns.shares, plan, **how)
         return measurements if release.protection.guaranteed else sampled(measurements)

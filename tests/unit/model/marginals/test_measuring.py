@@ -201,10 +201,20 @@ def test_cliques_that_are_measured_again_with_less_noise_than_was_charged_are_re
     layout, held = Layout(CARDS, ((0, 2), (1, 3))), codes(30)
     plan = plan_again(layout.cliques, CARDS, 5.0, given=2)
     how = {"rows": 30, "parts": measuring.parts_of(np.arange(30) // 3)}
-    measuring.measure_again(held, layout, plan, odometer=Odometer([plan.event]), **how)
+    measuring.measure_cliques(held, layout, plan, odometer=Odometer([plan.event]), **how)
     quieter, odometer = replace(plan, scale=plan.scale * (1 - 1e-9)), Odometer([plan.event])
     with pytest.raises(NotCharged):
-        measuring.measure_again(held, layout, quieter, odometer=odometer, **how)
+        measuring.measure_cliques(held, layout, quieter, odometer=odometer, **how)
+
+
+def test_triples_count_parts_as_pairs_do() -> None:
+    held, parts = codes(1500, (2,) * 4), measuring.parts_of(np.repeat(np.arange(500), 3))
+    plan = plan_marginals((2,) * 4, 500, 1e-3, triples=2)
+    assert plan.triples == 2
+    how = {"rows": 500, "odometer": Odometer([plan.event]), "parts": parts}
+    found = measuring.measure(held, (2,) * 4, even((2,) * 4), plan, **how)
+    exact = measuring.count(held, found.layout, parts) / measuring.WHOLE
+    assert np.abs(found.counts - exact).max() < 1, "a unit of three rows is one"
 
 
 def test_parts_get_the_noise_that_whole_rows_would_get() -> None:

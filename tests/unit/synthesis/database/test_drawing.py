@@ -217,6 +217,20 @@ def test_writers_are_raked_upon_one_row_of_each_person_beside_its_own_parent():
     assert abs((root[own] % 2).mean() - 0.5) < 5 * 0.5 / np.sqrt(len(own))
 
 
+def test_where_no_drawn_person_has_a_row_nothing_is_drawn_upon():
+    none, nobody = np.zeros((0, 1), int), np.zeros(0, np.int64)
+    drawn = learning._Drawn.__new__(learning._Drawn)
+    drawn._rng, drawn._above = (
+        np.random.default_rng(),
+        Above(np.zeros((3, 1), int), np.zeros(3, int), None, np.arange(3)),
+    )
+    part = Part(nobody, none, none, none > 0, None, None, none > 0, np.zeros((0, 2), np.int16))
+    drawn._following = Following(None, None, None, SimpleNamespace(cardinalities=(2, 3)), None, None)  # type: ignore
+    drawn._parts = lambda: [part]  # type: ignore[method-assign]
+    drawn._stacked = lambda codes: none  # type: ignore[method-assign]
+    assert drawn.upon(None).shape == (0, 2)  # type: ignore[arg-type]
+
+
 def test_no_more_texts_are_written_to_rake_their_writer_than_of_a_single_table(monkeypatch):
     """A person's rows may be many: some 8,000 persons of 30 rows each would be ten times as many."""
     raked = []

@@ -26,6 +26,7 @@ from dp_synth_pipeline.reporting.card_verification import verify
 from dp_synth_pipeline.synthesis import stages
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.encoding.axis import LEAST_CODES
 from tests.integration.conftest import people
 
 QUICK = {"training": {"max_epochs": 1}, "show": False, "columns": {"person": {"kind": "excluded"}}}
@@ -68,6 +69,15 @@ def test_a_fit_reserves_charges_and_settles_and_leaves_no_real_row_behind(ledger
     }
     assert all(finding.holds for finding in verify(to_json(model.card()), ledger))
     assert not [f for f in (store.root / "restricted").rglob("*") if f.is_file()]
+
+
+def test_numbers_of_few_rows_have_few_codes(ledger, store):
+    """600 rows at epsilon 1.5: pairs of 40 codes each would be all noise."""
+    drawer = synthesizer_of(ledger, store, training={"method": "marginals"}).fit(people(600)).drawer()
+    assert {column.most_codes for column in drawer.profile.columns} == {LEAST_CODES}
+    numbers = [c for column, c in zip(drawer.codec.modelled, drawer.codec.columns, strict=True) if column.kind.numeric]
+    assert numbers
+    assert max(codec.cardinality for codec in numbers) <= LEAST_CODES + 1, "one more for nulls"
 
 
 @pytest.mark.parametrize("form", ["pandas", "arrow", "path", "uri"])

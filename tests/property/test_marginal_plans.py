@@ -70,14 +70,14 @@ def test_marginals_are_refused_where_the_plan_is_not_what_was_charged(mutant: Ca
 
 
 def test_a_count_of_marginals_too_many_is_refused_before_its_noise_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest, drawn = measuring._noisy, []
+    honest, drawn = measuring.measure_cliques, []
 
-    def twice(*args: Any) -> Any:
-        honest(*args)
+    def twice(*args: Any, **how: Any) -> Any:
+        honest(*args, **how)
         monkeypatch.setattr(mechanisms, "rounded_gaussian", lambda *more: drawn.append(more))
-        return honest(*args)
+        return honest(*args, **how)
 
-    monkeypatch.setattr(measuring, "_noisy", twice)
+    monkeypatch.setattr(measuring, "measure_cliques", twice)
     made = plan_marginals((4,) * 5, 1000, 5.0)
     with pytest.raises(NotCharged):
         measured((4,) * 5, 1000, made, Odometer([made.event]))

@@ -14,7 +14,7 @@ from dp_synth_pipeline.orchestration.dagster_internals import (
 )
 from dp_synth_pipeline.orchestration.partitions import definition
 from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
-from dp_synth_pipeline.orchestration.settings import AnySettings
+from dp_synth_pipeline.orchestration.settings import AnySettings, is_independent
 
 ACCOUNT, EPSILON, LATER = "dp_synth/account", "dp_synth/epsilon", "dp_synth/refresh_epsilon"
 PURPOSE = "dp_synth/purpose"
@@ -39,7 +39,7 @@ def schedules(settings: AnySettings, job: UnresolvedAssetJobDefinition) -> list[
             tags[LATER], price = repr(later), f"{price}, and {later:g} where it goes on from an earlier release"
         if settings.intended_use:
             tags[PURPOSE] = settings.intended_use
-        if settings.is_independent:
+        if is_independent(settings):
             tags[INDEPENDENT] = "true"
     cut = settings.partitions
     per = "" if cut is None else ": the window that is over, or each value in turn"

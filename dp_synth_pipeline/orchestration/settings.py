@@ -119,13 +119,6 @@ class TableSettings(ProjectSettings, ReleaseSettings):
         """The assets that stand for what is read."""
         return ["source"]
 
-    @property
-    def is_independent(self) -> bool:
-        """Whether a schedule refreshes it, each time without use of what was released before, and nobody said it should."""
-        if self.schedule is None or self.partitions is not None or "refresh" in self.model_fields_set:
-            return False
-        return self.training.tune is None and not self.remembering_conflict
-
     @model_validator(mode="after")
     def _known_columns(self) -> TableSettings:
         """Refuse names of columns that a complete declaration lacks."""
@@ -182,13 +175,19 @@ class RelatedTablesSettings(ProjectSettings, DatabaseSettings):
     public: ClassVar[None] = None
     plan: ClassVar[None] = None
     partitions: ClassVar[None] = None
-    is_independent: ClassVar[bool] = False
     automation: ClassVar[dict[str, str]] = {}
     """What a single table may ask for, and related ones cannot yet."""
 
 
 AnySettings = TableSettings | RelatedTablesSettings
 """What a project refreshes: one table, or related ones together."""
+
+
+def is_independent(settings: AnySettings) -> bool:
+    """Return whether a schedule refreshes without use of what was released before, which nobody said it should."""
+    if settings.schedule is None or settings.partitions is not None or "refresh" in settings.model_fields_set:
+        return False
+    return settings.training.tune is None and not settings.remembering_conflict
 
 
 def duration(text: str, field_name: str) -> timedelta:

@@ -267,6 +267,12 @@ class DatabaseSettings(Section):
         return self.member(self.relations.root.name)
 
     @property
+    def remembering_conflict(self) -> str:
+        """What of the other settings a refresh that remembers does not go with; empty if it goes with all of them."""
+        members = [self.member(name).model_copy(update={"reuse_profile": True}) for name in self.tables]
+        return next(filter(None, (member.remembering_conflict for member in members)), "")
+
+    @property
     def name(self) -> str:
         """The database's name, in the ledger and in the store."""
         if self.database is None:

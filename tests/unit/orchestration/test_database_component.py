@@ -7,6 +7,7 @@ import yaml
 from dagster.components.testing import create_defs_folder_sandbox
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.orchestration import schedules
 from dp_synth_pipeline.orchestration.component import VALIDATING, SyntheticDatabase
 
 TYPE = "dp_synth_pipeline.orchestration.component.SyntheticDatabase"
@@ -72,6 +73,34 @@ def test_a_name_that_no_column_of_a_table_at_hand_has_is_named_by_line(changes, 
     with pytest.raises(InvalidInput, match=said) as caught:
         SyntheticDatabase.resolve_from_yaml(text)
     assert f":{line}: " in str(caught.value), f"{caught.value}\n{text}"
+
+
+TEXTS = {**TABLES, "visits": {**TABLES["visits"], "columns": {"notes": {"kind": "text", "max_length": 80}}}}
+
+
+@pytest.mark.parametrize(
+    ("checked", "written", "told"),
+    [
+        (True, {"schedule": "0 3 * * 1"}, True),
+        (False, {"schedule": "0 3 * * 1"}, False),
+        (True, {}, False),
+        (True, {"schedule": "0 3 * * 1", "refresh": {"remember": False}}, False),
+        (True, {"schedule": "0 3 * * 1", "refresh": {"remember": True, "epsilon": 0.3}}, False),
+        (True, {"schedule": "0 3 * * 1", "training": {"rake": False}}, False),
+        (True, {"schedule": "0 3 * * 1", "tables": TEXTS}, False),
+    ],
+)
+def test_whoever_checks_a_schedule_is_told_of_tables_that_remember_where_these_could(
+    monkeypatch, caplog, checked, written, told
+):
+    if checked:
+        monkeypatch.setenv(VALIDATING, "1")
+    definitions = loaded(**written)
+    assert ("clinic: a schedule refreshes it, and each refresh is by itself." in caplog.text) is told
+    assert ("0.111 and 0.199 by themselves" in caplog.text) is told
+    for schedule in definitions.schedules or ():
+        assert isinstance(schedule, dg.ScheduleDefinition)
+        assert (schedules.INDEPENDENT in schedule.tags) is (told or not checked)
 
 
 def test_a_schedule_and_an_executor_are_those_that_were_asked_for():

@@ -19,7 +19,7 @@ from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput
 from dp_synth_pipeline.ledger import Ask, Ledger, advice
 from dp_synth_pipeline.orchestration import forecasts, governance, preflight
 from dp_synth_pipeline.orchestration.build import build_defs
-from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings, is_independent
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.filter import NANO
 from dp_synth_pipeline.reporting import wording
@@ -406,8 +406,8 @@ def test_a_schedule_that_says_nothing_of_refreshes_is_told_in_figures_what_remem
     ],
 )
 def test_no_advice_is_given_to_who_decided_or_where_nothing_can_be_remembered(said_of_it):
-    assert table(**ALONE).is_independent
-    assert not table(**{**ALONE, **said_of_it}).is_independent
+    assert is_independent(table(**ALONE))
+    assert not is_independent(table(**{**ALONE, **said_of_it}))
 
 
 def test_no_division_is_advised_where_two_tables_share_an_account_or_it_pays_declared_plans_only(

@@ -113,6 +113,7 @@ class Release:
         self.attempt, self.progress = attempt, progress or Silent()
         self.workers, self.renew_profile = 1, False
         self.carried: dict[str, str] = {}
+        self._coded: tuple[tuple[TableSchema, TableProfile], TableCodec] | None = None
 
     @classmethod
     def reserve(
@@ -220,7 +221,10 @@ class Release:
     @property
     def codec(self) -> TableCodec:
         """How the table's cells become codes, and back."""
-        return TableCodec(self.schema, self.profile)
+        known = (self.schema, self.profile)
+        if self._coded is None or self._coded[0] != known:
+            self._coded = known, TableCodec(*known)
+        return self._coded[1]
 
     @property
     def delta(self) -> float:

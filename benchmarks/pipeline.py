@@ -17,10 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv as pc
-import pyarrow.parquet as pq
-
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.model import artifact
 from dp_synth_pipeline.privacy import accountant
@@ -28,6 +24,7 @@ from dp_synth_pipeline.synthesis import stages
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.targets import sink
 
 DELTA = 1e-5
 """Of every benchmark."""
@@ -116,7 +113,7 @@ def run(settings: ReleaseSettings, folder: Path, out: Path, releases: int = 10) 
             made.facts |= release.run(stage)
     made.epsilon = accountant.epsilon(release.spent, DELTA) if private else math.inf
     made.rows = made.facts.pop("rows")
-    _write(made.facts.pop("path"), out)
+    sink.publish(made.facts.pop("path"), str(out))
     generator, _ = artifact.load(release.state.path("generator"))
     made.facts |= {"codes": sum(release.codec.cardinalities), "weights": generator.weights}
     return made
@@ -127,11 +124,3 @@ def _open_account(settings: ReleaseSettings, ledger: Ledger, releases: int) -> N
     if account not in {a.name for a in ledger.accounts()}:
         # Under a declared plan, what a release costs is its epsilon and delta alone.
         ledger.open_account(account, epsilon=releases * epsilon, delta=releases * DELTA, rule="plan", why="benchmark")
-
-
-def _write(drawn: Path, out: Path) -> None:
-    rows: pa.Table = pq.read_table(drawn)
-    if out.suffix == ".parquet":
-        pq.write_table(rows, out)
-    else:
-        pc.write_csv(rows, out)

@@ -106,7 +106,11 @@ class BudgetRequest:
 
 
 LEAST_PROFILE, MOST_PROFILE = 0.05, 0.25
-"""Part of the squared signal to noise that a profile takes: enough for `PROFILE_NOISE`, within these."""
+"""Part of the squared signal to noise that a profile takes: enough for `PROFILE_NOISE`, within these where rows are many."""
+
+SCARCE, MORE, MOST_SCARCE = 4.0, 0.2, 0.9
+"""Where `PROFILE_NOISE` would take over so many times all signal, a profile takes more, by `MORE` for each ten times, and
+`MOST_SCARCE` at most: what is hidden by noise is lost, with all that marginals and training could tell of it."""
 
 PROFILE_NOISE = 1 / 2400
 """Noise of a base histogram's cell, as a part of the units: values held by one unit in 400 then keep their names."""
@@ -234,8 +238,15 @@ def plan_profile(
     refined = next(
         n for n in numbers if n == 0 or needed_share(n) <= (most_share if n > bases else MOST_BEYOND * most_share)
     )
+    if settings.profile_share == "auto" and unit_count is not None and settings.training.tune is None:
+        most_share += _more_where_scarce(needed_share(0))
     scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
     return ProfilePlan(count, scale, _own_delta(settings, request) / moves, unit, settings.population, refined)
+
+
+def _more_where_scarce(needed: float) -> float:
+    """Return by how much more than `MOST_PROFILE` a profile may take that would need so many times all signal."""
+    return min(MORE * max(math.log10(needed / SCARCE), 0.0), MOST_SCARCE - MOST_PROFILE)
 
 
 def _own_delta(settings: ReleaseSettings, request: BudgetRequest) -> float:

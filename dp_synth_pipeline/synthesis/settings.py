@@ -492,7 +492,7 @@ class ReleaseSettings(Section):
     )
     profile_share: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
         default="auto",
-        description="Part of the privacy cost spent on the profile; auto is between 0.05 and 0.25.",
+        description="Part of the privacy cost spent on the profile; auto is 0.05 to 0.25, or up to 0.9 of few rows.",
         json_schema_extra=told(
             "More shows more names and finer ranges, and leaves less to marginals and training.",
             "docs/spending.md",

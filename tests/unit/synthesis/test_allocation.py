@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -48,8 +49,11 @@ def share(found: ProfilePlan, columns: TableSchema, epsilon: float) -> float:
 @given(st.integers(0, 40), st.integers(1, 40), EPSILONS, SIZES)
 def test_closer_looks_are_paid_from_the_profiles_own_share(numbers: int, texts: int, epsilon: float, rows: int) -> None:
     columns = schema(numbers, texts)
-    taken = share(plan(columns, epsilon, rows), columns, epsilon)
-    assert allocation.LEAST_PROFILE * (1 - 1e-9) <= taken <= allocation.MOST_PROFILE * (1 + 1e-9)
+    taken = share(found := plan(columns, epsilon, rows), columns, epsilon)
+    assert allocation.LEAST_PROFILE * (1 - 1e-9) <= taken <= allocation.MOST_SCARCE * (1 + 1e-9)
+    looked = profile_plan.weight(columns, found.unit, found.refined) / profile_plan.weight(columns, found.unit)
+    scarce = taken / looked * (found.scale / allocation.PROFILE_NOISE / rows) ** 2 > allocation.SCARCE
+    assert scarce or taken <= allocation.MOST_PROFILE * (1 + 1e-9)
 
 
 @given(st.integers(0, 40), st.integers(1, 40), EPSILONS, SIZES)
@@ -68,6 +72,22 @@ def test_where_noise_is_low_three_columns_are_looked_at_and_where_it_is_high_non
     assert plan(schema(6, 9), 0.5, 44_000).refined == 0
     assert plan(schema(2, 4), 2.51, 1_000_000).refined == profile_plan.MOST_REFINED
     assert plan(schema(2, 4), 0.2, 300).refined == 0
+
+
+@given(st.integers(0, 40), st.integers(1, 40), EPSILONS)
+def test_the_fewer_the_rows_the_more_a_profile_takes(numbers: int, texts: int, epsilon: float) -> None:
+    columns = schema(numbers, texts)
+    shares = [share(plan(columns, epsilon, rows), columns, epsilon) for rows in (100, 1_000, 10_000, 100_000)]
+    assert all(
+        fewer >= more * (1 - 1e-9) for fewer, more in pairwise(shares) if max(fewer, more) > allocation.MOST_PROFILE
+    )
+
+
+def test_a_table_of_few_rows_spends_most_on_seeing_its_values_and_a_study_of_one_leaves_them_to_its_trainings() -> None:
+    columns = schema(16, 15)
+    assert share(plan(columns, 1.0, 1_323), columns, 1.0) == pytest.approx(0.813, abs=0.001)
+    study = {"training": {"tune": {"learning_rate": [0.001, 0.01]}}}
+    assert share(plan(columns, 1.0, 1_323, **study), columns, 1.0) == pytest.approx(allocation.MOST_PROFILE)
 
 
 def test_a_share_of_ones_own_is_kept_to() -> None:

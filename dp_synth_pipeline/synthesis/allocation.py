@@ -108,7 +108,7 @@ class BudgetRequest:
 LEAST_PROFILE, MOST_PROFILE = 0.05, 0.25
 """Part of the squared signal to noise that a profile takes: enough for `PROFILE_NOISE`, within these where rows are many."""
 
-SCARCE, MORE, MOST_SCARCE = 4.0, 0.2, 0.9
+SCARCE, MORE, MOST_SCARCE = 20.0, 0.25, 0.9
 """Where `PROFILE_NOISE` would take over so many times all signal, a profile takes more, by `MORE` for each ten times, and
 `MOST_SCARCE` at most: what is hidden by noise is lost, with all that marginals and training could tell of it."""
 

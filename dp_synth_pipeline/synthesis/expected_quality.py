@@ -5,9 +5,10 @@ rows. Three things make them, of which the noise is that of the very plans a rel
 
 * Chance. As many rows drawn of the truth itself differ from it by `sqrt((cells - 1) / rows)`, times a constant.
 * Values that thresholds hide, since each is too rare for the noise of the profile. A pair lacks what either column lacks.
-* The noise of the marginals, in every cell of a pair that is not hidden.
+* The noise of the marginals, in every cell of a pair that is not hidden. It costs no more than to draw both columns as if they
+  had nothing to do with each other.
 
-How a table's columns hang together is not known, so three constants are fitted to releases that were measured. The page on
+How a table's columns hang together is not known, so four constants are fitted to releases that were measured. The page on
 choosing an epsilon says by how much they miss others.
 """
 
@@ -39,6 +40,9 @@ with (the Adult census, 500 to 43,958 rows, at epsilons of 0.1 to 16)."""
 
 KEPT = 0.6
 """Part of the noise of a pair's cells that is left in drawn rows: models and raking take the rest (the same releases)."""
+
+APART = 0.1
+"""Distance of a pair of columns from what each of them tells by itself: what noise may cost at most (the same releases)."""
 
 MEAN_SIZE = math.sqrt(2 / math.pi) / 2
 """Total variation distance of one cell whose share is wrong by a normal error of deviation 1."""
@@ -190,7 +194,8 @@ def quality(shape: Shape, noise: Noise) -> Quality:
     lost = 1 - math.exp(-HIDDEN * noise.profile**STEEP)
     shown = (1 - lost) ** 2
     one = math.hypot(lost, MEAN_SIZE * math.sqrt((shape.cells - 1) / shape.rows))
-    chance, blur = MEAN_SIZE * math.sqrt((cells - 1) / shape.rows), MEAN_SIZE * KEPT * cells * noise.pairs * shown
+    chance = MEAN_SIZE * math.sqrt((cells - 1) / shape.rows)
+    blur = min(MEAN_SIZE * KEPT * cells * noise.pairs, APART) * shown
     behind = MEAN_SIZE * cells * noise.behind * shown  # nothing takes it for noise, so all of it stays
     return Quality(min(one, 1.0), min(math.hypot(1 - shown, blur, behind, chance), 1.0))
 

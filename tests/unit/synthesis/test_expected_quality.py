@@ -85,7 +85,7 @@ def test_fewer_rows_more_columns_more_rows_a_unit_and_replacing_one_are_worse(wo
 
 def test_a_unit_of_several_rows_has_the_profile_and_the_pairs_noisier():
     one, four = planned(Shape(5000, 15), 1.0, DELTA), planned(Shape(5000, 15, max_rows=4), 1.0, DELTA)
-    assert four.profile > 3 * one.profile
+    assert four.profile > 2.5 * one.profile
     assert four.pairs > 3 * one.pairs
 
 

@@ -226,8 +226,7 @@ def plan_profile(
         spent_share = (whole / plan.scale) ** 2 * types.weight(typed)
         least_share, most_share = min(least_share, most_share - spent_share), most_share - spent_share
 
-    def noise(refined: int) -> float:
-        """Return the noise of a base histogram, were all signal the profile's."""
+    def noise(refined: int) -> float:  # of a base histogram, were all signal the profile's
         return whole * math.sqrt(profile_plan.weight(schema, unit, refined))
 
     def needed_share(refined: int) -> float:

@@ -5,8 +5,8 @@ rows. Three things make them, of which the noise is that of the very plans a rel
 
 * Chance. As many rows drawn of the truth itself differ from it by `sqrt((cells - 1) / rows)`, times a constant.
 * Values that thresholds hide, since each is too rare for the noise of the profile. A pair lacks what either column lacks.
-* The noise of the marginals, in every cell of a pair that is not hidden. It costs no more than to draw both columns as if they
-  had nothing to do with each other.
+* The noise of the marginals, in every cell of a pair that is not hidden. It costs no more than drawing both columns as
+  if they had nothing to do with each other.
 
 How a table's columns hang together is not known, so four constants are fitted to releases that were measured. The page on
 choosing an epsilon says by how much they miss others.

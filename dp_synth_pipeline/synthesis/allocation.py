@@ -237,17 +237,19 @@ def plan_profile(
     refined = next(
         n for n in numbers if n == 0 or needed_share(n) <= (most_share if n > bases else MOST_BEYOND * most_share)
     )
-    most_share += _more_where_scarce(settings, needed_share(0))
+    most_share += _more_where_scarce(settings, request, needed_share(0))
     scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
     return ProfilePlan(count, scale, _own_delta(settings, request) / moves, unit, settings.population, refined)
 
 
-def _more_where_scarce(settings: ReleaseSettings, needed: float) -> float:
+def _more_where_scarce(settings: ReleaseSettings, request: BudgetRequest, needed: float) -> float:
     """Return by how much more than `MOST_PROFILE` a profile may take that would need so many times all signal.
 
-    A study needs what is left for its trainings, and where nothing was counted yet nothing is known to be scarce.
+    A study needs what is left for its trainings, and so do tables that share a release, whose rows training alone tells of
+    each other. Where nothing was counted yet, nothing is known to be scarce.
     """
-    if settings.profile_share != "auto" or settings.training.tune is not None or math.isinf(needed):
+    kept = settings.profile_share != "auto" or settings.training.tune is not None or request.share < 1
+    if kept or math.isinf(needed):
         return 0.0
     return min(MORE * max(math.log10(needed / SCARCE), 0.0), MOST_SCARCE - MOST_PROFILE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -34,9 +35,10 @@ def schema(numbers: int, texts: int, declared: int = 0) -> TableSchema:
     return build(kinds, {f"c{i}": {"categories": ["a", "b"]} for i in range(declared)})
 
 
-def plan(columns: TableSchema, epsilon: float, rows: int, **facts) -> ProfilePlan:
+def plan(columns: TableSchema, epsilon: float, rows: int, part: float = 1.0, **facts) -> ProfilePlan:
     settings = TableSettings(table="t", source="t.csv", account="t", epsilon=epsilon, delta=DELTA, **facts)
-    return allocation.plan_profile(settings, allocation.BudgetRequest.of(settings, DELTA), columns, population=rows)
+    request = replace(allocation.BudgetRequest.of(settings, DELTA), share=part)
+    return allocation.plan_profile(settings, request, columns, population=rows)
 
 
 def share(found: ProfilePlan, columns: TableSchema, epsilon: float) -> float:
@@ -83,11 +85,15 @@ def test_the_fewer_the_rows_the_more_a_profile_takes(numbers: int, texts: int, e
     )
 
 
-def test_a_table_of_few_rows_spends_most_on_seeing_its_values_and_a_study_of_one_leaves_them_to_its_trainings() -> None:
+def test_a_table_of_few_rows_spends_most_on_seeing_its_values_and_a_study_or_related_tables_leave_more_to_training() -> (
+    None
+):
     columns = schema(16, 15)
     assert share(plan(columns, 1.0, 1_323), columns, 1.0) == pytest.approx(0.779, abs=0.001)
     study = {"training": {"tune": {"learning_rate": [0.001, 0.01]}}}
     assert share(plan(columns, 1.0, 1_323, **study), columns, 1.0) == pytest.approx(allocation.MOST_PROFILE)
+    shared = share(plan(columns, 1.0, 1_323, part=0.5), columns, 1.0)
+    assert shared == pytest.approx(allocation.MOST_PROFILE / 2)
 
 
 def test_a_share_of_ones_own_is_kept_to() -> None:

@@ -391,6 +391,13 @@ def test_a_schedule_that_says_nothing_of_refreshes_is_told_in_figures_what_remem
     assert f"about {near:.2g} off, and not {expected(shape, most, 1e-5).two_way:.2g}" in out.getvalue()
 
 
+def test_related_tables_are_told_as_a_single_one_is_that_remembering_fits_too(year, monkeypatch):
+    first, later = horizon.divided(year, "year", AHEAD)
+    text = said(year, monkeypatch, database(**ALONE))
+    assert f"With epsilon: {first:g} and refresh: {{remember: true, epsilon: {later:g}}} they fit too" in text
+    assert "they fit too" not in said(year, monkeypatch, database(**ALONE, refresh={"remember": False}))
+
+
 @pytest.mark.parametrize(
     "said_of_it",
     [

@@ -85,15 +85,19 @@ def test_the_fewer_the_rows_the_more_a_profile_takes(numbers: int, texts: int, e
     )
 
 
-def test_a_table_of_few_rows_spends_most_on_seeing_its_values_and_a_study_or_related_tables_leave_more_to_training() -> (
-    None
-):
+def test_a_table_of_few_rows_spends_most_on_seeing_its_values_unless_trainings_need_it() -> None:
     columns = schema(16, 15)
     assert share(plan(columns, 1.0, 1_323), columns, 1.0) == pytest.approx(0.779, abs=0.001)
     study = {"training": {"tune": {"learning_rate": [0.001, 0.01]}}}
     assert share(plan(columns, 1.0, 1_323, **study), columns, 1.0) == pytest.approx(allocation.MOST_PROFILE)
     shared = share(plan(columns, 1.0, 1_323, part=0.5), columns, 1.0)
     assert shared == pytest.approx(allocation.MOST_PROFILE / 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 0.5, 1.0, 2.5])
+def test_the_census_spends_what_it_spent_before_scarce_tables_spent_more(epsilon: float) -> None:
+    census = schema(6, 9)
+    assert share(plan(census, epsilon, 43_958), census, epsilon) <= allocation.MOST_PROFILE * (1 + 1e-9)
 
 
 def test_a_share_of_ones_own_is_kept_to() -> None:

@@ -49,6 +49,15 @@ def test_what_is_expected_of_the_census_is_within_a_quarter_of_what_was_measured
     assert expected(ADULT, epsilon, DELTA).two_way == pytest.approx(median(runs), rel=0.25)
 
 
+def test_what_is_expected_of_any_part_of_the_census_is_within_a_quarter_too():
+    with (ROOT / "benchmarks/figures/expected.csv").open() as file:
+        lines = [line for line in csv.DictReader(file) if (line["table"], line["columns"]) == ("adult", "15.0")]
+    assert min(float(line["rows"]) for line in lines) == 1_000
+    for line in lines:
+        told = expected(Shape(int(float(line["rows"])), 15), float(line["epsilon"]), DELTA)
+        assert told.two_way == pytest.approx(float(line["tvd2"]), rel=0.25), line
+
+
 def test_without_noise_a_table_is_as_far_off_as_a_sample_of_it():
     shape, rng = Shape(20_000, 2, cells=10.0), np.random.default_rng(1)
     drawn = rng.multinomial(shape.rows, np.full((10, 10), 0.01).ravel(), size=200) / shape.rows

@@ -32,6 +32,7 @@ from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.run_state import load_schema
 from dp_synth_pipeline.synthesis.sampling import Asked, Report, few
 from dp_synth_pipeline.tabular.condition import Where
+from dp_synth_pipeline.tabular.constraints import parse
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 
 if TYPE_CHECKING:
@@ -111,9 +112,12 @@ class SyntheticTables:
             raise InvalidInput("this database was saved without a card; fit it again, or ask the ledger.") from None
 
     def drawer(self) -> DatabaseDrawer:
-        """Return what draws the tables, one after the other."""
+        """Return what draws the tables, one after the other, by the rules that were declared when they were released."""
         sources = {name: load_schema(text) for name, text in self._facts()["sources"].items()}
-        return DatabaseDrawer(self.relations, sources, {t.name: self.folder / t.name for t in self.relations})
+        folders = {table.name: self.folder / table.name for table in self.relations}
+        return DatabaseDrawer(
+            self.relations, sources, folders, [parse(text) for text in self._facts().get("rules", [])]
+        )
 
     def _facts(self) -> dict[str, Any]:
         return json.loads((self.folder / DESCRIBED).read_text(encoding="utf-8"))

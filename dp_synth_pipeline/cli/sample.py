@@ -177,6 +177,7 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     """
     import pyarrow.parquet as pq
 
+    from dp_synth_pipeline.synthesis.database.drawing import redrawn_sentence
     from dp_synth_pipeline.tabular.targets import together
 
     if asked.share is not None or release:
@@ -185,7 +186,7 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     names = [table.name for table in relations]
     together.check(names, out, {})
     with ProgressBars(console(stderr=True), show=not as_json) as bars:
-        drawn, effective = tables.drawn(persons, asked, partial(bars.report, STAGE))
+        drawn, effective, redrawn = tables.drawn(persons, asked, partial(bars.report, STAGE))
     with TemporaryDirectory(prefix="dps-") as folder:
         files = {name: Path(folder) / f"{name}.parquet" for name in drawn}
         for name, rows in drawn.items():
@@ -199,6 +200,8 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     shown = console(stderr=True)
     for name, place in places.items():
         shown.print(f"Wrote {counts[name]:,} rows to {place}.")
+    if redrawn:
+        shown.print(redrawn_sentence(redrawn))
     shown.print(f"Nothing was charged: they come from release {tables.release[:12]}, already paid for.")
     _tell(persons, effective)
 

@@ -81,7 +81,7 @@ attributes:
       order: visited               # a date, a time or a number
       max_rows: 30                 # rows kept of each patient
 
-  # rules: [visits.visited >= patients.born]     # checked of what is drawn; a broken one blocks publication
+  # rules: [visits.visited >= patients.born]     # drawn rows keep them; a broken one blocks publication
   # shares: {{patients: 1, visits: 2}}            # by default the tables share alike
   # training: {{purpose: analytics}}             # testing | analytics | machine_learning
   # compute: {{training: {{gpus: 1}}}}             # dp-synth docs executors

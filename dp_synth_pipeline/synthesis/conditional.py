@@ -67,6 +67,9 @@ class Pool:
         rows: how many will be asked for, about: more draws are made for more.
         rng: decides.
         report: is told how many were found so far.
+
+    Attributes:
+        condition: what they satisfy.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class Pool:
         rng: np.random.Generator,
         report: Callable[[int], None] = unheard,
     ) -> None:
-        self._model, self._codec, self._condition, self._rng = model, codec, condition, rng
+        self._model, self._codec, self.condition, self._rng = model, codec, condition, rng
         self._report, self._most, self._tried, self._found = report, max(MOST, MOST_EACH * rows), 0, 0
         self._drawn = 0
         none = np.zeros((0, len(codec.cardinalities)), np.int64)
@@ -101,8 +104,8 @@ class Pool:
             self._report(self._found)
         if not self._found:
             raise InvalidInput(
-                f"nothing fits: none of {self._tried:,} draws satisfied {self._condition.sql}; "
-                f"{self._condition.rarest(self._pilot())}. Relax it, or leave a part of it out."
+                f"nothing fits: none of {self._tried:,} draws satisfied {self.condition.sql}; "
+                f"{self.condition.rarest(self._pilot())}. Relax it, or leave a part of it out."
             )
         missing = rows - len(self._spare.codes)
         if missing > 0:
@@ -124,7 +127,7 @@ class Pool:
         codes, effective = self._model.draw_given(
             math.ceil(missing / held_share),
             tries,
-            self._condition.allowed,
+            self.condition.allowed,
             forbidden=self._codec.forbidden,
             rng=self._rng,
         )
@@ -132,7 +135,7 @@ class Pool:
         if not len(codes):
             return
         rows = pa.Table.from_batches([self._codec.decode(codes, rng=self._rng)])
-        held = self._condition.holds(rows)
+        held = self.condition.holds(rows)
         found = Found(rows, codes).filter(held)
         self._found += len(found.codes)
         self._worth += effective * float(held.mean())

@@ -535,6 +535,52 @@ def test_a_saved_database_draws_without_the_source_or_the_ledger(fitted, tmp_pat
     assert set(loaded.sample(20)) == set(RELATIONS)
 
 
+def beside_their_visits(tables):
+    """Return patients who have visits beside each of them."""
+    return tables["visits"].merge(tables["patients"], on="patient_id")
+
+
+def ruled(model, path, rules):
+    """Return a model as it would have been saved with some rules across tables."""
+    loaded = load_tables(model.save(path))
+    described = json.loads((loaded.folder / stages.DESCRIBED).read_text())
+    (loaded.folder / stages.DESCRIBED).write_text(json.dumps({**described, "rules": rules}))
+    return loaded
+
+
+def test_drawn_rows_keep_rules_across_tables_and_persons_have_as_many_rows_as_without(fitted, tmp_path):
+    rules = ["visits.visited >= patients.born", "patients.born >= 1960-01-01", "visits.score >= 35"]
+    seen = beside_their_visits(fitted[0].sample(2000, seed=3))
+    assert (seen["score"] < 35).any()
+    assert (seen["born"] < pd.Timestamp("1960-01-01").date()).any()
+    drawn = ruled(fitted[0], tmp_path / "clinic.dps", rules).sample(2000, seed=3)
+    seen = beside_their_visits(drawn)
+    assert (seen["visited"] >= seen["born"]).all()
+    assert (drawn["patients"]["born"] >= pd.Timestamp("1960-01-01").date()).all()
+    assert (seen["score"] >= 35).all()
+    assert len(drawn["patients"]) == drawn["patients"]["patient_id"].nunique() == 2000
+    assert set(drawn["drugs"]["visit_id"]) <= set(drawn["visits"]["visit_id"])
+    without = len(fitted[0].sample(2000, seed=4)["visits"])
+    assert len(drawn["visits"]) == pytest.approx(without, rel=0.1)
+
+
+def test_persons_who_are_drawn_on_a_condition_keep_the_rules_as_well(fitted, tmp_path):
+    model = ruled(fitted[0], tmp_path / "clinic.dps", ["visits.visited >= patients.born", "visits.score >= 45"])
+    drawn = model.sample(600, where="patients.sex = 'F' and \"visits: rows\" >= 2", seed=5)
+    assert set(drawn["patients"]["sex"]) == {"F"}
+    assert (drawn["visits"]["score"] >= 45).all()
+    assert drawn["visits"].groupby("patient_id").size().min() >= 2
+    assert drawn["patients"].attrs["effective_sample_size"] <= 600
+
+
+def test_a_database_that_was_saved_before_rules_were_kept_draws_as_it_did(fitted, tmp_path):
+    loaded = load_tables(fitted[0].save(tmp_path / "clinic.dps"))
+    described = json.loads((loaded.folder / stages.DESCRIBED).read_text())
+    del described["rules"]
+    (loaded.folder / stages.DESCRIBED).write_text(json.dumps(described))
+    pd.testing.assert_frame_equal(loaded.sample(50, seed=1)["visits"], fitted[0].sample(50, seed=1)["visits"])
+
+
 def test_no_real_row_stays_behind_once_it_is_settled(fitted):
     restricted = fitted[2] / "store" / "restricted"
     assert list(restricted.rglob("*.parquet")) == []

@@ -4,6 +4,8 @@ import json
 
 import dagster as dg
 import duckdb
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.ledger import Ledger
@@ -202,6 +204,18 @@ def test_a_rule_across_tables_that_rows_break_keeps_all_tables_from_being_publis
     results = json.loads((folder / "store/releasable/clinic/visits/checks.json").read_text())
     (found,) = [r for r in results if r["name"].startswith("rule_1")]
     assert found["observed"]["unexpected"] > 0
+
+
+def test_a_rule_that_was_added_after_the_release_is_kept_by_new_rows_which_are_published(refreshed):
+    folder, ledger, *_ = refreshed
+    entries = len(ledger.entries("patients"))
+    definitions = build_defs([settings(folder, rules=["visits.visited >= patients.born", "visits.score >= 42"])])
+    names = [("clinic", t, s) for t in TABLES for s in ("synthetic", "published")]
+    outcome = in_process.refresh(definitions, "clinic", only=[dg.AssetKey(list(n)) for n in names])
+    assert outcome.exit_code == 0, outcome.message
+    visits = pq.read_table(folder / "store/releasable/clinic/visits/synthetic.parquet")
+    assert pc.min(visits["score"]).as_py() >= 42
+    assert len(ledger.entries("patients")) == entries
 
 
 def test_a_changed_term_is_refused_by_name_while_the_release_is_open(tmp_path, monkeypatch):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,13 +16,15 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
+from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, at_points, carrying, drawn_columns
 from dp_synth_pipeline.synthesis.database.histories import Clock, clock, hung_on, kept_context
+from dp_synth_pipeline.synthesis.database.rule_keeping import RuleKeeping
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
+from dp_synth_pipeline.tabular.constraints import Rule, digits, limits
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
-from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -53,25 +56,6 @@ class Part:
     beside: np.ndarray | None
     copied: np.ndarray
     given: np.ndarray
-
-
-@dataclass
-class Rows:
-    """The drawn rows of one table.
-
-    Attributes:
-        values: the modelled columns.
-        codes: their codes, int64 (rows, columns).
-        parent: number of each row's parent; None for the root.
-        root: number of each row's person.
-        times: what rows are ordered by, on a line of whole or real numbers; None without an order.
-    """
-
-    values: pa.Table
-    codes: np.ndarray
-    parent: np.ndarray | None
-    root: np.ndarray
-    times: np.ndarray | None = None
 
 
 class Above(NamedTuple):
@@ -193,7 +177,7 @@ class Following:
     def _time_codes(self, times: np.ndarray) -> np.ndarray:
         assert self.clock is not None
         assert self.order is not None
-        return self.clock.coded(_at(times, self.order))
+        return self.clock.coded(at_points(times, self.order))
 
     def _room(self, times: np.ndarray, left: np.ndarray) -> np.ndarray:
         """Return how far the next row may be, float64 (rows,); infinite where none follows or no end was declared."""
@@ -233,10 +217,22 @@ def _codes_of(rows: Rows | None) -> np.ndarray:
 
 
 class DrawnTables(NamedTuple):
-    """Drawn related tables, and how many persons drawn one by one they are worth; None without a condition."""
+    """Drawn related tables.
+
+    Attributes:
+        tables: the rows of each.
+        effective: how many persons drawn one by one they are worth; None without a condition.
+        redrawn: how many persons broke a rule as they were drawn first.
+    """
 
     tables: dict[str, pa.Table]
     effective: int | None
+    redrawn: int
+
+
+def redrawn_sentence(persons: int) -> str:
+    """Say how many persons broke a rule as they were drawn first."""
+    return f"{persons:,} persons as drawn had a row that broke a rule; others were drawn in their place."
 
 
 @dataclass
@@ -247,11 +243,13 @@ class DatabaseDrawer:
         relations: how the tables hang together.
         sources: the columns of each source.
         folders: the released generator of each table.
+        rules: rules across tables that rows keep.
     """
 
     relations: Relations
     sources: Mapping[str, TableSchema]
     folders: Mapping[str, Path]
+    rules: Sequence[Rule] = ()
     _drawers: dict[str, Drawer] = field(default_factory=dict, init=False)
 
     def draw(self, persons: int, asked: Asked = Asked(), report: Report = unheard) -> DrawnTables:
@@ -269,14 +267,42 @@ class DatabaseDrawer:
         if asked.share is not None:
             raise InvalidInput("share: related tables are drawn as the model has them, or on a condition: where.")
         rng = asked.chance()
-        root, effective = self._root(self.relations.root, int(persons), asked.where, rng)
-        drawn = {self.relations.root.name: root}
+        pool = None if asked.where is None else self._pool(int(persons), asked.where, rng)
+        draw = partial(self._persons, pool=pool, rng=rng)
+        drawn, redrawn = self._kept(draw(int(persons), report=report), draw, pool, rng)
+        report(len(drawn), len(drawn))
+        effective = None if pool is None else min(int(persons), pool.effective)
+        return DrawnTables(self._written(drawn, rng), effective, redrawn)
+
+    def _kept(
+        self,
+        first: dict[str, Rows],
+        draw: Callable[[int], dict[str, Rows]],
+        pool: Pool | None,
+        rng: np.random.Generator,
+    ) -> tuple[dict[str, Rows], int]:
+        """Return the rows of as many persons that keep the rules, and how many persons did not at first."""
+        if not self.rules:
+            return first, 0
+        drawers = {name: self._drawer(name) for name in self.folders}
+        facts = {
+            name: (limits(d.codec.schema, d.profile), digits(d.codec.schema, d.profile)) for name, d in drawers.items()
+        }
+        also = None if pool is None else pool.condition.holds
+        return RuleKeeping.of(self.relations, self.sources, self.rules, facts, rng, also).kept(first, draw, rng)
+
+    def _persons(
+        self, persons: int, pool: Pool | None, rng: np.random.Generator, report: Report = unheard
+    ) -> dict[str, Rows]:
+        """Draw so many persons with all their rows."""
+        drawn = {self.relations.root.name: self._root(persons, pool, rng)}
         for table in self.relations:
             report(len(drawn), len(self.folders))
             if table.parent is not None:
-                drawn[table.name] = self._rows(table, drawn, rng)
-        report(len(drawn), len(drawn))
-        return DrawnTables(self._written(drawn, rng), effective)
+                rows, above = self._rows(table, drawn, rng), drawn[table.parent]
+                drawn[table.name] = rows
+                drawn[table.parent] = carrying(table, above, rows, self.sources[table.name], rng)
+        return drawn
 
     @property
     def persons(self) -> int:
@@ -290,29 +316,30 @@ class DatabaseDrawer:
             self._drawers[name] = Drawer(folder, folder / "profile.json", [])
         return self._drawers[name]
 
-    def _root(
-        self, table: Related, persons: int, where: Where | None, rng: np.random.Generator
-    ) -> tuple[Rows, int | None]:
-        """Draw the persons; of a condition, say how many drawn one by one they are worth."""
-        drawer = self._drawer(table.name)
-        if where is None:
-            codes = drawer.model.sample(persons, forbidden=drawer.codec.forbidden, rng=rng)
-            values = pa.Table.from_batches([drawer.codec.decode(codes, rng=rng)])
-            return Rows(values, codes, None, np.arange(persons)), None
+    def _pool(self, persons: int, where: Where, rng: np.random.Generator) -> Pool:
+        """Return what draws persons who satisfy a condition."""
+        root = self.relations.root.name
+        drawer = self._drawer(root)
         columns = {name: [c.name for c in source.published] for name, source in self.sources.items()}
-        columns[table.name] = drawer.schema.names
-        condition = Condition(of_root(where, table.name, columns), drawer.codec)
-        pool = Pool(drawer.model, drawer.codec, condition, persons, rng)
-        found = pool.draw(persons)
-        return Rows(found.rows, found.codes, None, np.arange(persons)), min(persons, pool.effective)
+        columns[root] = drawer.schema.names
+        condition = Condition(of_root(where, root, columns), drawer.codec)
+        return Pool(drawer.model, drawer.codec, condition, persons, rng)
+
+    def _root(self, persons: int, pool: Pool | None, rng: np.random.Generator) -> Rows:
+        """Draw the persons."""
+        if pool is not None:
+            found = pool.draw(persons)
+            return Rows(found.rows, found.codes, None, np.arange(persons))
+        drawer = self._drawer(self.relations.root.name)
+        codes = drawer.model.sample(persons, forbidden=drawer.codec.forbidden, rng=rng)
+        return Rows(pa.Table.from_batches([drawer.codec.decode(codes, rng=rng)]), codes, None, np.arange(persons))
 
     def above(self, name: str, persons: int, rng: np.random.Generator) -> Above:
         """Draw so many persons, and the rows on the way from them to a table; return what its rows hang on."""
         path = [self.relations[name]]
         while path[0].parent is not None:
             path.insert(0, self.relations[str(path[0].parent)])
-        root, _ = self._root(path[0], persons, None, rng)
-        drawn = {path[0].name: root}
+        drawn = {path[0].name: self._root(persons, None, rng)}
         for table in path[1:]:
             other = self._lies_beside(table)
             if other is not None and other.name not in drawn:
@@ -356,16 +383,16 @@ class DatabaseDrawer:
         neighbours = Neighbours(rows.parent, offsets.in_units(rows.times, order, orders[1]))
         return above._replace(beside=rows, neighbours=neighbours)
 
-    def _with_texts(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
-        """Return the rows of a table with their texts, written upon them and upon those above."""
+    def _texts(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return the texts of a table's rows, written upon them and upon those above."""
         drawer, rows = self._drawer(table.name), drawn[table.name]
-        if not drawer.writers:
-            return rows
-        above = [] if rows.parent is None else self._codes_above(table, drawn, rows.parent)
+        texts = [c.name for c in self.sources[table.name] if c.kind.composed]
         (batch,) = rows.values.combine_chunks().to_batches() or [None]
-        return (
-            rows if batch is None else replace(rows, values=pa.Table.from_batches([drawer.written(batch, rng, above)]))
-        )
+        if batch is None or not texts:
+            return {name: rows.values[name].combine_chunks() for name in texts}
+        above = [] if rows.parent is None else self._codes_above(table, drawn, rows.parent)
+        written = drawer.written(batch, rng, above)
+        return {name: written[name] for name in texts}
 
     def _codes_above(self, table: Related, drawn: Mapping[str, Rows], parents: np.ndarray) -> list[np.ndarray]:
         """Return the codes of the parent, and of the root, that are above each row; its parents are numbered."""
@@ -378,9 +405,11 @@ class DatabaseDrawer:
         keys: dict[str, pa.Array] = {}
         tables = {}
         for table in self.relations:
-            rows, schema = self._with_texts(table, drawn, rng), self.sources[table.name]
-            reference = None if rows.parent is None else keys[str(table.parent)].take(pa.array(rows.parent))
-            values = _values(table, rows, schema, reference, _carried(table, drawn, schema, rng))
+            schema, rows = self.sources[table.name], drawn[table.name]
+            values = drawn_columns(table, drawn, schema) | self._texts(table, drawn, rng)
+            if rows.parent is not None:
+                reference = keys[str(table.parent)].take(pa.array(rows.parent))
+                values[str(table.reference)] = reference.cast(schema[str(table.reference)].arrow_type)
             arrays = {
                 c.name: values[c.name] if c.name in values else c.kind.generated(c, 0, rows.values.num_rows)
                 for c in schema.published
@@ -389,51 +418,6 @@ class DatabaseDrawer:
                 keys[table.name] = arrays[table.key]
             tables[table.name] = pa.table(arrays, schema=schema.arrow_schema())
         return tables
-
-
-def _carried(
-    table: Related, drawn: Mapping[str, Rows], schema: TableSchema, rng: np.random.Generator
-) -> dict[str, pa.Array]:
-    """Return a table's static columns, those of its parents: one that is made anew is so once for each parent."""
-    rows, found = drawn[table.name], {}
-    if rows.parent is None:
-        return {}
-    above = drawn[str(table.parent)].values
-    for column in schema.published:
-        if column.name in table.static and column.kind.learned:
-            values = above[table.carried(column.name)].combine_chunks()
-            values = _without_nulls(values, rows.parent, rng) if column.nulls is NullPolicy.DROP else values
-            found[column.name] = values.take(pa.array(rows.parent))
-        elif column.name in table.static:
-            found[column.name] = column.kind.generated(column, 0, above.num_rows).take(pa.array(rows.parent))
-    return found
-
-
-def _without_nulls(values: pa.Array, parents: np.ndarray, rng: np.random.Generator) -> pa.Array:
-    """Return values of which none is null that a row has, in the place of nulls those of other parents that have rows.
-
-    A parent without rows carries a null, so a model knows nulls of a column that has none.
-    """
-    null, donors = np.asarray(values.is_null()), np.unique(parents)
-    donors = donors[~null[donors]]
-    if not len(donors):
-        return values
-    return values.take(pa.array(np.where(null, rng.choice(donors, len(values)), np.arange(len(values)))))
-
-
-def _values(
-    table: Related, rows: Rows, schema: TableSchema, reference: pa.Array | None, static: Mapping[str, pa.Array]
-) -> dict[str, pa.Array]:
-    """Return the columns of a source that were drawn, with its order, its parent's keys, and what hangs on others."""
-    values = {n: rows.values[n].combine_chunks() for n in rows.values.column_names} | dict(static)
-    if rows.times is not None:
-        values[str(table.order)] = _at(rows.times, schema[str(table.order)])
-    texts = {c.name: values.pop(c.name) for c in schema if c.kind.composed}
-    values = offsets.restored(values, TableSchema(tuple(c for c in schema if not c.kind.composed))) | texts
-    values = {c.name: values[c.name] for c in schema if c.kind.learned or c.name in static}
-    if reference is not None:
-        values[str(table.reference)] = reference.cast(schema[str(table.reference)].arrow_type)
-    return values
 
 
 def _shape(
@@ -470,11 +454,6 @@ def _points(rows: Rows, column: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return a drawn column's points on its number line, and whether there is a value, bool (rows,)."""
     values = rows.values[column.name].combine_chunks()
     return offsets.points_of(values, column)[0], np.asarray(values.is_valid())
-
-
-def _at(points: np.ndarray, column: Column) -> pa.Array:
-    """Return the values of an order's column that lie on its number line."""
-    return offsets.values_at(points, np.zeros(len(points), dtype=bool), column)
 
 
 def _joined(parts: Sequence[Part], above: Above, drawer: Drawer, rng: np.random.Generator) -> Rows:

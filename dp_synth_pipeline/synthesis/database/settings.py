@@ -123,7 +123,7 @@ class DatabaseSettings(Section):
     )
     rules: list[str] = Field(
         default_factory=list,
-        description="Rules across tables that are checked of what is drawn: visits.visited >= patients.born.",
+        description="Rules across tables that drawn rows keep, and that are checked: visits.visited >= patients.born.",
     )
     population: int | None = Field(default=None, ge=2, description="Public number of root rows; else it is counted.")
     locale: str | None = Field(default=None, description="Language and country of made-up names, such as de_DE.")

@@ -20,7 +20,7 @@ from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, publication, retention
 from dp_synth_pipeline.synthesis.database import histories, learning
-from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
+from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, redrawn_sentence
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.sharing import named
@@ -428,6 +428,7 @@ def described(release: DatabaseRelease) -> dict[str, Any]:
         "delta": lineage.delta,
         "tables": [asdict(table) for table in release.relations],
         "sources": {name: dump_schema(schema) for name, schema in release.state.sources.items()},
+        "rules": release.settings.rules,
     }
 
 
@@ -444,8 +445,10 @@ class Sampling(DatabaseStage):
         """Return how many rows of each table were drawn."""
         report = partial(release.progress.report, f"{release.settings.name}: generation")
         folders = {name: state.path("generator") for name, state in release.state.tables.items()}
-        drawer = DatabaseDrawer(release.relations, release.state.sources, folders)
-        drawn = drawer.draw(release.settings.rows or drawer.persons, report=report).tables
+        drawer = DatabaseDrawer(release.relations, release.state.sources, folders, release.settings.parsed_rules)
+        drawn, _, redrawn = drawer.draw(release.settings.rows or drawer.persons, report=report)
+        if redrawn:
+            release.progress.log(f"{release.settings.name}: {redrawn_sentence(redrawn)}")
         for name, rows in drawn.items():
             table = release.table(name)
             path = table.folder / FILE

@@ -67,7 +67,7 @@ def enforced(
         also: says of each row whether it is possible besides, bool (rows,), however a rule was kept.
         rng: decides which row is copied where nothing else helps; a fresh one by default.
     """
-    keeper = _Keeper(tuple(rules), limits or {}, digits or {}, rng or np.random.default_rng(), also)
+    keeper = Keeper(tuple(rules), limits or {}, digits or {}, rng or np.random.default_rng(), also)
     if keeper.mapped:
         keeper.learn(draw(PILOT))
     spare: pa.Table | None = None
@@ -78,7 +78,7 @@ def enforced(
         rows -= size
 
 
-def _part(draw: Draw, size: int, keeper: _Keeper, spare: pa.Table | None) -> tuple[pa.Table, pa.Table | None]:
+def _part(draw: Draw, size: int, keeper: Keeper, spare: pa.Table | None) -> tuple[pa.Table, pa.Table | None]:
     """Return `size` rows, and rows that keep every rule, which may stand in for others, if any are known."""
     first = draw(size)
     settled, good = keeper.settle(first)
@@ -88,7 +88,7 @@ def _part(draw: Draw, size: int, keeper: _Keeper, spare: pa.Table | None) -> tup
             break
         settled, good = keeper.settle(draw(min(math.ceil(broken.num_rows / max(share, 0.25)), 2 * BATCH)))
         fresh = settled.filter(pa.array(good))
-        taken, replaced = _alike(keeper.pattern(fresh), keeper.pattern(broken))
+        taken, replaced = alike(keeper.pattern(fresh), keeper.pattern(broken))
         parts.append(fresh.take(pa.array(taken)))
         broken = broken.filter(pa.array(~replaced))
     if broken.num_rows:
@@ -103,8 +103,11 @@ def _part(draw: Draw, size: int, keeper: _Keeper, spare: pa.Table | None) -> tup
     return pa.concat_tables(parts), whole.slice(0, BATCH) if whole.num_rows else None
 
 
-def _alike(fresh: np.ndarray, broken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pair rows by where their nulls are: what breaks a rule has none there, so else every rejection would add nulls.
+def alike(fresh: np.ndarray, broken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pair rows by a number that says what a fresh one must share with the broken one whose place it takes.
+
+    Of the rows of a table it says where their nulls are: what breaks a rule has none there, so else every rejection would
+    add nulls.
 
     Returns:
         which of the fresh rows are taken, int64; and for each broken row whether it is replaced, bool.
@@ -119,14 +122,25 @@ def _alike(fresh: np.ndarray, broken: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 @dataclass
-class _Keeper:
-    """The rules, and what has been learnt so far about what goes with what."""
+class Keeper:
+    """The rules, and what has been learnt so far about what goes with what.
+
+    Attributes:
+        rules: what holds in a row.
+        limits: ends that computed values must not leave, by column.
+        digits: digits after the point that computed values are written with, by column.
+        rng: decides what is left to chance.
+        also: says of each row whether it is possible besides, bool (rows,).
+        may_write: says of a rule whether its columns may be written to keep it; of others, rows are judged alone.
+        mapped: what goes with each left-hand side of a dependency.
+    """
 
     rules: tuple[Rule, ...]
     limits: Mapping[str, tuple[float, float]]
     digits: Digits
     rng: np.random.Generator
     also: Callable[[pa.Table], np.ndarray] | None = None
+    may_write: Callable[[Rule], bool] = lambda rule: True
     mapped: dict[Dependency, Mapped] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -154,7 +168,7 @@ class _Keeper:
         mended, good = drawn, np.zeros(drawn.num_rows, dtype=bool)
         for _ in range(len(self.rules) + 1):  # swaps bring a chain of k columns into order within k rounds
             for rule in self.rules:
-                if isinstance(rule, Comparison):
+                if isinstance(rule, Comparison) and self.may_write(rule):
                     mended = mend(rule, mended)
             mended = self._compute(mended)
             good = self._good(mended, drawn)
@@ -164,7 +178,7 @@ class _Keeper:
 
     def _compute(self, table: pa.Table) -> pa.Table:
         """Compute sums, equalities and dependencies; more than once, since one may read what another writes."""
-        written = [r for r in self.rules if not isinstance(r, Comparison) or copies(r)]
+        written = [r for r in self.rules if (not isinstance(r, Comparison) or copies(r)) and self.may_write(r)]
         for _ in written:
             before = table
             for rule in written:

@@ -1,7 +1,7 @@
 """Rules across related tables, `visits.visited >= patients.born`: each judges the rows of one table beside those above it.
 
 They are written as rules of one table are, with TABLE.COLUMN in place of a column. They are declared by a person, so they
-are public. Nothing keeps to them in drawing: they are checked of the synthetic rows.
+are public.
 """
 
 from __future__ import annotations

@@ -15,13 +15,12 @@ from dp_synth_pipeline.synthesis.database.drawing import (
     DatabaseDrawer,
     Following,
     Part,
-    Rows,
-    _carried,
     _shape,
     _within,
     copying,
     staying,
 )
+from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, _carried
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.texts import coded_beside
 from dp_synth_pipeline.tabular import offsets
@@ -48,7 +47,7 @@ def test_static_columns_are_those_of_the_row_right_above_and_not_of_the_person()
     codes, person = np.zeros((3, 1), np.int64), np.zeros(3, np.int64)
     visits = Rows(pa.table({"drugs.dose": ["a", None, "c"]}), codes, person, person)
     drugs = Rows(pa.table({"drug": [1, 2, 3]}), codes, np.array([1, 2, 2]), person)
-    carried = _carried(table, {"visits": visits, "drugs": drugs}, schema, np.random.default_rng())
+    carried = _carried(table, {"visits": visits, "drugs": drugs}, schema)
     made = schema["email"].kind.generated(schema["email"], 0, 3).to_pylist()
     assert {name: cells.to_pylist() for name, cells in carried.items()} == {
         "dose": [None, "c", "c"],

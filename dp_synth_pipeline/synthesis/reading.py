@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
-from dp_synth_pipeline.tabular.offsets import AFTER, HANGS, SAME_AS, modelled_name
+from dp_synth_pipeline.tabular.offsets import HANGS, modelled_name
 from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -29,9 +29,6 @@ REGENERATED = "Regenerated as what they identify, and never modelled"
 
 HANGING = "Found by noisy counts to hang together, and kept so in every row"
 """How the sentence about ordered dates begins."""
-
-SAID = {AFTER: "never before", SAME_AS: "the same as"}
-"""What the facts of a column that hangs on another one say."""
 
 
 def reading(settings: ReleaseSettings, kept: Collection[str] = ()) -> Reading:
@@ -111,11 +108,15 @@ def unit_sentence(settings: ReleaseSettings, names: Iterable[str]) -> str:
 
 
 def may_hang(settings: ReleaseSettings, schema: TableSchema) -> frozenset[str]:
-    """Return the dates and datetimes of which a person left open whether they hang on another one."""
+    """Return the dates, and what may be parts of them, of which a person left open whether they hang on another one."""
     partitions = settings.partitions
     declared = {n: facts for n, facts in settings.columns.items() if facts and any(fact in facts for fact in HANGS)}
     bases = {facts.get(fact) for facts in declared.values() for fact in HANGS}
-    return frozenset(ordered_dates.dates(schema)) - {*declared, *bases, partitions and partitions.column}
+    return frozenset((*ordered_dates.dates(schema), *ordered_dates.parts(schema))) - {
+        *declared,
+        *bases,
+        partitions and partitions.column,
+    }
 
 
 def dates_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
@@ -124,15 +125,21 @@ def dates_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
     found = [c for c in schema if c.base is not None and c.name in free]
     if not found:
         return ""
-    told = [f"{c.name} is {SAID[_fact(c)]} {c.base}" for c in found]
+    facts = ", ".join(f"{fact}: {value}" for fact, value in hanging_facts(found[0]).items())
     return (
-        f"{HANGING}: {', '.join(told)}. To model one by itself, declare after: false for it under columns; to keep it as it "
-        f"is, declare what was found, as in columns: {{{found[0].name}: {{{_fact(found[0])}: {found[0].base}}}}}."
+        f"{HANGING}: {', '.join(map(_hanging, found))}. To model one by itself, declare after: false for it under columns; "
+        f"to keep it as it is, declare what was found, as in columns: {{{found[0].name}: {{{facts}}}}}."
     )
 
 
-def _fact(column: Column) -> str:
-    return AFTER if column.after is not None else SAME_AS
+def hanging_facts(column: Column) -> dict[str, str]:
+    """Return on which column one hangs, and how, as a person declares it."""
+    return {fact: str(said) for fact in (*HANGS, "part") if (said := getattr(column, fact)) is not None}
+
+
+def _hanging(column: Column) -> str:
+    said = "never before" if column.after is not None else f"the {column.part} of" if column.part else "the same as"
+    return f"{column.name} is {said} {column.base}"
 
 
 def regenerated_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:

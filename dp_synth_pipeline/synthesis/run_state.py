@@ -15,7 +15,7 @@ from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 
-LATER = ("format", "pattern", "locale", "after", "same_as", "max_length", "model", "prompt")
+LATER = ("format", "pattern", "locale", "after", "same_as", "part", "max_length", "model", "prompt")
 """Facts of columns that earlier versions did not have."""
 
 _SCHEMA: TypeAdapter[TableSchema] = TypeAdapter(TableSchema)

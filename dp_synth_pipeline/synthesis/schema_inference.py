@@ -23,16 +23,16 @@ from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.synthesis import allocation, retention
 from dp_synth_pipeline.synthesis.mechanisms.profile import Profile
-from dp_synth_pipeline.synthesis.reading import recognised
+from dp_synth_pipeline.synthesis.reading import hanging_facts, recognised
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.settings import SUFFIX, ReleaseSettings
 from dp_synth_pipeline.synthesis.stages import Ingestion, measure_profile
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular import offsets, recognition
+from dp_synth_pipeline.tabular import recognition
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan, weight
 from dp_synth_pipeline.tabular.profiling.suggest import suggest
-from dp_synth_pipeline.tabular.schema import Column, TableSchema
+from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 
@@ -108,7 +108,7 @@ def to_yaml(inference: Inferred, settings: ReleaseSettings) -> str:
     lines, told = _header(inference, settings), recognised(settings, inference.schema)
     for column in inference.schema:
         if column.base is not None:
-            facts, remarks = {"kind": str(column.kind), **_hanging(column)}, ()
+            facts, remarks = {"kind": str(column.kind), **hanging_facts(column)}, ()
         elif column.kind.composed:
             model = {fact: said for fact in ("model", "prompt") if (said := getattr(column, fact)) is not None}
             facts, remarks = {"kind": "text", "max_length": column.max_length, **model}, ()
@@ -130,11 +130,6 @@ def to_yaml(inference: Inferred, settings: ReleaseSettings) -> str:
 def _printable(remark: str) -> str:
     """Return a remark in one line, of characters that YAML takes."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(remark.split()))
-
-
-def _hanging(column: Column) -> dict[str, str]:
-    """Return on which column one hangs, as it was declared."""
-    return {fact: str(base) for fact in offsets.HANGS if (base := getattr(column, fact)) is not None}
 
 
 def _header(inference: Inferred, settings: ReleaseSettings) -> list[str]:

@@ -2,6 +2,7 @@
 
     discharged: {after: visited}     the model sees the column `discharged: after visited`, whole days from 0
     visited: {same_as: arrived}      the model sees nothing of it: it is the day of `arrived`
+    month: {same_as: arrived, part: month}     nor of this: it is the month of `arrived`
 
 So order, gap and equality come back by construction, whatever is drawn, and nothing between a snapshot and a decoded row
 knows of it: profile, marginals, network and raking see one column like any other. An offset counts days between dates,
@@ -24,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput, nearest
+from dp_synth_pipeline.tabular import date_parts
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import LENGTH, MOMENT, NUMBER, Column, lookup
@@ -52,6 +54,8 @@ def checked(schema: TableSchema) -> TableSchema:
     """
     bases = {c.name: c.base for c in schema if isinstance(c.base, str)}
     for column in schema:
+        if column.part is not None:
+            _check_part(column)
         if column.base is not None:
             _check_pair(column, schema)
             if found := circle(column.name, bases):
@@ -108,7 +112,9 @@ def _check_pair(column: Column, schema: TableSchema) -> None:
                 f"{said} it takes numbers, dates, datetimes or durations on both sides, and {one.name!r} is {what}; declare "
                 f"another kind, or another column."
             )
-    if column.kind.family != base.kind.family:
+    if column.part is not None:
+        _check_part_of(column, base, said)
+    elif column.kind.family != base.kind.family:
         raise InvalidInput(
             f"{said} {column.name!r} holds {column.kind.family} and {base.name!r} holds {base.kind.family}; name a column "
             f"of its own sort."
@@ -116,6 +122,32 @@ def _check_pair(column: Column, schema: TableSchema) -> None:
     if column.same_as is not None and set(column.declared) - {"zone"}:
         raise InvalidInput(
             f"{said} its values are those of {base.name!r}; declare {column.declared[0]} there, and not here."
+        )
+
+
+def _check_part(column: Column) -> None:
+    """Refuse a part that there is not, or that is no part of another column."""
+    if column.part not in date_parts.PARTS:
+        raise InvalidInput(
+            f"column {column.name!r}: part: expected one of {', '.join(date_parts.PARTS)}, got {column.part!r}."
+            f"{nearest(column.part, date_parts.PARTS)}"
+        )
+    if column.same_as is None:
+        raise InvalidInput(
+            f"column {column.name!r}: part: say of which date or datetime it is the {column.part}: {{same_as: COLUMN, part: "
+            f"{column.part}}}."
+        )
+
+
+def _check_part_of(column: Column, base: Column, said: str) -> None:
+    """Refuse a part of what has no such part, and a part that is no number."""
+    if column.kind.family != NUMBER:
+        raise InvalidInput(f"{said} a {column.part} is a number, and {column.name!r} holds {column.kind.family}.")
+    of_day = date_parts.PARTS[str(column.part)].of_day
+    if base.kind.family != MOMENT or not (of_day or base.kind.name == "datetime"):
+        having = "a date or a datetime" if of_day else "a datetime"
+        raise InvalidInput(
+            f"{said} part: {having} has a {column.part}, and {base.name!r} is of kind {base.kind}; name another column."
         )
 
 
@@ -233,16 +265,57 @@ def restored(
 def _moved(values: Mapping[str, pa.Array], schema: TableSchema, known: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
     """Return what is known, and unknown bases of known values where these values and the drawn offsets have them."""
     drawn, told, offsets = restored(values, schema), dict(known), {c.name: c for c in modelled(schema)}
-    for column in reversed(ordered(schema)):
-        if column.base is None or column.name not in told or column.base not in told:
+    fixed = _fixed(schema, known)
+    for base in reversed(ordered(schema)):
+        hanging = [c for c in reversed(schema.columns) if c.base == base.name and c.name in told]
+        if base.name not in told or not hanging:
             continue
-        base = schema[column.base]
-        end, null = points_of(told[column.name], column)
-        if column.after is not None:
-            end = end - points_of(drawn[offset_name(column)], offsets[offset_name(column)])[0]
-        points = _back(end, drawn[base.name], base, column)
-        told[base.name] = pc.coalesce(told[base.name], values_at(points, null, base))  # type: ignore[attr-defined]
+        moved = []
+        for column in hanging:
+            if column.part is None:
+                end, null = points_of(told[column.name], column)
+                if column.after is not None:
+                    end = end - points_of(drawn[offset_name(column)], offsets[offset_name(column)])[0]
+                moved.append(values_at(_back(end, drawn[base.name], base, column), null | fixed[base.name], base))
+        parts = {str(c.part): points_of(told[c.name], c) for c in hanging if c.part is not None}
+        if parts:
+            near = pc.coalesce(*moved, drawn[base.name])  # type: ignore[attr-defined]
+            moved.insert(0, _with_parts(near, base, parts, fixed[base.name]))
+        told[base.name] = pc.coalesce(told[base.name], *moved)  # type: ignore[attr-defined]
     return told
+
+
+def _fixed(schema: TableSchema, known: Mapping[str, pa.Array]) -> dict[str, np.ndarray]:
+    """Return which values of each column are known, or the same as others that are, bool (rows,)."""
+    found: dict[str, np.ndarray] = {}
+    for column in ordered(schema):
+        if column.name in known:
+            found[column.name] = np.asarray(known[column.name].is_valid())
+            if column.same_as in found and column.part is None:
+                found[column.name] |= found[str(column.same_as)]
+    return found
+
+
+def _with_parts(
+    near: pa.Array, base: Column, parts: Mapping[str, tuple[np.ndarray, np.ndarray]], fixed: np.ndarray
+) -> pa.Array:
+    """Return moments near to others that have the parts that are known, null where none is, or where they are fixed.
+
+    Args:
+        parts: the values of each, and which are null.
+    """
+    local = _local(near, base).cast(pa.timestamp("us"), safe=False)
+    moments = local.fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[us]")
+    for part in date_parts.PARTS:
+        if part in parts:
+            values, null = parts[part]
+            moments = np.where(null, moments, date_parts.moved(moments, part, values.astype(np.int64)))
+    unknown = np.logical_and.reduce([null for _, null in parts.values()])
+    found = pa.array(moments, pa.timestamp("us"), mask=unknown | fixed)
+    zone = getattr(base.arrow_type, "tz", None)
+    if zone is not None:
+        found = pc.assume_timezone(found, zone, ambiguous="earliest", nonexistent="latest")  # type: ignore[attr-defined]
+    return found.cast(base.arrow_type, safe=False)
 
 
 def _back(points: np.ndarray, drawn: pa.Array, base: Column, column: Column) -> np.ndarray:
@@ -336,7 +409,9 @@ def published(schema: TableSchema, profile: TableProfile) -> TableProfile:
 def _released(column: Column, base: Column, of_base: ColumnProfile, offset: ColumnProfile | None) -> ColumnProfile:
     ends = [of_base.lower, of_base.upper]
     bins: tuple[tuple[float, float], ...] = ()
-    if ends[0] is not None and ends[1] is not None and (offset is None or offset.lower is not None):
+    if column.part is not None:
+        bins = _bins_of_part(column.part, base, ends)
+    elif ends[0] is not None and ends[1] is not None and (offset is None or offset.lower is not None):
         low, high = in_units(np.array(ends, dtype=np.float64), base, column)
         low, high = low - _slack(base, column), high + _slack(base, column)
         if offset is not None:
@@ -357,6 +432,14 @@ def _released(column: Column, base: Column, of_base: ColumnProfile, offset: Colu
         declared=column.declared,
         misfits=0.0 if offset is None else offset.misfits,
     )
+
+
+def _bins_of_part(part: str, base: Column, ends: Sequence[float | None]) -> tuple[tuple[float, float], ...]:
+    """Return the one cell between the ends of a part; none of a year if its base has none. A zone moves a day at most."""
+    days = [None if end is None else int(end // (1 if base.kind.name == "date" else grid.DAY)) for end in ends]
+    around = [None if d is None else np.datetime64(d + more, "D") for d, more in zip(days, (-1, 1), strict=True)]
+    found = date_parts.ends(part, *around)
+    return () if found is None else ((float(found[0]), float(np.nextafter(found[1], np.inf))),)
 
 
 def _slack(base: Column, column: Column) -> float:
@@ -397,11 +480,18 @@ def points_of(values: pa.Array, column: Column) -> tuple[np.ndarray, np.ndarray]
 
 
 def placed(values: pa.Array, base: Column, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return a base's points and nulls on the number line of what hangs on it; a moment's day is that of its zone."""
-    if _days(base, column) and getattr(base.arrow_type, "tz", None) is not None:
-        values = pc.local_timestamp(values.cast(pa.timestamp("us", base.arrow_type.tz), safe=False))  # type: ignore[attr-defined]
-    points, null = points_of(values, base)
+    """Return a base's points and nulls on the number line of what hangs on it; a moment's day and parts are of its zone."""
+    if column.part is not None:
+        return date_parts.of_moments(_local(values, base), column.part)
+    points, null = points_of(_local(values, base) if _days(base, column) else values, base)
     return in_units(points, base, column), null
+
+
+def _local(values: pa.Array, base: Column) -> pa.Array:
+    """Return moments as clocks of their zone show them."""
+    if getattr(base.arrow_type, "tz", None) is None:
+        return values
+    return pc.local_timestamp(values.cast(pa.timestamp("us", base.arrow_type.tz), safe=False))  # type: ignore[attr-defined]
 
 
 def _days(base: Column, column: Column) -> bool:

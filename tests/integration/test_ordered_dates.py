@@ -95,6 +95,55 @@ def test_an_inferred_schema_declares_what_was_found(ledger, tmp_path):
     in_order(model.sample(500, seed=1))
 
 
+def with_parts():
+    """Visits beside the parts of their arrival, as tables have them that are partitioned by these."""
+    rows = visits()[["arrived", "ward"]]
+    arrived = rows["arrived"].dt
+    return rows.assign(year=arrived.year, month=arrived.month, weekday=arrived.weekday, arrival_hour=arrived.hour)
+
+
+def agrees(rows):
+    arrived = rows["arrived"].dt
+    assert (rows["year"] == arrived.year).all()
+    assert (rows["month"] == arrived.month).all()
+    assert (rows["weekday"] == arrived.weekday).all()
+    assert (rows["arrival_hour"] == arrived.hour).all()
+
+
+def test_parts_of_a_date_are_found_and_computed_and_rows_can_be_asked_for_and_completed_by_them(ledger, tmp_path):
+    model = fitted(ledger, tmp_path, with_parts())
+    assert mechanisms(ledger, model) == ["row count", "ordered dates", "profile", "marginals"]
+    assert bases(model) == dict.fromkeys(("year", "month", "weekday", "arrival_hour"), "arrived")
+    (said,) = [limit for limit in model.card().facts.limits if "Found by noisy counts" in limit]
+    assert "month is the month of arrived, weekday is the weekday of arrived" in said
+    assert "{same_as: arrived, part: year}" in said
+    drawn = model.sample(2_000, seed=1)
+    agrees(drawn)
+    assert list(drawn.columns) == list(with_parts().columns)
+    assert [str(t) for t in drawn.dtypes[2:]] == [str(t) for t in with_parts().dtypes[2:]]
+    march = model.sample(200, where="month = 3 and arrival_hour >= 12", seed=1)
+    agrees(march)
+    assert set(march["month"]) == {3}
+    known = pd.DataFrame({"month": [2, 11, None], "arrival_hour": [None, 5, 23], "ward": [None, "b", None]})
+    filled = model.complete(known, seed=1)
+    agrees(filled)
+    assert filled["month"].tolist()[:2] == [2, 11]
+    assert filled["arrival_hour"].tolist()[1:] == [5, 23]
+    model.save(tmp_path / "visits.dps")
+    agrees(dps.load(tmp_path / "visits.dps").sample(300, seed=2))
+
+
+def test_an_inferred_schema_declares_parts_and_a_number_that_stands_by_itself_is_modelled(ledger, tmp_path):
+    with_parts().to_csv(tmp_path / "visits.csv", index=False)
+    settings = ReleaseSettings(table="visits", source=str(tmp_path / "visits.csv"), account="visits", epsilon=8)
+    columns = yaml.safe_load(to_yaml(infer(ledger, Store(tmp_path / "store"), settings), settings))["columns"]
+    assert columns["month"] == {"kind": "integer", "same_as": "arrived", "part": "month"}
+    alone = fitted(ledger, tmp_path, with_parts(), columns={"month": {"after": False}})
+    assert "month" not in bases(alone)
+    rows = alone.sample(1_000, seed=1)
+    assert (rows["month"] != rows["arrived"].dt.month).any(), "modelled apart, or this test shows nothing"
+
+
 RELATIONS = {
     "patients": {"key": "patient_id"},
     "visits": {"parent": {"patient_id": "patients"}, "order": "visited", "max_rows": 3},
@@ -131,6 +180,17 @@ def test_rows_of_related_tables_keep_their_dates_in_order_and_the_order_is_a_bas
     ledger.verify()
     model.save(tmp_path / "clinic.dps")
     in_order(dps.load(tmp_path / "clinic.dps").sample(300)["visits"])
+
+
+def test_a_part_of_what_rows_follow_each_other_by_is_computed_of_their_synthetic_times(tmp_path):
+    data = clinic()
+    visited = pd.to_datetime(data["visits"]["visited"])
+    data["visits"] = data["visits"][["patient_id", "visited", "ward"]].assign(month=visited.dt.month)
+    _, model = related(tmp_path, data)
+    assert model.drawer().sources["visits"]["month"].part == "month"
+    rows = model.sample(seed=1)["visits"]
+    assert (rows["month"] == pd.to_datetime(rows["visited"]).dt.month).all()
+    assert rows["month"].nunique() > 6
 
 
 def test_dates_of_related_csv_files_are_typed_first(tmp_path):

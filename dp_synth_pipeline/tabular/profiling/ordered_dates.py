@@ -3,6 +3,7 @@
 A discharge comes after an admission, and an admission's day is that of the arrival. Modelled each by itself, they would
 agree no better than their cells do. So each pair of such columns has one histogram: how many days lie between the two. What
 it shows is what a person may declare of a column, `same_as` or `after` another one, and is treated like it from there on.
+A number whose name is that of a part of a date, such as month, has one histogram beside each date: whether it is that part.
 
 One row lies in one cell of each histogram, so a unit with at most `max_rows` rows moves each by at most `max_rows` (L2).
 """
@@ -26,7 +27,7 @@ from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Event, Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular import date_parts, offsets
 from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import MOMENT, Column
 from dp_synth_pipeline.tabular.profiling import grid
@@ -56,8 +57,16 @@ BROKEN = SAME + 1
 
 BATCH = 1 << 17
 
-Pairs = tuple[tuple[str, str], ...]
-"""Pairs of columns, by their names."""
+
+class Pair(NamedTuple):
+    """Two columns by their names: two dates; or a date, and a number that may be a part of it."""
+
+    first: str
+    second: str
+    part: str | None = None
+
+
+Pairs = tuple[Pair, ...]
 
 
 @dataclass(frozen=True)
@@ -85,13 +94,28 @@ def dates(schema: TableSchema) -> tuple[str, ...]:
     return tuple(c.name for c in schema.learned if c.kind.family == MOMENT)
 
 
+def parts(schema: TableSchema) -> tuple[str, ...]:
+    """Return the names of the whole numbers that may be parts of dates by their names, if there is any date."""
+    numbers = (c.name for c in schema.learned if c.kind.name == "integer")
+    return tuple(name for name in numbers if date_parts.named(name)) if dates(schema) else ()
+
+
 def pairs(schema: TableSchema, free: Collection[str]) -> Pairs:
-    """Return the pairs of dates of which one at least may be found to hang on the other.
+    """Return the pairs of columns of which one at least may be found to hang on the other.
 
     Args:
         free: the columns that may.
     """
-    return tuple(pair for pair in combinations(dates(schema), 2) if not set(pair).isdisjoint(free))
+    two_dates = [Pair(*pair) for pair in combinations(dates(schema), 2) if not set(pair).isdisjoint(free)]
+    of_dates = [
+        Pair(base, name, part)
+        for name in parts(schema)
+        if name in free
+        for part in date_parts.named(name)
+        for base in dates(schema)
+        if date_parts.PARTS[part].of_day or schema[base].kind.name == "datetime"
+    ]
+    return (*two_dates, *of_dates)
 
 
 def finds_any(scale: float, rows: float) -> bool:
@@ -129,15 +153,17 @@ def _counts(path: Path, schema: TableSchema, plan: DatesPlan) -> list[np.ndarray
     names = list(dict.fromkeys(name for pair in plan.pairs for name in pair))
     for batch in pq.ParquetFile(path).iter_batches(BATCH, columns=names):
         rows = pa.Table.from_batches([batch])
-        for total, (first, second) in zip(counts, plan.pairs, strict=True):
-            total += _cells(rows, schema[first], schema[second])
+        for total, pair in zip(counts, plan.pairs, strict=True):
+            second = schema[pair.second]
+            second = second if pair.part is None else replace(second, same_as=pair.first, part=pair.part)
+            total += _cells(rows, schema[pair.first], second)
     return counts
 
 
 def _cells(rows: pa.Table, first: Column, second: Column) -> np.ndarray:
-    """Count rows by their cell: by the days from the first column to the second one."""
+    """Count rows by their cell: by the days from the first column to the second one, or from its part of a date."""
     start, end = (rows.column(c.name).combine_chunks() for c in (first, second))
-    if first.kind.name == "date" and second.kind.name != "date":
+    if first.kind.name == "date" and second.kind.name == "datetime":
         days, null, none = _between(start, end, first, second)
         days = -days
     else:
@@ -154,28 +180,40 @@ def _between(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the days from a base to a column, float64 (rows,), and which of either are null; whole days of a date."""
     (end, null), (start, none) = offsets.points_of(values, column), offsets.placed(bases, base, column)
-    unit = 1 if column.kind.name == "date" else grid.DAY
+    unit = grid.DAY if column.kind.name == "datetime" else 1
     return (end.astype(np.float64) - start.astype(np.float64)) / unit, null, none
 
 
 class _Fact(NamedTuple):
-    """Something that a person might declare of a column: its name, `after` or `same_as`, and on which other one it hangs."""
+    """Something that a person might declare of a column: its name, `after` or `same_as`, and on which other one it hangs.
+
+    Attributes:
+        part: of which part of the base it is told, if of one.
+        broken: in how many rows it does not hold, with noise; of parts alone, of which a column may hold several.
+    """
 
     column: str
     name: str
     base: str
+    part: str | None = None
+    broken: float = 0.0
+
+    @property
+    def declared(self) -> dict[str, str]:
+        """What a person would declare of the column."""
+        return {self.name: self.base, **({} if self.part is None else {"part": self.part})}
 
 
 def _chosen(
-    schema: TableSchema, free: Collection[str], counts: Mapping[tuple[str, str], np.ndarray], scale: float
+    schema: TableSchema, free: Collection[str], counts: Mapping[Pair, np.ndarray], scale: float
 ) -> dict[str, dict[str, str]]:
     """Return what ties each column most, so that none hangs on itself and each on one other at most."""
     facts = [f for pair, cells in counts.items() for f in _facts(schema, pair, cells.astype(float), scale)]
     latest = Counter(fact.column for fact in facts if fact.name == offsets.AFTER)  # what is after most lies nearest
     found: dict[str, dict[str, str]] = {}
-    for column, name, base in sorted(facts, key=lambda f: (f.name == offsets.AFTER, -latest[f.base])):
-        if column in free and column not in found:
-            tried = {**found, column: {name: base}}
+    for fact in sorted(facts, key=lambda f: (f.name == offsets.AFTER, -latest[f.base], f.broken)):
+        if fact.column in free and fact.column not in found:
+            tried = {**found, fact.column: fact.declared}
             found = tried if _can_hang(schema, tried) else found
     return found
 
@@ -188,20 +226,22 @@ def _can_hang(schema: TableSchema, found: Mapping[str, Mapping[str, str]]) -> bo
         return False
 
 
-def _facts(schema: TableSchema, pair: tuple[str, str], cells: np.ndarray, scale: float) -> list[_Fact]:
+def _facts(schema: TableSchema, pair: Pair, cells: np.ndarray, scale: float) -> list[_Fact]:
     """Return the facts that noise does not explain, of one pair of columns; the first one as a base first."""
-    (first, second), (lone_first, lone_second) = pair, cells[-2:]
+    (first, second, part), (lone_first, lone_second) = pair, cells[-2:]
     same, before, after = cells[SAME], cells[:SAME].sum(), cells[SAME + 1 : -2].sum()
-    rows = same + before + after
+    rows, unequal = same + before + after, before + after + lone_first + lone_second
 
     def holds(broken: float, cells_of: int) -> bool:
         noise = scale * math.sqrt(cells_of)
         most = min(BREAKS * rows + noise, MOST * rows - SURE * noise)
         return broken <= most and most >= 0  # else noise hides whether there are rows
 
+    if part is not None:
+        return [_Fact(second, offsets.SAME_AS, first, part, unequal)] if holds(unequal, CELLS - 1) else []
     found = []
-    if holds(before + after + lone_first + lone_second, CELLS - 1):
-        days = {name: schema[name].kind.name == "date" for name in pair}  # a datetime is not told by its day
+    if holds(unequal, CELLS - 1):
+        days = {name: schema[name].kind.name == "date" for name in (first, second)}  # a datetime is not told by its day
         found += [_Fact(second, offsets.SAME_AS, first)] if days[second] or not days[first] else []
         found += [_Fact(first, offsets.SAME_AS, second)] if days[first] or not days[second] else []
     if cells[1 : 2 * SAME].sum() >= NEAR * rows:

@@ -48,6 +48,15 @@ REFUSED = [
     ({"discharged": {"after": "visited", "nulls": "median"}}, "declare what becomes of the nulls of 'visited'"),
     ({"visited": {"same_as": "arrived", "nulls": "drop"}}, "same_as: its nulls are those of 'arrived'"),
     ({"visited": {"same_as": "arrived", "lower": date(2020, 1, 1)}}, "declare lower there"),
+    ({"paid": {"same_as": "arrived", "part": "moon"}}, "'paid': part: expected one of year, .* got 'moon'"),
+    ({"paid": {"part": "month"}}, "'paid': part: say of which date or datetime it is the month"),
+    ({"paid": {"after": "arrived", "part": "month"}}, "part: say of which date"),
+    (
+        {"visited": {"same_as": "arrived", "part": "month"}},
+        "a month is a number, and 'visited' holds a date or datetime",
+    ),
+    ({"paid": {"same_as": "due", "part": "month"}}, "a date or a datetime has a month, and 'due' is of kind decimal"),
+    ({"paid": {"same_as": "visited", "part": "hour"}}, "a datetime has a hour|a datetime has a hour, and 'visited'"),
 ]
 
 
@@ -222,3 +231,88 @@ def test_far_and_broken_numbers_give_no_offset() -> None:
     wide = build({"a": pa.int64(), "b": pa.int64()}, {"b": {"after": "a"}})
     rows = pa.table({"a": [-(2**63), 2**62], "b": [2**63 - 1, 2**62 + 3]})
     assert offsets.with_offsets(rows, wide)["b: after a"].to_pylist() == [None, 3]
+
+
+PARTED = {"month": {"part": "month", "same_as": "visited"}, "hour": {"part": "hour", "same_as": "arrived"}}
+PARTED_TYPES = {
+    "arrived": pa.timestamp("us", "Europe/Paris"),
+    "visited": pa.date32(),
+    "month": pa.int32(),
+    "hour": pa.float64(),
+}
+
+
+def moments(*texts: str | None) -> pa.Array:
+    """Return moments of UTC as clocks of Paris show them."""
+    return pa.array([text and datetime.fromisoformat(text) for text in texts], pa.timestamp("us", "Europe/Paris"))
+
+
+def test_parts_are_computed_from_what_the_clocks_of_a_zone_show_and_null_where_it_is() -> None:
+    schema = build(PARTED_TYPES, {**PARTED, "visited": {"same_as": "arrived"}})
+    assert offsets.modelled(schema).names == ("arrived",)
+    drawn = offsets.restored({"arrived": moments("2023-03-31T22:30:00+00:00", None)}, schema)
+    assert drawn["visited"].to_pylist() == [date(2023, 4, 1), None]
+    assert drawn["month"].to_pylist() == [4, None]
+    assert drawn["hour"].to_pylist() == [0.0, None]
+    assert (drawn["month"].type, drawn["hour"].type) == (pa.int32(), pa.float64())
+    assert offsets.agree(pa.table(drawn), schema).all()
+    wrong = pa.table({**drawn, "month": pa.array([5, None], pa.int32())})
+    assert offsets.agree(wrong, schema).tolist() == [False, True]
+
+
+def test_a_date_moves_to_the_parts_that_are_known_of_it_and_what_is_known_of_it_stays() -> None:
+    schema = build(PARTED_TYPES, {**PARTED, "visited": {"same_as": "arrived"}})
+    drawn = {"arrived": moments(*["2023-01-31T10:15:00+00:00"] * 5)}
+    at_noon = datetime.fromisoformat("2023-01-31T11:15:00+00:00")
+    known = {
+        "arrived": pa.array([None, None, None, None, at_noon], pa.timestamp("us", "Europe/Paris")),
+        "visited": pa.array([None, None, None, date(2024, 7, 5), None], pa.date32()),
+        "month": pa.array([2, None, 6, 7, 8], pa.int32()),
+        "hour": pa.array([None, 23.0, 2.0, None, None], pa.float64()),
+    }
+    found = offsets.restored(drawn, schema, known)
+    assert found["visited"].to_pylist() == [
+        date(2023, 2, 28),
+        date(2023, 1, 31),
+        date(2023, 6, 30),
+        date(2024, 7, 5),
+        date(2023, 1, 31),
+    ]
+    assert found["month"].to_pylist() == [2, 1, 6, 7, 8], "what is known stays, also where it contradicts itself"
+    assert found["hour"].to_pylist() == [11.0, 23.0, 2.0, 12.0, 12.0], "10:15 in UTC is noon in summer"
+    assert offsets.agree(pa.table(found), schema).tolist() == [True, True, True, True, False]
+
+
+def test_what_is_the_same_as_a_known_column_is_not_moved_to_what_is_known_of_its_part_or_of_what_comes_after_it() -> (
+    None
+):
+    """A patient arrived on 31 January, and left on 5 February: the visit was that of the arrival, whatever was drawn."""
+    types = {**PARTED_TYPES, "left": pa.date32()}
+    schema = build(types, {**PARTED, "visited": {"same_as": "arrived"}, "left": {"after": "visited"}})
+    drawn = {"arrived": moments("2022-09-09T10:15:00+00:00"), "left: after visited": pa.array([3])}
+    for known in ({"month": pa.array([1], pa.int32())}, {"left": pa.array([date(2023, 2, 5)], pa.date32())}):
+        empty = {n: pa.nulls(1, t) for n, t in types.items()}
+        found = offsets.restored(drawn, schema, {**empty, "arrived": moments("2023-01-31T11:15:00+00:00"), **known})
+        assert found["visited"].to_pylist() == [date(2023, 1, 31)]
+        assert offsets.agree(pa.table(found), schema).all()
+
+
+def test_what_was_released_of_a_part_lies_between_its_ends_and_of_a_year_between_those_of_its_date(
+    tmp_path: Path,
+) -> None:
+    types = {"seen": pa.date32(), "year": pa.int32(), "month": pa.int32()}
+    declared = {n: {"same_as": "seen", "part": n} for n in ("year", "month")}
+    days = [date(2019 + n % 4, 1 + n % 12, 3) for n in range(400)]
+    rows = pa.table({"seen": days, "year": [d.year for d in days], "month": [d.month for d in days]})
+    with no_noise():
+        taken = take(rows.cast(pa.schema(list(types.items()))), tmp_path, declared)
+        found = offsets.published(taken.schema, profile(taken, quiet(400)))
+    assert (found["month"].lower, round(found["month"].upper or 0, 6)) == (1, 12)
+    assert 2018 <= (found["year"].lower or 0) <= 2019
+    assert 2022 <= (found["year"].upper or 0) <= 2023.1
+
+
+def test_schemas_with_parts_are_read_as_they_were_written() -> None:
+    schema = build(PARTED_TYPES, PARTED)
+    assert load_schema(dump_schema(schema)) == schema
+    assert '"part"' not in dump_schema(build(PARTED_TYPES))

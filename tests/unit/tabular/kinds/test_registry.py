@@ -59,7 +59,7 @@ def test_the_json_of_a_schema_with_every_kind_is_what_saved_profiles_and_generat
     earlier = {k for k in KINDS.values() if not k.regenerated and not k.composed}
     assert {c.kind for c in schema} == earlier | {Kind.IDENTIFIER}
     pinned = Path(__file__).with_name("schema_of_every_kind.json").read_bytes().strip()
-    since = {"pattern", "locale", "after", "same_as", "max_length", "model", "prompt"}
+    since = {"pattern", "locale", "after", "same_as", "part", "max_length", "model", "prompt"}
     later = dict.fromkeys(range(len(schema.columns)), since)
     assert ADAPTER.dump_json(schema, exclude={"columns": later}) == pinned
     assert not any(fact in dump_schema(schema) for fact in later[0])

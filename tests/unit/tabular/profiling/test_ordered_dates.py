@@ -18,7 +18,7 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular.profiling import ordered_dates
-from dp_synth_pipeline.tabular.profiling.ordered_dates import CELLS, DatesPlan
+from dp_synth_pipeline.tabular.profiling.ordered_dates import CELLS, DatesPlan, Pair
 from dp_synth_pipeline.tabular.schema import build
 
 ROWS = 4_000
@@ -28,6 +28,9 @@ TYPES = {
     "left": pa.date32(),
     "born": pa.date32(),
     "n": pa.int64(),
+    "month": pa.int32(),
+    "day_of_week": pa.int64(),
+    "hour": pa.int8(),
 }
 
 
@@ -52,7 +55,7 @@ def found(
     arrays = {n: pa.array(v, TYPES[n], from_pandas=True) for n, v in columns.items()}
     pq.write_table(pa.table(arrays), folder / "rows.parquet")
     schema = build({n: TYPES[n] for n in columns}, declared)
-    free = changes.get("free", ordered_dates.dates(schema))
+    free = changes.get("free", (*ordered_dates.dates(schema), *ordered_dates.parts(schema)))
     plan = DatesPlan(ordered_dates.pairs(schema, free), scale)
     return ordered_dates.measure(folder / "rows.parquet", schema, free, plan, Odometer(plan.events))
 
@@ -121,7 +124,8 @@ def test_pairs_of_columns_of_which_all_was_said_are_not_compared() -> None:
     schema = build(TYPES)
     assert ordered_dates.dates(schema) == ("arrived", "visited", "left", "born")
     assert ordered_dates.pairs(schema, []) == ()
-    assert ordered_dates.pairs(schema, ["left"]) == (("arrived", "left"), ("visited", "left"), ("left", "born"))
+    pairs = (("arrived", "left", None), ("visited", "left", None), ("left", "born", None))
+    assert ordered_dates.pairs(schema, ["left"]) == pairs
 
 
 def test_each_column_hangs_on_one_other_at_most_and_none_on_itself(tmp_path: Path) -> None:
@@ -144,16 +148,16 @@ def test_unrelated_dates_are_hardly_ever_tied(tmp_path: Path) -> None:
 
 
 def test_the_histograms_are_what_is_charged_for(tmp_path: Path) -> None:
-    plan = DatesPlan((("a", "b"), ("a", "c")), 30.0, PrivacyUnit("person", 3))
+    plan = DatesPlan((Pair("a", "b"), Pair("a", "c")), 30.0, PrivacyUnit("person", 3))
     assert plan.events == (Gaussian(10.0, 2),)
     pq.write_table(pa.table({n: pa.array(stays(10)[n], TYPES[n]) for n in ("visited", "left")}), tmp_path / "r.parquet")
     schema = build({n: TYPES[n] for n in ("visited", "left")})
-    persons = DatesPlan((("visited", "left"),), 30.0, PrivacyUnit("person", 3))
+    persons = DatesPlan((Pair("visited", "left"),), 30.0, PrivacyUnit("person", 3))
     odometer = Odometer(persons.events)
     ordered_dates.measure(tmp_path / "r.parquet", schema, ["left"], persons, odometer)
     with pytest.raises(NotCharged):  # one call is all that was charged for
         ordered_dates.measure(tmp_path / "r.parquet", schema, ["left"], persons, odometer)
-    cheap, charged = (DatesPlan((("visited", "left"),), scale) for scale in (1.0, 2.0))
+    cheap, charged = (DatesPlan((Pair("visited", "left"),), scale) for scale in (1.0, 2.0))
     with pytest.raises(NotCharged):
         ordered_dates.measure(tmp_path / "r.parquet", schema, ["left"], cheap, Odometer(charged.events))
 
@@ -176,10 +180,73 @@ def test_a_row_more_moves_one_cell_of_each_histogram_by_one_at_most(rows: list[A
                 "c": pa.array(columns[2], pa.timestamp("us", "UTC")),
             }
         )
-        return [ordered_dates._cells(table, schema[a], schema[b]) for a, b in pairs]
+        return [ordered_dates._cells(table, schema[a], schema[b]) for a, b, _ in pairs]
 
     for before, after in zip(counts(rows), counts([*rows, more]), strict=True):
         moved = after - before
         assert len(moved) == CELLS
         assert moved.min() >= 0
         assert moved.sum() <= 1
+
+
+@given(st.lists(st.tuples(MOMENTS, st.none() | st.integers(-(2**62), 2**62)), min_size=1, max_size=6))
+def test_a_row_more_moves_one_cell_by_one_at_most_of_a_number_beside_its_date(rows: list[Any]) -> None:
+    types = {"seen": pa.timestamp("us"), "month": pa.int64()}
+    schema = build(types, {"month": {"same_as": "seen", "part": "month"}})
+
+    def counts(held: list[Any]) -> np.ndarray:
+        arrays = {n: pa.array([row[i] for row in held], t) for i, (n, t) in enumerate(types.items())}
+        return ordered_dates._cells(pa.table(arrays), schema["seen"], schema["month"])
+
+    moved = counts(rows) - counts(rows[:-1])
+    assert moved.min() >= 0
+    assert moved.sum() <= 1
+
+
+def with_parts(rows: int = ROWS, weekday: int = 0) -> dict[str, np.ndarray]:
+    """Return moments beside their month, weekday and hour; `weekday` shifts how days of a week are counted."""
+    arrived = stays(rows)["arrived"]
+    days = arrived.astype("datetime64[D]")
+    return {
+        "arrived": arrived,
+        "month": days.astype("datetime64[M]").astype(int) % 12 + 1,
+        "day_of_week": (days.astype(int) + 3 + weekday) % 7 + (weekday == 0),
+        "hour": (arrived - days).astype("timedelta64[h]").astype(int),
+    }
+
+
+@pytest.mark.parametrize(("weekday", "part"), [(0, "isoweekday"), (1, "dow")])
+def test_whole_numbers_named_as_parts_of_a_date_are_told_by_how_often_they_are(
+    tmp_path: Path, weekday: int, part: str
+) -> None:
+    assert found(with_parts(weekday=weekday), tmp_path, 5.0) == {
+        "month": {"same_as": "arrived", "part": "month"},
+        "day_of_week": {"same_as": "arrived", "part": part},
+        "hour": {"same_as": "arrived", "part": "hour"},
+    }
+
+
+def test_a_number_that_is_named_as_a_part_and_is_none_stays_by_itself(tmp_path: Path) -> None:
+    rows = with_parts()
+    wrong = np.where(np.arange(ROWS) % 10 < 2, 13 - rows["month"], rows["month"])
+    other = {**rows, "month": wrong, "hour": np.arange(ROWS) % 24}
+    assert set(found(other, tmp_path, 5.0)) == {"day_of_week"}
+
+
+def test_a_part_is_looked_for_by_its_name_alone_and_where_there_is_a_date_that_has_it() -> None:
+    def parts(types: dict[str, pa.DataType], free: list[str]) -> list[tuple[str, str | None]]:
+        return [(pair.first, pair.part) for pair in ordered_dates.pairs(build(types), free)]
+
+    types = {"seen": pa.date32(), "month": pa.int64(), "hour": pa.int64(), "n": pa.int64()}
+    assert parts(types, ["month", "hour", "n"]) == [("seen", "month")], "a date has no hour"
+    assert parts(types, ["n"]) == []
+    assert ordered_dates.parts(build({"month": pa.int64(), "n": pa.int64()})) == ()
+    assert ordered_dates.parts(build({"seen": pa.date32(), "month": pa.string()})) == ()
+
+
+def test_of_two_dates_a_part_is_that_of_the_one_that_it_fits_better(tmp_path: Path) -> None:
+    rows = stays()
+    left = rows["visited"] + np.random.default_rng().integers(0, 2, ROWS)
+    month = left.astype("datetime64[M]").astype(int) % 12 + 1
+    told = found({"visited": rows["visited"], "left": left, "month": month}, tmp_path)
+    assert told["month"] == {"same_as": "left", "part": "month"}

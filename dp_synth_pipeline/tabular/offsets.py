@@ -2,7 +2,7 @@
 
     discharged: {after: visited}     the model sees the column `discharged: after visited`, whole days from 0
     visited: {same_as: arrived}      the model sees nothing of it: it is the day of `arrived`
-    month: {same_as: arrived, part: month}     nor of this: it is the month of `arrived`
+    month: {same_as: arrived, part: month}     it is the month of `arrived`, which is placed by it within its cell
 
 So order, gap and equality come back by construction, whatever is drawn, and nothing between a snapshot and a decoded row
 knows of it: profile, marginals, network and raking see one column like any other. An offset counts days between dates,
@@ -193,21 +193,63 @@ def distance(name: str, end: Column, start: Column | None = None) -> Column:
     return Column(name, lookup("decimal"), "double", lower=0)
 
 
-def modelled(schema: TableSchema) -> TableSchema:
+def modelled(schema: TableSchema, *, parts: bool = True) -> TableSchema:
     """Return the columns that the profile measures and the generator models: offsets in the place of what comes after, and
-    lengths in that of texts."""
-    return TableSchema(tuple(_modelled(c, schema) for c in schema if c.same_as is None))
+    lengths in that of texts.
+
+    Args:
+        parts: whether parts of dates are modelled as well, where their dates can be placed by them.
+    """
+    placing = {c.name for found in placed_by(schema).values() for c in found} if parts else set()
+    return TableSchema(tuple(_modelled(c, schema) for c in schema if c.same_as is None or c.name in placing))
 
 
 def _modelled(column: Column, schema: TableSchema) -> Column:
     if column.kind.composed:
         return lengths.modelled(column)
+    if column.part is not None:
+        return replace(column, same_as=None, part=None)
     if column.after is None:
         return column
     found = distance(offset_name(column), column, schema[column.after])
     lower = timedelta(0) if found.kind.name == "duration" else 0
     decimals = _digits(column) if found.kind.fractional else None
     return replace(found, nulls=column.nulls, lower=lower, decimals=decimals)
+
+
+def placed_by(schema: TableSchema) -> dict[str, list[Column]]:
+    """Return the parts of each date that is modelled itself, and of days that are the same as it, the coarser ones first."""
+    found: dict[str, list[Column]] = {}
+    for part in date_parts.PARTS:
+        for column in (c for c in schema if c.part == part):
+            base = schema[str(column.same_as)]
+            while base.same_as is not None:
+                base = schema[base.same_as]
+            if base.base is None:
+                found.setdefault(base.name, []).append(column)
+    return found
+
+
+def placed_within(
+    values: Mapping[str, pa.Array], schema: TableSchema, within: Callable[[str, pa.Array], np.ndarray]
+) -> dict[str, pa.Array]:
+    """Return drawn values of which dates have the parts that were drawn beside them, where their cells hold such a date.
+
+    A cell of a date is days or months wide. What was learnt of the hour, or of the weekday, is told by the part alone.
+
+    Args:
+        values: the modelled columns by name.
+        within: says which values of a date lie in the cells that were drawn, bool (rows,).
+    """
+    found = dict(values)
+    for name, columns in placed_by(schema).items():
+        base = schema[name]
+        for column in columns:
+            drawn = {str(column.part): points_of(found[column.name], column)}
+            moved = _with_parts(found[name], base, drawn, np.asarray(found[name].is_null()))
+            there = pa.array(np.asarray(moved.is_valid()) & within(name, moved))
+            found[name] = pc.if_else(there, moved, found[name])  # type: ignore[attr-defined]
+    return found
 
 
 def _digits(column: Column) -> int | None:

@@ -170,7 +170,7 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
     names |= {c.name for c in offsets.ordered(schema) if offsets.root(c, schema).name == table.order}
     apart = [c for c in schema.published if c.name in names]
     own_columns = TableSchema(tuple(c for c in schema.columns if c not in apart))
-    own_names = set(offsets.modelled(own_columns).names)
+    own_names = set(offsets.modelled(own_columns, parts=False).names)
     own_profile = replace(profile, columns=tuple(c for c in profile.columns if c.name in own_names))
     columns = columns_check([c.name for c in schema.published])
     checks = [columns if c.name == columns.name else c for c in suite_for(own_columns, own_profile, rows)]

@@ -77,7 +77,7 @@ def real_frames(
     def cells(table: Related, kept: np.ndarray) -> dict[str, pa.Array]:
         own, source = files[table.name], sources[table.name]
         values = {}
-        for name in (c.name for c in offsets.modelled(source).learned):
+        for name in (c.name for c in offsets.modelled(source, parts=False).learned):
             if name in table.static:
                 carried = pq.read_table(files[str(table.parent)].rows, columns=[table.carried(name)]).column(0)
                 values[name] = carried.combine_chunks().take(pa.array(links[table.name][0][kept]))

@@ -182,14 +182,15 @@ def test_rows_of_related_tables_keep_their_dates_in_order_and_the_order_is_a_bas
     in_order(dps.load(tmp_path / "clinic.dps").sample(300)["visits"])
 
 
-def test_a_part_of_what_rows_follow_each_other_by_is_computed_of_their_synthetic_times(tmp_path):
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_part_of_what_rows_follow_each_other_by_is_computed_of_their_times_if_a_person_says_so(tmp_path, declared):
     data = clinic()
     visited = pd.to_datetime(data["visits"]["visited"])
     data["visits"] = data["visits"][["patient_id", "visited", "ward"]].assign(month=visited.dt.month)
-    _, model = related(tmp_path, data)
-    assert model.drawer().sources["visits"]["month"].part == "month"
+    month = {"columns": {"month": {"same_as": "visited", "part": "month"}}} if declared else {}
+    _, model = related(tmp_path, data, {**RELATIONS, "visits": {**RELATIONS["visits"], **month}})
     rows = model.sample(seed=1)["visits"]
-    assert (rows["month"] == pd.to_datetime(rows["visited"]).dt.month).all()
+    assert (rows["month"] == pd.to_datetime(rows["visited"]).dt.month).all() == declared
     assert rows["month"].nunique() > 6
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,10 +82,10 @@ class TableCodec:
     def number(self, name: str) -> int | None:
         """Return the number of the code that tells of a column: its own, its offset's, or that of what it is the same as."""
         names, column = [c.name for c in self.modelled], self.schema[name]
-        if column.same_as is not None:
-            return self.number(column.same_as)
         own = offsets.modelled_name(column)
-        return names.index(own) if own in names else None
+        if own in names or column.same_as is None:
+            return names.index(own) if own in names else None
+        return self.number(column.same_as)
 
     @property
     def encoded(self) -> list[str]:
@@ -118,7 +118,8 @@ class TableCodec:
             rng: decides where in its cell each value lies; a fresh one by default.
             known: values that stay, null where nothing is known; what hangs on them is placed by them.
         """
-        values = offsets.restored(self.values(codes, rng or np.random.default_rng()), self.schema, known)
+        drawn = self.values(codes, rng or np.random.default_rng())
+        values = offsets.restored(offsets.placed_within(drawn, self.schema, self._within(codes)), self.schema, known)
         arrays = [
             values[c.name] if c.name in values else c.kind.generated(c, first_row, len(codes))
             for c in self.schema.published
@@ -134,6 +135,11 @@ class TableCodec:
             c.name: codec.decode(codes[:, i], rng, placed.get(i))
             for i, (c, codec) in enumerate(zip(self.modelled, self.columns, strict=True))
         }
+
+    def _within(self, codes: np.ndarray) -> Callable[[str, pa.Array], np.ndarray]:
+        """Return what says which values of a column have the codes that were drawn, bool (rows,)."""
+        numbers = {c.name: i for i, c in enumerate(self.modelled)}
+        return lambda name, values: self.columns[numbers[name]].encode(values) == codes[:, numbers[name]]
 
     def decode_stream(
         self, batches: Iterator[np.ndarray], rng: np.random.Generator | None = None

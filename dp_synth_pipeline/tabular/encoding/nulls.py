@@ -78,8 +78,9 @@ def complete(snapshot: Path, schema: TableSchema, profile: TableProfile, out: Pa
         InvalidInput: for all columns of which noise hides the figure to fill in, at once.
     """
     own = offsets.modelled(schema).learned
-    hanging = [quoted(c.name) for c in schema if c.base is not None or c.kind.composed]
-    columns, values, fills = hanging, [], _fill_values(own, profile)
+    coded = {c.name for c in own}
+    hanging = [c.name for c in schema if (c.base is not None or c.kind.composed) and c.name not in coded]
+    columns, values, fills = [quoted(name) for name in hanging], [], _fill_values(own, profile)
     for column in own:
         fill = fills[column.name]
         name = quoted(column.name)

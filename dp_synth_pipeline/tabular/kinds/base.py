@@ -341,7 +341,8 @@ class Column:
         locale: the language and country of made-up names and numbers, such as de_DE; None is en_US.
         after: the column that its values are never before, so that their offset from it is modelled.
         same_as: the column that its values are the same as, in its own type, so that nothing of it is modelled.
-        part: which part of that column, a date or datetime, its values are, such as month; None for the whole.
+        part: which part of that column, a date or datetime, its values are, such as month, which is modelled; None for the
+            whole.
         max_length: characters of a text, at most; longer ones are cut.
         model: where the pretrained language model lies that writes a text; None to have its words counted.
         prompt: what that model is asked to write, if texts vote for what it wrote; None to fine-tune it.

@@ -78,7 +78,7 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     _check_keys(table, source)
     # Rows that `nulls: drop` leaves out are left out before they are related, so that no null of these columns stays.
     texts = {lengths.name_of(column): column for column in source if column.kind.composed}
-    own = [texts.get(column.name, column) for column in offsets.modelled(source).learned]
+    own = [texts.get(column.name, column) for column in offsets.modelled(source, parts=False).learned]
     columns = [_with_nulls(column) for column in own if column.name != table.order]
     bases = _bases(relations, table, sources)
     for child in relations.children(name):
@@ -242,7 +242,7 @@ def named_roots(relations: Relations, files: Mapping[str, Path], path: Path) -> 
 
 def _source(table: Related, file: Path, source: TableSchema) -> str:
     """Write the view of a table's rows, each with its chance; of `nulls: drop`, rows with a null are left out one by one."""
-    own = offsets.modelled(source).learned
+    own = offsets.modelled(source, parts=False).learned
     wanted = [f" AND {quoted(c.name)} IS NOT NULL" for c in own if c.nulls is NullPolicy.DROP]
     return (
         f"CREATE VIEW {_view('source', table)} AS SELECT *, {DRAWN} AS {CHANCE} "
@@ -424,7 +424,7 @@ def hung(schema: TableSchema, dated: TableSchema) -> TableSchema:
     Args:
         dated: the source's columns that rows have, and their order, with what they hang on.
     """
-    hanging, modelled_columns = {c.name: c for c in dated if c.base is not None}, offsets.modelled(dated)
+    hanging, modelled_columns = {c.name: c for c in dated if c.base is not None}, offsets.modelled(dated, parts=False)
     kept = [c for c in schema if c.name not in hanging or hanging[c.name].after is not None]
     found = [modelled_columns[offsets.offset_name(hanging[c.name])] if c.name in hanging else c for c in kept]
     return TableSchema(tuple(found))

@@ -79,7 +79,7 @@ def test_ctrl_c_while_duckdb_works_is_an_interruption_and_no_failure(
     within: Any, expected: type[BaseException]
 ) -> None:
     conn = duckdb.connect()
-    timers = [threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)), threading.Timer(20, conn.interrupt)]
+    timers = [threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)), threading.Timer(3, conn.interrupt)]
     for timer in timers:
         timer.start()
     try:

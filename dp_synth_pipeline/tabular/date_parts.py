@@ -1,7 +1,7 @@
 """Parts of dates and datetimes, such as the month: what they are, which names columns of them have, and dates with some.
 
-A table that is partitioned by year and month has both beside the date itself. Drawn each by itself, they would contradict it.
-Declared or found to be `same_as` the date with a `part`, they are what the date has, which is placed by them.
+A table that is partitioned by year and month has both beside the date itself. Drawn each by itself, they would contradict
+it. Declared or found to be `same_as` the date with a `part`, they are what the date has, which is placed by them.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ FOLDER = "generator"
 MEMORY = "memory.safetensors"
 """Beside the weights: what this release and those before it tell of the marginals, for a refresh that remembers them."""
 
-NOTES = "notes.safetensors"
+NOTES, NOTE_WORDS = "notes.safetensors", "note_words.safetensors"
 """Beside the weights: what writes a text column with a language model (see `note_writer`)."""
 
 AUDIT, FAILED_AUDIT = "audit.json", "audit_failed.json"

@@ -201,7 +201,9 @@ class NoteWriter:
             facts["merged"] = self.words.leanings.merged
             kept = {"known": self.words.known, **self.words.leanings.arrays()}
             arrays |= {f"{WORDS}{name}": array for name, array in kept.items()}
-        save_file(arrays, path, metadata={"notes": json.dumps(facts)})
+        partial = path.with_name(f".{path.name}")
+        save_file(arrays, partial, metadata={"notes": json.dumps(facts)})
+        partial.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateError, Unlearnable, nearest
@@ -27,6 +28,7 @@ from dp_synth_pipeline.synthesis.mechanisms.row_count import RowCount
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.mechanisms.types import Types
 from dp_synth_pipeline.synthesis.mechanisms.votes import Votes
+from dp_synth_pipeline.synthesis.note_writer import NoteWriter, WordLeanings
 from dp_synth_pipeline.synthesis.protection import events_of
 from dp_synth_pipeline.synthesis.reading import (
     reading,
@@ -38,7 +40,7 @@ from dp_synth_pipeline.synthesis.reading import (
     warnings_about,
 )
 from dp_synth_pipeline.synthesis.release import Release, Stage
-from dp_synth_pipeline.synthesis.release_plan import PROFILE
+from dp_synth_pipeline.synthesis.release_plan import NOTE_WORDS, PROFILE
 from dp_synth_pipeline.synthesis.run_state import dump_schema
 from dp_synth_pipeline.synthesis.sampling import Sampling
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
@@ -482,12 +484,14 @@ class TextMeasuring(Stage):
 
     def _counted(self, release: Release) -> dict[str, Any]:
         """Count shapes and words of the columns that are written from counts."""
-        mechanism = Texts(release.text_codecs, release.profile)
-        plan = None if release.state.files.texts is not None else mechanism.plan(release)
+        mechanism, path = Texts(release.text_codecs, release.profile), release.restricted / storage.FILE
+        if release.state.files.texts is not None or self._measured_before(release, mechanism.name, path):
+            release.state = release.state.with_(texts=release.state.files.texts or path)
+            return {}
+        plan = mechanism.plan(release)
         if plan is None:
             return {}
         odometer = release.charge(mechanism.name, mechanism.events(release, plan))
-        path = release.restricted / storage.FILE
         with retention.private():
             writers = mechanism.run(release, plan, odometer)
             storage.save(path, writers)
@@ -495,13 +499,21 @@ class TextMeasuring(Stage):
         noise = {"noise_multiplier": plan.noise_multiplier} if release.protection.guaranteed else {}
         return {**noise, **{f"words_of_{writer.name}": len(writer.vocabulary.words) for writer in writers}}
 
+    def _measured_before(self, release: Release, mechanism: str, path: Path) -> bool:
+        """Say whether an attempt at this stage that was cut short had measured something, and put on record what it cost."""
+        if not path.exists():
+            return False
+        entries = [e for e in release.protection.entries(release.id) if e.mechanism == mechanism]
+        release.state = release.state.having_run(mechanism, events_of(entries))
+        return True
+
     def _noted(self, release: Release) -> dict[str, Any]:
         """Fine-tune the language model of the column that has one."""
         with retention.private():
             notes = Notes(release.text_codecs, release.profile)
             if notes.writer is None:
                 return {}
-            notes.writer.words = NoteWords(notes.writer, release.text_codecs, release.profile).perform(release)
+            notes.writer.words = self._words(release, notes.writer)
             learnt = notes.perform(release)
             assert learnt is not None
             writer, audit = learnt
@@ -512,6 +524,16 @@ class TextMeasuring(Stage):
             writer.save(path)
         release.state = release.state.with_(notes=path)
         return {"language_model": writer.sha256, "released_numbers": sum(a.size for a in writer.arrays.values())}
+
+    def _words(self, release: Release, writer: NoteWriter) -> WordLeanings | None:
+        """Count the words that its texts lean to; what an attempt counted that was cut short is not counted again."""
+        path = release.restricted / generator_files.NOTE_WORDS
+        if self._measured_before(release, NOTE_WORDS, path):
+            return NoteWriter.load(path).words
+        words = NoteWords(writer, release.text_codecs, release.profile).perform(release)
+        if words is not None:
+            replace(writer, words=words).save(path)
+        return words
 
     def _voted(self, release: Release) -> dict[str, Any]:
         """Have texts vote for what the language model of the column with a prompt writes."""

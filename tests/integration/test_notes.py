@@ -6,16 +6,22 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import dp_synth_pipeline as dps
 from benchmarks import pipeline
-from dp_synth_pipeline.errors import AuditFailed, InvalidInput, ReleaseStateError, UnexpectedFailure
+from dp_synth_pipeline.errors import AuditFailed, InvalidInput, UnexpectedFailure
+from dp_synth_pipeline.ledger import Entry
+from dp_synth_pipeline.model.dpsgd import descent
 from dp_synth_pipeline.model.language.asked import Asked
 from dp_synth_pipeline.model.language.note_model import NoteModel
+from dp_synth_pipeline.model.language.note_network import NoteNetwork
 from dp_synth_pipeline.model.language.public_model import PublicModel
 from dp_synth_pipeline.privacy.audit import Audit, Finding
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
@@ -59,8 +65,11 @@ def ledger(tmp_path: Path) -> dps.Ledger:
     return book
 
 
+NOTE = {"kind": "text", "max_length": 30}
+
+
 def asked(ledger: dps.Ledger, tmp_path: Path, model: Path | str, **changes):
-    columns = {"note": {"kind": "text", "max_length": 30, "model": str(model)}}
+    columns = {"note": {**NOTE, "model": str(model)}}
     quick = {"training": {"method": "marginals"}, "show": False, "columns": columns, "store": Store(tmp_path / "store")}
     return dps.Synthesizer("clinic", 6.0, ledger, **{**quick, **changes})
 
@@ -182,22 +191,124 @@ def test_what_no_model_can_write_is_refused_before_a_row_is_read(ledger, tmp_pat
     assert not ledger.entries("clinic")
 
 
+def notes_of(ledger: dps.Ledger) -> list[Entry]:
+    """Return the ledger's entries of trainings of notes, oldest first."""
+    return [e for e in ledger.entries("clinic") if e.mechanism.split(",")[0] == "notes"]
+
+
+def steps_of(entry: Entry) -> int:
+    (event,) = entry.events
+    assert isinstance(event, SubsampledGaussian)
+    return event.steps
+
+
 @pytest.mark.slow
-def test_a_training_that_breaks_off_was_charged_before_a_text_was_read_and_stays_charged(
+def test_a_training_that_breaks_off_was_charged_before_a_text_was_read_and_is_gone_on_with_for_one_charge(
     ledger, tmp_path, model, monkeypatch
 ):
-    def read(self: NoteModel, prompts: list[str], texts: list[str | None]) -> None:
-        (entry,) = [e for e in ledger.entries("clinic") if e.mechanism == "notes"]
+    read = NoteModel.encode
+
+    def fails(self: NoteModel, prompts: list[str], texts: list[str | None]) -> None:
+        (entry,) = notes_of(ledger)
         assert entry.state == "started"
         raise RuntimeError("a text of somebody")
 
-    monkeypatch.setattr(NoteModel, "encode", read)
+    both = {"note": {**NOTE, "model": str(model)}, "remark": NOTE}
+    rows = visits(60).assign(remark=lambda v: v["note"])
+    monkeypatch.setattr(NoteModel, "encode", fails)
     with pytest.raises(UnexpectedFailure, match="withheld"):
-        asked(ledger, tmp_path, model).fit(visits(60))
+        asked(ledger, tmp_path, model, columns=both).fit(rows)
+    (planned,) = map(steps_of, notes_of(ledger))
     assert not list((tmp_path / "store").rglob("notes.safetensors"))
     (release,) = ledger.releases("clinic")
-    with pytest.raises(ReleaseStateError, match="two looks"):
-        asked(ledger, tmp_path, model).fit(visits(60), resume=release.id)
+    monkeypatch.setattr(NoteModel, "encode", read)
+    fitted = asked(ledger, tmp_path, model, columns=both).fit(rows, resume=release.id)
+    assert set(fitted.sample(5)) >= {"note", "remark"}
+    assert [e.mechanism for e in notes_of(ledger)] == ["notes", "notes, resumed at 0"]
+    assert sum(e.steps_paid for e in notes_of(ledger)) == planned, "no step was started before"
+    counted = [e.mechanism for e in ledger.entries("clinic")]
+    assert (counted.count("words of notes"), counted.count("text")) == (1, 1), "what was counted is not counted again"
+    (release,) = ledger.releases("clinic")
+    assert (release.state, release.final_epsilon <= 6.0) == ("settled", True)
+    ledger.verify()
+
+
+@pytest.mark.slow
+def test_a_training_of_the_notes_of_related_tables_is_gone_on_with_as_well(ledger, tmp_path, model, monkeypatch):
+    ledger.open_account("patients", epsilon=8, delta=1e-5, unit="patient_id")
+    tables = {name: frame for name, frame in clinic(120).items() if name != "drugs"}
+    tables["visits"]["note"] = "seen in the " + tables["visits"]["ward"]
+    relations = {
+        "patients": {"key": "patient_id"},
+        "visits": {
+            "key": "visit_id",
+            "parent": {"patient_id": "patients"},
+            "columns": {"note": {**NOTE, "model": str(model)}},
+        },
+    }
+    quick = {"training": {"max_epochs": 1, "hidden": 8}, "show": False, "store": Store(tmp_path / "store")}
+    learn = NoteModel.fit
+
+    def fails(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(NoteModel, "fit", fails)
+    with pytest.raises(UnexpectedFailure):
+        dps.Synthesizer("patients", 6.0, ledger, **quick).fit(tables, relations=relations)
+    (release,) = ledger.releases("patients")
+    monkeypatch.setattr(NoteModel, "fit", learn)
+    fitted = dps.Synthesizer("patients", 6.0, ledger, **quick).fit(tables, relations=relations, resume=release.id)
+    assert "note" in fitted.sample(5)["visits"]
+    names = [e.mechanism for e in ledger.entries("patients") if e.mechanism.startswith("notes")]
+    assert names == ["notes of visits", "notes of visits, resumed at 0"]
+    assert ledger.releases("patients")[0].final_epsilon <= 6.0
+    ledger.verify()
+
+
+@pytest.mark.slow
+def test_a_training_of_notes_that_is_killed_goes_on_from_its_checkpoint_and_charges_each_step_that_started_once(
+    ledger, tmp_path, model, monkeypatch
+):
+    step, begun = descent.Descent._step, []
+
+    def dies(self: descent.Descent, number: int) -> None:
+        if number == 9 and isinstance(self.network, NoteNetwork):
+            raise MemoryError
+        return step(self, number)
+
+    def goes_on(self: descent.Descent, number: int) -> None:
+        if isinstance(self.network, NoteNetwork):
+            begun.append(number)
+        return step(self, number)
+
+    monkeypatch.setattr(descent, "CHUNK", 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(descent.Descent, "_step", dies)
+        with pytest.raises(UnexpectedFailure, match="withheld"):
+            asked(ledger, tmp_path, model).fit(visits(200))
+    (release,) = ledger.releases("clinic")
+    (planned,) = map(steps_of, notes_of(ledger))
+    checkpoint = next((tmp_path / "store").rglob("notes_checkpoint/*"))
+    kept = load_file(checkpoint)["weights"].clone()
+    monkeypatch.setattr(descent.Descent, "_step", goes_on)
+    loaded = []
+    load = descent.checkpoint.load
+
+    def seen(folder: Path, flat: Any, *rest: Any) -> Any:
+        found = load(folder, flat, *rest)
+        loaded.append(flat.vector.detach().clone())
+        return found
+
+    monkeypatch.setattr(descent.checkpoint, "load", seen)
+    fitted = asked(ledger, tmp_path, model).fit(visits(200), resume=release.id)
+    assert fitted.sample(20)["note"].dropna().str.len().max() <= 30
+    assert torch.equal(loaded[0], kept)
+    first, second = notes_of(ledger)
+    assert (first.steps_started, second.mechanism) == (12, "notes, resumed at 12")
+    assert begun == list(range(12, 12 + steps_of(second)))
+    assert ledger.releases("clinic")[0].final_epsilon <= 6.0
+    assert 12 + steps_of(second) == planned
+    ledger.verify()
 
 
 def test_a_training_whose_audit_fails_releases_nothing(ledger, tmp_path, model, monkeypatch):

@@ -1,15 +1,16 @@
 """Fine-tunes the language model of a text column by DP-SGD: one subsampled Gaussian mechanism of the release's one plan.
 
-A training of notes that was cut short is not gone on with: the ledger refuses to start it twice in one release, whose charge
-stays. The table is released anew, which is a new charge.
+A training that was cut short is resumed from its last checkpoint, as that of the table is: hours of a GPU may lie in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
+from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.model.dpsgd.plan import TrainingPlan
 from dp_synth_pipeline.model.dpsgd.work import Hooks
 from dp_synth_pipeline.model.dpsgd.work import Training as Work
@@ -19,6 +20,7 @@ from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
+from dp_synth_pipeline.synthesis.mechanisms.attempts import Attempts
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import NOTES
@@ -27,6 +29,9 @@ from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column
 from dp_synth_pipeline.tabular.texts import lengths, tokens
 from dp_synth_pipeline.tabular.texts.prompts import Prompts
+
+CHECKPOINT = "notes_checkpoint"
+"""The folder, beside the completed rows, from which a training that was cut short goes on."""
 
 MOST_PROMPT = 256
 """Tokens of a prompt, at most."""
@@ -78,19 +83,39 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
     def events(self, release: Release, plan: TrainingPlan) -> Sequence[Event]:
         return (plan.event,) if release.protection.guaranteed else ()
 
+    def perform(self, release: Release) -> Learnt | None:
+        """Charge what is left of the training, after what earlier attempts started, and go on from their checkpoint."""
+        if self.writer is None or not release.protection.guaranteed:
+            return super().perform(release)
+        attempts = Attempts(release, NOTES)
+        cut_short = attempts.take_over(self._profile.population)
+        steps_done, plan, before = (0, self.plan(release), ()) if cut_short is None else cut_short
+        assert plan is not None
+        entry = attempts.charge(plan, steps_done)
+        left = () if entry is None else entry.events
+        release.state = release.state.having_run(NOTES, (*before, *left))
+        return self._learnt(release, plan, release.protection.odometer(left), entry, steps_done)
+
     def run(self, release: Release, plan: TrainingPlan, odometer: Odometer) -> Learnt:
+        return self._learnt(release, plan, odometer, None, 0)
+
+    def _learnt(
+        self, release: Release, plan: TrainingPlan, odometer: Odometer, entry: Entry | None, steps_done: int
+    ) -> Learnt:
         writer = self.writer
         assert writer is not None
         rows = release.text_rows([writer.name])
         cells = rows.cells.column(0).to_pylist()
         texts = [None if cell is None else tokens.cleaned(str(cell), writer.most) for cell in cells]
-        model = writer.model
-        work = Work(model.encode(writer.prompts.say(rows.codes), texts), plan, self._spec, units=rows.units)
-        report, audit = release.reporter(NOTES), None
+        model, report, audit = writer.model, release.reporter(NOTES), None
+        codes = model.encode(writer.prompts.say(rows.codes), texts)
+        work = Work(codes, plan, self._spec, units=rows.units, resume_from=steps_done)
         if release.protection.guaranteed:
-            odometer.spend(plan.event)
-            entry = [e for e in release.protection.entries(release.id) if e.mechanism == NOTES][-1]
-            mark = partial(release.protection.ledger.mark, entry.id)
+            work = replace(work, checkpoints=release.state.path("completed").with_name(CHECKPOINT))
+            for event in () if entry is None else entry.events:
+                odometer.spend(event)
+            ledger = release.protection.ledger
+            mark = partial(_mark, ledger, entry, steps_done)
             audit = model.fit(work, Hooks(mark=mark, progress=report)).audit
         else:
             model.fit_public(work, Hooks(progress=report))
@@ -117,3 +142,9 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
         found.begin(NoteModel(public, self._spec.rank, prompt, most))
         found.model.load()
         return found
+
+
+def _mark(ledger: Ledger, entry: Entry | None, steps_done: int, steps: int) -> None:
+    """Make it durable that so many steps of a training were started, of which earlier attempts started some."""
+    if entry is not None:
+        ledger.mark(entry.id, steps - steps_done)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.dpsgd.plan import Look, LossQueriesPlan, TrainingPlan, learning_rate
@@ -21,8 +20,8 @@ from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
-from dp_synth_pipeline.synthesis import idempotency, progress
-from dp_synth_pipeline.synthesis.protection import OPEN
+from dp_synth_pipeline.synthesis import progress
+from dp_synth_pipeline.synthesis.mechanisms.attempts import Attempts
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import LOSS_QUERIES, TRAINING
 from dp_synth_pipeline.synthesis.retention import private
@@ -88,10 +87,11 @@ class PrivateTraining(Training):
 
     def train(self, model: GenerativeModel, report: Report | None = None) -> tuple[GenerativeModel, dict[str, Any]]:
         release = self.release
-        steps_done, plan, queries = self._plan()
+        attempts = Attempts(release, TRAINING)
+        steps_done, plan, queries = self._plan(attempts)
         querying = None if queries is None else self._charge(LOSS_QUERIES, [queries.event])
         earlier_events = release.spent
-        entry = self._charge_remaining(plan, steps_done)
+        entry = attempts.charge(plan, steps_done)
         completed = release.state.path("completed")
         codes, units = release.codes(self.codec)
         delta, relation = release.delta, self._record.relation
@@ -120,6 +120,14 @@ class PrivateTraining(Training):
             self._stopped_early(querying, entry)
         steps = steps_done + (outcome.event.steps if outcome.event else 0)
         return model, self._facts(plan, steps, outcome.looks)
+
+    def _plan(self, attempts: Attempts) -> tuple[int, TrainingPlan, LossQueriesPlan | None]:
+        """Return the steps that an earlier attempt started, the plan, and the queries of the loss that it may ask."""
+        cut_short = attempts.take_over(self.population)
+        if cut_short is None:
+            return 0, *self.release.allocation.training(self.spec, self.population, self.release.spent)
+        self._note(TRAINING, cut_short.events)
+        return cut_short.steps_done, cut_short.plan, None
 
     def _hooks(
         self, entry: Entry | None, querying: Entry | None, steps_done: int, report: Callable[[int, int], None] | None
@@ -168,61 +176,3 @@ class PrivateTraining(Training):
             (event,) = querying.events
             assert isinstance(event, SubsampledGaussian)
             self._note(LOSS_QUERIES, [replace(event, steps=1)])
-
-    def _charge_remaining(self, plan: TrainingPlan, steps_done: int) -> Entry | None:
-        """Charge the steps that are left; none are if an earlier attempt died between its last step and its end."""
-        if steps_done == plan.steps:
-            return None
-        remaining_plan = replace(plan, steps=plan.steps - steps_done)
-        return self._charge(self._name(steps_done), [remaining_plan.event], idempotency.entry_key(self.release.attempt))
-
-    def _name(self, steps_done: int) -> str:
-        """Name this training, as no earlier attempt of its release was named."""
-        earlier = [e.mechanism for e in self._attempts()]
-        if not earlier:
-            return TRAINING
-        name = f"{TRAINING}, resumed at {steps_done}"
-        return f"{name}, attempt {len(earlier) + 1}" if name in earlier else name
-
-    def _attempts(self) -> list[Entry]:
-        """Return the entries of this training's attempts, oldest first."""
-        return [e for e in self.release.protection.entries(self.release.id) if is_training(e.mechanism)]
-
-    def _plan(self) -> tuple[int, TrainingPlan, LossQueriesPlan | None]:
-        """Return the steps that an earlier attempt started, the plan, and the queries of the loss that it may ask."""
-        state = self._record.state
-        if state not in OPEN:
-            raise ReleaseStateError(
-                f"the release behind these rows is {state}, so nothing more may be learnt from them. Materialize the table "
-                f"again from `ingested`: a new release is a new charge."
-            )
-        earlier = self._attempts()
-        idempotency.check_first_training(self.release.attempt, earlier)
-        if earlier:
-            return self._resume(earlier)
-        return 0, *self.release.allocation.training(self.spec, self.population, self.release.spent)
-
-    def _resume(self, earlier: list[Entry]) -> tuple[int, TrainingPlan, None]:
-        """Charge what earlier attempts started, which shuts them out, and plan the steps that are left of the first."""
-        *earlier_entries, last_entry = earlier
-        if last_entry.state != "started":
-            raise ReleaseStateError(
-                "this training was settled at its mark, so its steps are over. Settle the release, and materialize the "
-                "table again from `ingested`: a new release is a new charge."
-            )
-        (first_event,) = (e for e in last_entry.events if isinstance(e, SubsampledGaussian))
-        earlier_steps = sum(e.steps_started for e in earlier_entries)
-        steps = earlier_steps + last_entry.steps_paid
-        cut = self._ledger.settle_at_mark(
-            last_entry.id, who=f"release {self.release.id}", why="training resumes from its last checkpoint"
-        )
-        for entry in (*earlier_entries, cut):
-            self._note(TRAINING, entry.events)
-        batch = max(1.0, round(first_event.sample_rate * self.population))
-        plan = TrainingPlan(first_event.sample_rate, steps, batch, first_event.noise_multiplier)
-        return earlier_steps + cut.steps_started, plan, None
-
-
-def is_training(mechanism: str) -> bool:
-    """Say whether an entry is an attempt at training: the first is called so, a resumed one says from where."""
-    return mechanism == TRAINING or mechanism.startswith(f"{TRAINING}, ")

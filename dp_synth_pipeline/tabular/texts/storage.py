@@ -18,7 +18,9 @@ def save(path: Path, writers: Sequence[Writer]) -> None:
 
     parts = [writer.to_dict() for writer in writers]
     arrays = {f"{i}.{name}": array for i, (_, own) in enumerate(parts) for name, array in own.items()}
-    save_file(arrays, path, metadata={"texts": json.dumps([facts for facts, _ in parts])})
+    partial = path.with_name(f".{path.name}")
+    save_file(arrays, partial, metadata={"texts": json.dumps([facts for facts, _ in parts])})
+    partial.replace(path)
 
 
 def load(path: Path) -> list[Writer]:

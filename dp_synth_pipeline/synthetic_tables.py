@@ -27,7 +27,7 @@ from dp_synth_pipeline.reporting import database_card
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, DrawnTables
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
-from dp_synth_pipeline.synthesis.database.stages import DESCRIBED
+from dp_synth_pipeline.synthesis.generator_files import DATABASE
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.run_state import load_schema
 from dp_synth_pipeline.synthesis.sampling import Asked, Report, few
@@ -120,7 +120,7 @@ class SyntheticTables:
         )
 
     def _facts(self) -> dict[str, Any]:
-        return json.loads((self.folder / DESCRIBED).read_text(encoding="utf-8"))
+        return json.loads((self.folder / DATABASE).read_text(encoding="utf-8"))
 
     @property
     def relations(self) -> Relations:
@@ -167,7 +167,7 @@ def load_tables(path: str | Path) -> SyntheticTables:
         else:
             with zipfile.ZipFile(path) as archive:
                 archive.extractall(folder)
-        if not (folder / DESCRIBED).exists():
+        if not (folder / DATABASE).exists():
             raise KeyError
     except (OSError, KeyError, zipfile.BadZipFile):
         shutil.rmtree(folder, ignore_errors=True)
@@ -181,10 +181,10 @@ def load_tables(path: str | Path) -> SyntheticTables:
 def holds_tables(path: str | Path) -> bool:
     """Say whether a file or a folder holds related tables, and not a single one."""
     if Path(path).is_dir():
-        return (Path(path) / DESCRIBED).exists()
+        return (Path(path) / DATABASE).exists()
     try:
         with zipfile.ZipFile(path) as archive:
-            return DESCRIBED in archive.namelist()
+            return DATABASE in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False
 
@@ -199,9 +199,9 @@ def packed(release: DatabaseRelease) -> SyntheticTables:
 
 def _copy(released: Path, folder: Path) -> None:
     """Copy the released generators of all tables, and what says how they hang together."""
-    described = (released / DESCRIBED).read_text(encoding="utf-8")
+    described = (released / DATABASE).read_text(encoding="utf-8")
     for table in json.loads(described)["tables"]:
         shutil.copytree(released / table["name"] / GENERATOR, folder / table["name"])
-    (folder / DESCRIBED).write_text(described, encoding="utf-8")
+    (folder / DATABASE).write_text(described, encoding="utf-8")
     if (released / CARD).exists():
         shutil.copy(released / CARD, folder)

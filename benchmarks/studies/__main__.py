@@ -21,6 +21,7 @@ from benchmarks.studies import (
     pages,
     persons,
     released,
+    shadows,
     shoe,
     size,
     starts,
@@ -42,6 +43,7 @@ STUDIES: dict[str, ModuleType] = {
     "persons": persons,
     "membership": membership,
     "attributes": attributes,
+    "shadows": shadows,
 }
 
 FIGURES = Path(__file__).parent / "figures"

@@ -49,7 +49,7 @@ def measure(cell: grid.Cell) -> dict[str, float]:
     members, others = shuffled[:ROWS], shuffled[ROWS : 2 * ROWS]
     how = cell["released"]
     drawn = members if how == ITSELF else released(members, cell["epsilon"], TRAINING[how])
-    inside, outside, synthetic = (_codes(rows, whole) for rows in (members, others, drawn))
+    inside, outside, synthetic = (codes_of(rows, whole) for rows in (members, others, drawn))
     hidden = whole.columns.get_loc(SENSITIVE)
     nearest = attacks.attribute(
         inside, outside, synthetic, np.ones(inside.shape[1], dtype=bool), int(hidden), most=len(whole)
@@ -65,7 +65,7 @@ def measure(cell: grid.Cell) -> dict[str, float]:
     }
 
 
-def _codes(rows: pd.DataFrame, whole: pd.DataFrame) -> np.ndarray:
+def codes_of(rows: pd.DataFrame, whole: pd.DataFrame) -> np.ndarray:
     """Return each value as the place of the nearest value that the survey has, int64 (rows, columns)."""
     return np.column_stack([_places(rows[c].to_numpy(float), np.unique(whole[c].to_numpy(float))) for c in whole])
 

@@ -89,10 +89,10 @@ def sample(
 
 def _draw_table(model: str, rows: int, out: str, asked: Asked, release: str, as_json: bool) -> None:
     """Draw rows of a single table and write them."""
-    _check_place(out)
     with ProgressBars(console(stderr=True), show=not as_json) as bars:
         bars.report(STAGE, 0, rows)  # the generator's libraries take a moment
         drawer, of = _drawer(model, release)
+        _check_place(out)
         drawn = drawer.draw(rows, asked, partial(bars.report, STAGE))
         place = _written(drawn, drawer.schema, out)
     facts = {"rows": rows, "out": place, **of, "effective_sample_size": drawn.effective, "epsilon_charged": 0}
@@ -157,6 +157,11 @@ def _drawer(model: str, release: str) -> tuple[Drawer | WholeTable, dict[str, An
     if not release and (parts := released.partitions_of(store, model)):
         return WholeTable(parts), {"partitions": {Path(p.table).name.partition("=")[2]: p.release for p in parts}}
     found = released.generator_of(store, model, release)
+    if (database := released.database_of(store, found)) is not None:
+        raise InvalidInput(
+            f"{model!r} is one of the related tables {database!r}, whose rows are drawn upon each other. Draw all of them: "
+            f"dp-synth sample {database} --rows N --out FOLDER."
+        )
     return Drawer(found.folder, found.folder / "profile.json"), {"release": found.release}
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 FOLDER = "generator"
 """Of a released generator, in a table's releasable folder."""
 
+DATABASE = "database.json"
+"""In the releasable folder of related tables: how they hang together, and what they promise."""
+
 MEMORY = "memory.safetensors"
 """Beside the weights: what this release and those before it tell of the marginals, for a refresh that remembers them."""
 

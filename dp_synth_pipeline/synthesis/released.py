@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.synthesis.blocks import FOLDER as FOLDER_OF_PARTITION
 from dp_synth_pipeline.synthesis.blocks import RANGE
-from dp_synth_pipeline.synthesis.generator_files import DESCRIBED, EARLIER, FOLDER, facts
+from dp_synth_pipeline.synthesis.generator_files import DATABASE, DESCRIBED, EARLIER, FOLDER, facts
 from dp_synth_pipeline.synthesis.store import Store
 
 
@@ -56,7 +56,7 @@ def generator_of(store: Store, table: str, release: str = "") -> Released:
     every = generators(store)
     own = [r for r in every if r.table == table]
     if not own:
-        names = ", ".join(dict.fromkeys(r.table for r in every)) or "none yet"
+        names = ", ".join(dict.fromkeys(database_of(store, r) or r.table for r in every)) or "none yet"
         raise InvalidInput(
             f"no released generator of a table {table!r}, and no such file; released are: {names}. Name one of them, a file "
             f"that `save` wrote, or a folder under store/releasable."
@@ -68,6 +68,12 @@ def generator_of(store: Store, table: str, release: str = "") -> Released:
             f"--release {release}: the store holds none of {table!r} whose id begins so, or several; it holds {ids}."
         )
     return chosen[0]
+
+
+def database_of(store: Store, found: Released) -> str | None:
+    """Return the name of the related tables to which a table belongs; None if it stands by itself."""
+    database = Path(found.table).parent
+    return database.as_posix() if (store.root / "releasable" / database / DATABASE).is_file() else None
 
 
 def partitions_of(store: Store, table: str) -> list[Released]:

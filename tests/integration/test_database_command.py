@@ -60,6 +60,18 @@ def test_a_yaml_file_becomes_synthetic_tables_drawn_from_again_at_no_charge(shel
     assert len(shell.ledger().entries("patients")) == entries
 
 
+def test_one_of_some_related_tables_is_not_drawn_by_itself_and_what_can_be_drawn_is_named(shell, folder):
+    described(shell)
+    opened(shell)
+    assert shell("synthesize-database", "clinic.yaml", "--out", "made").code == 0
+    alone = shell("sample", "clinic/visits", "--rows", 5, "--out", "v.csv")
+    assert alone.code == 2, alone.text
+    assert "one of the related tables 'clinic'" in alone.text
+    unknown = shell("sample", "klinik", "--rows", 5, "--out", "more/")
+    assert unknown.code == 2, unknown.text
+    assert "released are: clinic. Name one" in " ".join(unknown.text.split())
+
+
 def test_what_a_folder_s_names_tell_is_said_and_written_for_a_person_to_look_over(shell, folder):
     done = shell("synthesize-database", "data", "--write", "guess.yaml")
     assert done.code == 0, done.text

@@ -13,7 +13,7 @@ from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.synthesis import conditional, generator_files
-from dp_synth_pipeline.synthesis.database import learning, stages
+from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
@@ -230,7 +230,7 @@ def test_a_saved_model_draws_static_columns_as_the_one_it_was_saved_from(found_s
     model, _ = found_static
     model.save(tmp_path / "clinic.dps")
     assert varying(dps.load(tmp_path / "clinic.dps").sample(100)) == pytest.approx(varying(model.sample(100)), abs=2)
-    described = model.folder / stages.DESCRIBED
+    described = model.folder / generator_files.DATABASE
     earlier = json.loads(described.read_text())
     for table in earlier["tables"]:
         del table["static"]  # as a version wrote it that had none
@@ -543,8 +543,8 @@ def beside_their_visits(tables):
 def ruled(model, path, rules):
     """Return a model as it would have been saved with some rules across tables."""
     loaded = load_tables(model.save(path))
-    described = json.loads((loaded.folder / stages.DESCRIBED).read_text())
-    (loaded.folder / stages.DESCRIBED).write_text(json.dumps({**described, "rules": rules}))
+    described = json.loads((loaded.folder / generator_files.DATABASE).read_text())
+    (loaded.folder / generator_files.DATABASE).write_text(json.dumps({**described, "rules": rules}))
     return loaded
 
 
@@ -575,9 +575,9 @@ def test_persons_who_are_drawn_on_a_condition_keep_the_rules_as_well(fitted, tmp
 
 def test_a_database_that_was_saved_before_rules_were_kept_draws_as_it_did(fitted, tmp_path):
     loaded = load_tables(fitted[0].save(tmp_path / "clinic.dps"))
-    described = json.loads((loaded.folder / stages.DESCRIBED).read_text())
+    described = json.loads((loaded.folder / generator_files.DATABASE).read_text())
     del described["rules"]
-    (loaded.folder / stages.DESCRIBED).write_text(json.dumps(described))
+    (loaded.folder / generator_files.DATABASE).write_text(json.dumps(described))
     pd.testing.assert_frame_equal(loaded.sample(50, seed=1)["visits"], fitted[0].sample(50, seed=1)["visits"])
 
 
@@ -774,6 +774,9 @@ def test_rows_that_a_csv_s_untyped_nulls_would_leave_out_are_refused_with_what_t
     relations["visits"]["columns"]["score"] = {"kind": "decimal"}
     relations["visits"]["columns"]["ward"] = {"after": "score"}
     with pytest.raises(InvalidInput, match=r"'ward' is after 'score'.*Declare what 'ward' is as well"):
+        fitter.fit(sources, relations=relations)
+    relations["visits"]["columns"]["ward"] = {"same_as": "visited", "part": "month"}
+    with pytest.raises(InvalidInput, match=r"columns: {ward: {kind: integer}}"):
         fitter.fit(sources, relations=relations)
     assert ledger.entries("patients") == []
     del relations["visits"]["columns"]["ward"]

@@ -27,7 +27,7 @@ from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis import generator_files, memory, profile_cache
-from dp_synth_pipeline.synthesis.database import learning, stages
+from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.store import Store
@@ -92,7 +92,7 @@ class Refreshed:
         self.first = self.place.fit()
         self.networks = {name: self.place.learnt(name).proposal for name in RELATIONS}
         self.before = {name: self.place.known(name)[0] for name in RELATIONS}
-        self.described = json.loads((self.place.folder / stages.DESCRIBED).read_text())
+        self.described = json.loads((self.place.folder / generator_files.DATABASE).read_text())
         self.profiles = self.texts_of_profiles()
         self.measured: list[Marginals] = []
         updated = Memory.updated
@@ -122,7 +122,7 @@ def test_a_refresh_measures_again_what_the_first_release_measured_and_trains_not
     assert [e.mechanism for e in entries] == ["marginals of patients", "marginals of visits"]
     assert 0.98 * LATER < (second.final_epsilon or 0) <= LATER
     assert refreshed.texts_of_profiles() == refreshed.profiles
-    described = json.loads((place.folder / stages.DESCRIBED).read_text())
+    described = json.loads((place.folder / generator_files.DATABASE).read_text())
     assert described["tables"] == refreshed.described["tables"]
     assert "ward" in described["tables"][1]["static"], "it was found by the first release, and is not looked for again"
     for entry, (name, new) in zip(entries, zip(RELATIONS, refreshed.measured, strict=True), strict=True):

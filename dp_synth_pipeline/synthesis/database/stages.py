@@ -49,9 +49,6 @@ from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.targets import sink, together
 
-DESCRIBED = "database.json"
-"""In a database's releasable folder: how its tables hang together, and what they promise."""
-
 
 class DatabaseStage(ABC):
     """One stage of a database's release: it reads the state that earlier stages left, and leaves more."""
@@ -183,10 +180,11 @@ def _check_hanging(name: str, untyped: Sequence[str], columns: Mapping[str, Any]
             base = (facts or {}).get(fact) or None
             unknown = next((c for c in (column, base) if c in untyped), None)
             if base is not None and unknown is not None:
+                number = unknown == column and (facts or {}).get("part") is not None
+                kind = "kind: integer" if number else "kind: date, format: '%Y-%m-%d'"
                 raise InvalidInput(
                     f"tables.{name}: columns: {column!r} is {fact} {base!r}, and rows are related before the types of a CSV "
-                    f"are measured. Declare what {unknown!r} is as well, with a format: columns: {{{unknown}: {{kind: date, "
-                    f"format: '%Y-%m-%d'}}}}."
+                    f"are measured. Declare what {unknown!r} is as well: columns: {{{unknown}: {{{kind}}}}}."
                 )
 
 
@@ -404,7 +402,7 @@ class Settlement(DatabaseStage):
             table.state = table.state.with_(generator=folder, profile=folder / "profile.json", rows=rows)
             release.keep(table)
         release.state = replace(release.state, sources=sources)
-        sink.write_text(json.dumps(described(release), indent=1), release.folder / DESCRIBED)
+        sink.write_text(json.dumps(described(release), indent=1), release.folder / generator_files.DATABASE)
         return {"weights": weights}
 
 

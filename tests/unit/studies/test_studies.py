@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from torch import nn
 
-from benchmarks.studies import attributes, cost, grid, hyperparameters, membership, pages
+from benchmarks.studies import attributes, cost, grid, hyperparameters, membership, pages, shadows
 from benchmarks.studies import network_alone as alone
 from benchmarks.studies.__main__ import FIGURES, STUDIES
 from dp_synth_pipeline.demo.clinic import clinic_visits
@@ -61,6 +61,10 @@ TINY: dict[str, dict[str, Any]] = {
     "images": {"HELD_OUT": 1_600, "EPOCHS": 1, "REPEATS": 1, "EPSILONS": (8.0,), "RATES": (0.5,)},
     "attributes": {
         "ROWS": 300, "REPEATS": 1, "EPSILONS": (2.51,),
+        "TRAINING": {attributes.DEFAULT: {"max_epochs": 1}, attributes.MANY: {"max_epochs": 1}},
+    },
+    "shadows": {
+        "ROWS": 300, "RELEASES": 3, "REPEATS": 1, "EPSILONS": (8.0,),
         "TRAINING": {attributes.DEFAULT: {"max_epochs": 1}, attributes.MANY: {"max_epochs": 1}},
     },
 }  # fmt: skip
@@ -113,6 +117,24 @@ def test_an_attack_finds_rows_that_networks_know_by_heart_and_nobody_where_they_
     assert membership.at_false_alarms(by_heart, member) > 0.9
     assert abs(membership.area(nothing, member) - 0.5) < 0.03
     assert membership.at_false_alarms(nothing, member) < 0.03
+
+
+def test_shadow_releases_find_who_is_in_a_table_that_is_published_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadows, "RELEASES", 8)
+    monkeypatch.setattr(shadows, "ROWS", 600)
+    itself = shadows.measure({"epsilon": float("inf"), "released": attributes.ITSELF})
+    assert itself["near_auc"] > 0.9
+    monkeypatch.setattr(shadows, "_drawn", lambda members, cell: alone.rand_hie().to_pandas().sample(300))
+    nothing = shadows.measure({"epsilon": 1.0, "released": attributes.DEFAULT})
+    assert abs(nothing["near_auc"] - 0.5) < 0.05
+    assert nothing["near_found"] < 0.05
+
+
+def test_what_an_attack_on_a_table_may_find_is_what_epsilon_and_delta_allow() -> None:
+    assert shadows.allowed(0.0) == pytest.approx(0.01, abs=1e-4)
+    assert shadows.allowed(1.0) == pytest.approx(0.0272, abs=1e-4)
+    assert 0.999 < shadows.allowed(8.0) < 1
+    assert shadows.allowed(float("inf")) == 1
 
 
 def test_what_an_attack_may_find_is_that_of_its_training_and_everything_without_privacy() -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,9 @@ DELTA = 1e-5
 
 NO_NOISE = 1e-3
 """Noise of a count that is never drawn as anything but 0."""
+
+MOST_CODES = 10
+"""Codes of a column by which two tables are compared, at most."""
 
 Shape = Callable[[Sequence[int], GeneratorSpec], AutoregressiveNetwork]
 
@@ -96,6 +100,7 @@ class Result:
         steps: number of steps.
         epsilon: what the steps cost at `DELTA`; infinite without privacy.
         seconds: CPU seconds of this process while it trained.
+        network: what was trained; None if the training diverged.
     """
 
     loss: float
@@ -104,6 +109,7 @@ class Result:
     steps: int
     epsilon: float
     seconds: float
+    network: AutoregressiveNetwork | None = None
 
 
 def spec(**settings: Any) -> GeneratorSpec:
@@ -149,7 +155,9 @@ def learn(
     seconds = time.process_time() - begun
     loss = held_out_loss(network, held_out) if sound else math.inf
     cost = spent(plan.event) if plan.noise_multiplier else math.inf
-    return Result(loss, float(np.log(rows.cardinalities).sum()), plan.noise_multiplier, plan.steps, cost, seconds)
+    nothing = float(np.log(rows.cardinalities).sum())
+    kept = network if sound else None
+    return Result(loss, nothing, plan.noise_multiplier, plan.steps, cost, seconds, kept)
 
 
 def planned(
@@ -184,3 +192,23 @@ def held_out_loss(network: AutoregressiveNetwork, held_out: np.ndarray) -> float
     """Return the mean negative log-likelihood of rows that were held out, in nats a row; infinite if it is not finite."""
     found = float(network.losses(torch.from_numpy(held_out)).double().mean())
     return found if math.isfinite(found) else math.inf
+
+
+def accuracy(codes: np.ndarray, others: np.ndarray, cardinalities: Sequence[int]) -> float:
+    """Return how alike two tables are in their columns and pairs of columns, 1 at most.
+
+    It is one less the total variation distance, in the mean over columns, over pairs, and of both: what mostlyai-qa
+    calls accuracy, here of codes of which neighbours are merged to ten in a column.
+    """
+    merged = [np.minimum(table, MOST_CODES * table // np.array(cardinalities)) for table in (codes, others)]
+    columns = range(len(cardinalities))
+    apart = [
+        [_distance(*(table[:, some] @ MOST_CODES ** np.arange(size) for table in merged)) for some in sets]
+        for size, sets in ((1, [[c] for c in columns]), (2, [list(pair) for pair in combinations(columns, 2)]))
+    ]
+    return 1 - float(np.mean([np.mean(distances) for distances in apart]))
+
+
+def _distance(cells: np.ndarray, others: np.ndarray) -> float:
+    counts = [np.bincount(c, minlength=MOST_CODES**2) / len(c) for c in (cells, others)]
+    return float(np.abs(counts[0] - counts[1]).sum() / 2)

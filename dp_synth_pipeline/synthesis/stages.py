@@ -529,7 +529,9 @@ class TextMeasuring(Stage):
         """Count the words that its texts lean to; what an attempt counted that was cut short is not counted again."""
         path = release.restricted / generator_files.NOTE_WORDS
         if self._measured_before(release, NOTE_WORDS, path):
-            return NoteWriter.load(path).words
+            kept = NoteWriter.load(path)
+            writer.model.public.check(kept.sha256)  # what goes on is a training of the same model
+            return kept.words
         words = NoteWords(writer, release.text_codecs, release.profile).perform(release)
         if words is not None:
             replace(writer, words=words).save(path)

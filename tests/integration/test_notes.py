@@ -222,6 +222,10 @@ def test_a_training_that_breaks_off_was_charged_before_a_text_was_read_and_is_go
     assert not list((tmp_path / "store").rglob("notes.safetensors"))
     (release,) = ledger.releases("clinic")
     monkeypatch.setattr(NoteModel, "encode", read)
+    with monkeypatch.context() as other:
+        other.setattr(PublicModel, "sha256", lambda self: "another one")
+        with pytest.raises(InvalidInput, match="not those that this generator"):
+            asked(ledger, tmp_path, model, columns=both).fit(rows, resume=release.id)
     fitted = asked(ledger, tmp_path, model, columns=both).fit(rows, resume=release.id)
     assert set(fitted.sample(5)) >= {"note", "remark"}
     assert [e.mechanism for e in notes_of(ledger)] == ["notes", "notes, resumed at 0"]
@@ -272,7 +276,7 @@ def test_a_training_of_notes_that_is_killed_goes_on_from_its_checkpoint_and_char
     step, begun = descent.Descent._step, []
 
     def dies(self: descent.Descent, number: int) -> None:
-        if number == 9 and isinstance(self.network, NoteNetwork):
+        if number == 5 and isinstance(self.network, NoteNetwork):  # of about twelve, by the noisy count of rows
             raise MemoryError
         return step(self, number)
 
@@ -281,7 +285,7 @@ def test_a_training_of_notes_that_is_killed_goes_on_from_its_checkpoint_and_char
             begun.append(number)
         return step(self, number)
 
-    monkeypatch.setattr(descent, "CHUNK", 4)
+    monkeypatch.setattr(descent, "CHUNK", 2)
     with monkeypatch.context() as patched:
         patched.setattr(descent.Descent, "_step", dies)
         with pytest.raises(UnexpectedFailure, match="withheld"):
@@ -301,13 +305,13 @@ def test_a_training_of_notes_that_is_killed_goes_on_from_its_checkpoint_and_char
 
     monkeypatch.setattr(descent.checkpoint, "load", seen)
     fitted = asked(ledger, tmp_path, model).fit(visits(200), resume=release.id)
-    assert fitted.sample(20)["note"].dropna().str.len().max() <= 30
+    assert (fitted.sample(20)["note"].dropna().str.len() <= 30).all()
     assert torch.equal(loaded[0], kept)
     first, second = notes_of(ledger)
-    assert (first.steps_started, second.mechanism) == (12, "notes, resumed at 12")
-    assert begun == list(range(12, 12 + steps_of(second)))
+    assert (first.steps_started, second.mechanism) == (6, "notes, resumed at 6")
+    assert begun == list(range(6, planned))
     assert ledger.releases("clinic")[0].final_epsilon <= 6.0
-    assert 12 + steps_of(second) == planned
+    assert 6 + steps_of(second) == planned
     ledger.verify()
 
 

@@ -21,6 +21,7 @@ from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, drawn_columns,
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints import Comparison, Rule
 from dp_synth_pipeline.tabular.constraints.enforce import ATTEMPTS, Keeper, alike
+from dp_synth_pipeline.tabular.constraints.write import copies
 from dp_synth_pipeline.tabular.relations import ruling
 from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
@@ -190,8 +191,10 @@ def _writable(table: Related, schema: TableSchema) -> frozenset[str]:
 
 
 def _may_write(writable: frozenset[str], rule: Rule) -> bool:
-    changed = rule.columns if isinstance(rule, Comparison) else (rule.target,)
-    return set(changed) <= writable
+    """Say whether all columns may be written that keeping a rule may change: of an equality, that on the left."""
+    if isinstance(rule, Comparison):
+        return {rule.left} <= writable if copies(rule) else set(rule.columns) <= writable
+    return rule.target in writable
 
 
 def _written(rows: Rows, table: Related, before: pa.Table, after: pa.Table) -> Rows:

@@ -19,8 +19,8 @@ from dp_synth_pipeline.model.language.public_model import PublicModel
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.synthesis.attempts import Attempts
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
-from dp_synth_pipeline.synthesis.mechanisms.attempts import Attempts
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import NOTES

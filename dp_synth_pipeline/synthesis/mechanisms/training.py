@@ -21,7 +21,7 @@ from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import Event, SubsampledGaussian
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.synthesis import progress
-from dp_synth_pipeline.synthesis.mechanisms.attempts import Attempts
+from dp_synth_pipeline.synthesis.attempts import Attempts
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import LOSS_QUERIES, TRAINING
 from dp_synth_pipeline.synthesis.retention import private

@@ -37,6 +37,9 @@ from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
 """About how many cells range-finding rounds, at least and at most, and the last round spread over a column's support."""
 
+BESIDE = 3.0
+"""Deviations of noise from which whole numbers beside released ones are believed to be held: few are looked at."""
+
 AROUND = 2
 """Cells of the public grid on either side of those that surely hold somebody that are refined with them: what lies
 beyond counts in the end cells, and would make them too heavy."""
@@ -229,10 +232,15 @@ class _Pass:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Refine the support: range-finding histograms, then a base one, as many whatever the data are.
 
-        Range-finding cells are as many as leave six deviations of noise in each, were they even.
+        Range-finding cells are as many as leave six deviations of noise in each, were they even. Where noise explains all
+        but released whole numbers, the same histograms look at cells beside these: 1 beside 2 to 5.
         """
         noise = self.plan.noise(RANGE_FINDING)
         support = self._support(column, edges, coarse, width, special)
+        beside = support is None and column.kind.whole and bool(special.values)
+        if beside:
+            least, most = np.searchsorted(edges, special.points[[0, -1]], side="right") - 1
+            support = int(least), int(most)
         first, last = (max(support[0] - AROUND, 0), support[1] + AROUND) if support is not None else (0, -1)
         edges, coarse = edges[first : last + 2], coarse[first : last + 1]
         if last < first:  # released values are all there is, if anything; the histograms are paid for, and count them
@@ -249,6 +257,8 @@ class _Pass:
         cells = grid.reconcile(edges, coarse, noise, fine, cells, self.plan.scale)
         room = grid.free(fine, width, grid.written(special.points, special.decimals))
         open_cells, mass = room > 0, np.zeros(len(cells))
+        if beside:
+            return fine, np.where(open_cells & (cells > BESIDE * self.plan.scale), cells, 0.0)
         mass[open_cells] = smooth(cells[open_cells], room[open_cells], self.plan.scale)
         return grid.without_tails(fine, np.where(open_cells, cells, 0.0), mass, self.plan.scale)
 

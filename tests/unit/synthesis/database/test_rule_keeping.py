@@ -138,6 +138,13 @@ def test_what_a_rule_computes_of_a_row_s_own_columns_is_computed_and_nobody_is_r
     whole(drawn)
 
 
+def test_a_column_that_equals_one_of_the_row_above_is_copied_from_it():
+    _, drawn, replaced = kept(["visits.tax == patients.born"], drawing(np.random.default_rng(9)))
+    assert replaced == 0
+    assert (cells(drawn, "tax") == cells(drawn, "born")).all()
+    whole(drawn)
+
+
 def test_a_computed_value_beyond_its_released_end_has_its_person_drawn_anew():
     facts = {"visits": ({"paid": (0.0, 54.0)}, {})}
     _, drawn, replaced = kept(["visits.paid = visits.fee + visits.tax"], drawing(np.random.default_rng(4)), facts=facts)

@@ -414,6 +414,24 @@ def test_a_value_that_was_named_by_luck_is_not_made_too_heavy(tmp_path: Path) ->
     assert np.mean(weights) == pytest.approx(rows, abs=2.5)
 
 
+@pytest.mark.parametrize(("ones", "least", "most"), [(110, 45, 60), (0, 0, 6)])
+def test_a_whole_number_beside_released_ones_is_found_where_a_named_value_would_need_more_rows(
+    tmp_path: Path, ones: int, least: int, most: int
+) -> None:
+    """Answers from 1 to 5, of which few are 1: a name takes 125 rows under this noise, and a cell of the public grid 180.
+
+    Of 60 draws 16 would find them by either, with a deviation of 3; noise alone makes a cell in one draw of 100.
+    """
+    answers = [1] * ones + [2, 3, 4, 5] * 1200
+    plan = ProfilePlan(None, 20.0, 1e-9, population=len(answers))
+    found = [p["x"] for p in profiles(take(pa.table({"x": pa.array(answers, pa.int64())}), tmp_path), plan, 60)]
+    others = [sum(c.weights) < 1 - 1e-9 or 1 in c.values for c in found]
+    assert least <= sum(others) <= most
+    if ones:
+        low = np.array([below(c, 2.0) for c in found])
+        assert np.median(low) == pytest.approx(ones / len(answers), rel=0.2)
+
+
 def test_values_beside_released_ones_keep_their_cells_where_noise_would_hide_each_of_them(tmp_path: Path) -> None:
     plan = ProfilePlan(None, 13.0, 1e-6, population=1225)
     rest = [*range(600, 745), *range(1100, 1180)]  # in two cells of the public grid

@@ -156,6 +156,15 @@ class AxisCodec:
         codes[null] = 0 if self.null is None else self.null
         return codes.astype(np.int64)
 
+    def may_draw(self, values: pa.Array, codes: np.ndarray) -> np.ndarray:
+        """Return which values are among those that decoding draws of their codes, bool (rows,)."""
+        x, _ = self.column.kind.to_axis(values)
+        x = grid.written(x, self.decimals)
+        lows, highs = np.append(self.low, np.inf), np.append(self.high, np.inf)
+        member = np.searchsorted(self.low, x, side="right") - 1
+        inside = (member >= 0) & ((x < highs[member]) | (x == lows[member]))
+        return (self.encode(values) == codes) & ((codes < len(self.heavy)) | inside)
+
     def decode(self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None) -> pa.Array:
         """Return values of the column's storage type, drawn within their cells by released weights.
 

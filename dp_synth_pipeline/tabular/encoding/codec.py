@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -137,9 +138,14 @@ class TableCodec:
         }
 
     def _within(self, codes: np.ndarray) -> Callable[[str, pa.Array], np.ndarray]:
-        """Return what says which values of a column have the codes that were drawn, bool (rows,)."""
-        numbers = {c.name: i for i, c in enumerate(self.modelled)}
-        return lambda name, values: self.columns[numbers[name]].encode(values) == codes[:, numbers[name]]
+        """Return what says which values of a date may be drawn of the codes that were, bool (rows,)."""
+        dates: dict[str, tuple[int, Any]] = {c.name: (i, self.columns[i]) for i, c in enumerate(self.modelled)}
+
+        def within(name: str, values: pa.Array) -> np.ndarray:
+            number, codec = dates[name]
+            return codec.may_draw(values, codes[:, number])
+
+        return within
 
     def decode_stream(
         self, batches: Iterator[np.ndarray], rng: np.random.Generator | None = None

@@ -318,6 +318,23 @@ def test_what_tells_of_an_hour_alone_is_learnt_though_the_hour_is_computed(tmp_p
     assert codec.number("hour") == codec.encoded.index("hour")
 
 
+def test_a_date_is_never_placed_beyond_what_was_released_of_it(tmp_path: Path) -> None:
+    """All came in the evenings of a week: an hour that was drawn apart from its date does not bring a morning before it."""
+    rng = np.random.default_rng(4)
+    arrived = np.datetime64("2023-05-01T20", "us") + rng.integers(0, 6 * 86_400 * 10**6, 3000).astype("timedelta64[us]")
+    types = {"arrived": pa.timestamp("us"), "hour": pa.int64(), "day": pa.int64()}
+    hour, day = arrived.astype("datetime64[h]").astype(int) % 24, arrived.astype("datetime64[D]").astype(int) - 19478
+    rows = pa.table({"arrived": arrived, "hour": hour, "day": day}, pa.schema(list(types.items())))
+    with no_noise():
+        taken = take(rows, tmp_path, {n: {"same_as": "arrived", "part": n} for n in ("hour", "day")})
+        found = profile(taken, quiet(3000))
+    codec = TableCodec(taken.schema, found)
+    codes = np.stack([rng.integers(0, c.cardinality, 20_000) for c in codec.columns], 1)
+    drawn = codec.decode(codes)["arrived"].to_numpy(zero_copy_only=False).astype("datetime64[us]").astype(np.int64)
+    assert found["arrived"].lower <= drawn.min()  # type: ignore[operator]
+    assert drawn.max() < found["arrived"].upper  # type: ignore[operator]
+
+
 def test_a_date_moves_to_the_parts_that_are_known_of_it_and_what_is_known_of_it_stays() -> None:
     schema = build(PARTED_TYPES, {**PARTED, "visited": {"same_as": "arrived"}})
     drawn = {"arrived": moments(*["2023-01-31T10:15:00+00:00"] * 5)}

@@ -9,6 +9,7 @@ rows (`validation.attacks`), and one trains a classifier on the synthetic table.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +84,15 @@ def _area(rows: np.ndarray, synthetic: np.ndarray, hidden: int) -> float:
 
 def run(path: Path) -> None:
     """Release and attack what is missing."""
-    cells = [
-        *grid.product(epsilon=(*EPSILONS, math.inf), released=(DEFAULT,)),
+    grid.run(path, cells(EPSILONS), measure, REPEATS)
+
+
+def cells(epsilons: Sequence[float]) -> list[grid.Cell]:
+    """Return how tables are released: by default at some epsilons and without privacy, and as is easily attacked."""
+    return [
+        *grid.product(epsilon=(*epsilons, math.inf), released=(DEFAULT,)),
         *grid.product(epsilon=(math.inf,), released=(MANY, ITSELF)),
     ]
-    grid.run(path, cells, measure, REPEATS)
 
 
 NAMES = {"near": "nearest rows", "auc": "classifier"}
@@ -97,7 +102,7 @@ def tables(lines: pd.DataFrame) -> dict[str, str]:
     """Return what both attackers reach of members and of others, and the gain with twice its standard error."""
     shown = []
     for (epsilon, how), some in lines.groupby(["epsilon", "released"]):
-        line: dict[str, Any] = {"released": _told(epsilon, how)}
+        line: dict[str, Any] = {"released": told(epsilon, how)}
         for short, name in NAMES.items():
             gain = some[f"{short}_in"] - some[f"{short}_out"]
             line[f"{name}: members"] = some[f"{short}_in"].mean()
@@ -108,7 +113,8 @@ def tables(lines: pd.DataFrame) -> dict[str, str]:
     return {"attributes": markdown(shown, form)}
 
 
-def _told(epsilon: float, released: str) -> str:
+def told(epsilon: float, released: str) -> str:
+    """Say how a table was released."""
     return f"ε = {epsilon:g}" if math.isfinite(epsilon) else f"no privacy, {released}"
 
 
@@ -121,7 +127,7 @@ def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
     """Draw each attack's gain of members over others, every release a point."""
     figure = go.Figure()
     kept = lines[lines["released"] != ITSELF].sort_values(["epsilon", "released"], ascending=[True, False])
-    where = [_told(e, r).replace("no privacy", "none") for e, r in zip(kept["epsilon"], kept["released"], strict=True)]
+    where = [told(e, r).replace("no privacy", "none") for e, r in zip(kept["epsilon"], kept["released"], strict=True)]
     for short, name in NAMES.items():
         gain = kept[f"{short}_in"] - kept[f"{short}_out"]
         figure.add_scatter(x=where, y=list(gain), name=name, mode="markers")

@@ -18,7 +18,7 @@ import plotly.graph_objects as go
 from benchmarks import pipeline
 from benchmarks.scoring import markdown
 from benchmarks.studies import grid
-from benchmarks.studies.attributes import DEFAULT, ITSELF, MANY, TRAINING, codes_of
+from benchmarks.studies.attributes import ITSELF, TRAINING, cells, codes_of, told
 from benchmarks.studies.membership import FALSE_ALARMS, area, at_false_alarms, scored
 from benchmarks.studies.network_alone import rand_hie
 from benchmarks.studies.whole_release import released
@@ -85,11 +85,7 @@ def allowed(epsilon: float) -> float:
 
 def run(path: Path) -> None:
     """Release and attack what is missing."""
-    cells = [
-        *grid.product(epsilon=(*EPSILONS, math.inf), released=(DEFAULT,)),
-        *grid.product(epsilon=(math.inf,), released=(MANY, ITSELF)),
-    ]
-    grid.run(path, cells, measure, REPEATS)
+    grid.run(path, cells(EPSILONS), measure, REPEATS)
 
 
 NAMES = {"near": "nearest row", "five": "five nearest rows"}
@@ -99,7 +95,7 @@ def tables(lines: pd.DataFrame) -> dict[str, str]:
     """Return what both attackers find, and what epsilon allows."""
     shown = []
     for line in lines.groupby(["epsilon", "released"], as_index=False).median().itertuples():
-        said: dict[str, Any] = {"released": _told(line.epsilon, line.released)}
+        said: dict[str, Any] = {"released": told(line.epsilon, line.released)}
         for short, name in NAMES.items():
             said[f"{name}: AUC"] = getattr(line, f"{short}_auc")
             said[f"{name}: members found"] = getattr(line, f"{short}_found")
@@ -108,15 +104,11 @@ def tables(lines: pd.DataFrame) -> dict[str, str]:
     return {"shadows": markdown(shown, form)}
 
 
-def _told(epsilon: float, how: str) -> str:
-    return f"ε = {epsilon:g}" if math.isfinite(epsilon) else f"no privacy, {how}"
-
-
 def charts(lines: pd.DataFrame) -> dict[str, go.Figure]:
     """Draw the members that are found, and may be, by how the table was released."""
     figure = go.Figure()
     kept = lines.groupby(["epsilon", "released"], as_index=False).median()
-    where = [_told(e, r).replace("no privacy", "none") for e, r in zip(kept["epsilon"], kept["released"], strict=True)]
+    where = [told(e, r).replace("no privacy", "none") for e, r in zip(kept["epsilon"], kept["released"], strict=True)]
     for short, name in {**NAMES, "allowed": "allowed"}.items():
         column = short if short == "allowed" else f"{short}_found"
         figure.add_scatter(x=where, y=list(kept[column]), name=name, mode="markers")

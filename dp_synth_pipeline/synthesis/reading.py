@@ -116,12 +116,8 @@ def may_hang(settings: ReleaseSettings, schema: TableSchema, *, parts: bool = Tr
     partitions = settings.partitions
     declared = {n: facts for n, facts in settings.columns.items() if facts and any(fact in facts for fact in HANGS)}
     bases = {facts.get(fact) for facts in declared.values() for fact in HANGS}
-    names = (*ordered_dates.dates(schema), *(ordered_dates.parts(schema) if parts else ()))
-    return frozenset(names) - {
-        *declared,
-        *bases,
-        partitions and partitions.column,
-    }
+    names = {*ordered_dates.dates(schema), *(ordered_dates.parts(schema) if parts else ())}
+    return frozenset(names - {*declared, *bases, partitions and partitions.column})
 
 
 def dates_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:

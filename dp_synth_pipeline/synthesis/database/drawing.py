@@ -222,7 +222,7 @@ class DrawnTables(NamedTuple):
     Attributes:
         tables: the rows of each.
         effective: how many persons drawn one by one they are worth; None without a condition.
-        redrawn: how many persons broke a rule as they were drawn first.
+        redrawn: how many persons broke a rule as they were drawn first, and gave way.
     """
 
     tables: dict[str, pa.Table]
@@ -231,7 +231,7 @@ class DrawnTables(NamedTuple):
 
 
 def redrawn_sentence(persons: int) -> str:
-    """Say how many persons broke a rule as they were drawn first."""
+    """Say how many persons broke a rule as they were drawn first, and gave way."""
     return f"{persons:,} persons as drawn had a row that broke a rule; others were drawn in their place."
 
 
@@ -281,7 +281,7 @@ class DatabaseDrawer:
         pool: Pool | None,
         rng: np.random.Generator,
     ) -> tuple[dict[str, Rows], int]:
-        """Return the rows of as many persons that keep the rules, and how many persons did not at first."""
+        """Return the rows of as many persons that keep the rules, and how many persons gave way for that."""
         if not self.rules:
             return first, 0
         drawers = {name: self._drawer(name) for name in self.folders}

@@ -91,7 +91,7 @@ class RuleKeeping:
     def kept(
         self, first: dict[str, Rows], draw: Callable[[int], dict[str, Rows]], rng: np.random.Generator
     ) -> tuple[dict[str, Rows], int]:
-        """Return the rows of as many persons that keep the rules, and how many persons did not as they were drawn.
+        """Return the rows of as many persons that keep the rules, and how many persons gave way for that.
 
         Args:
             first: drawn rows.
@@ -102,7 +102,7 @@ class RuleKeeping:
         if not broken.any():
             return drawn, 0
         if share < FEWEST:
-            return first, int(broken.sum())
+            return first, 0
         return self._replaced(drawn, broken, draw, rng), int(broken.sum())
 
     def _replaced(

@@ -155,8 +155,8 @@ def test_a_computed_value_beyond_its_released_end_has_its_person_drawn_anew():
 
 def test_a_rule_that_most_rows_break_changes_nothing_so_that_its_check_is_told():
     first, drawn, replaced = kept(["visits.visited < patients.born"], drawing(np.random.default_rng(5)))
-    assert replaced > 700
-    assert drawn is first
+    assert (cells(first, "visited") >= cells(first, "born")).mean() > 0.9
+    assert (drawn is first, replaced) == (True, 0), "nobody is said to have given way"
 
 
 def test_long_histories_that_hardly_ever_keep_a_rule_on_their_own_columns_are_repaired():

@@ -112,8 +112,8 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
         work = Work(codes, plan, self._spec, units=rows.units, resume_from=steps_done)
         if release.protection.guaranteed:
             work = replace(work, checkpoints=release.state.path("completed").with_name(CHECKPOINT))
-            for event in () if entry is None else entry.events:
-                odometer.spend(event)
+            if steps_done < plan.steps:
+                odometer.spend(replace(plan, steps=plan.steps - steps_done).event)
             ledger = release.protection.ledger
             mark = partial(_mark, ledger, entry, steps_done)
             audit = model.fit(work, Hooks(mark=mark, progress=report)).audit

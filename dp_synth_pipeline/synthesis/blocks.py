@@ -14,14 +14,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.synthesis.settings import PLACE, PartitionSettings, ReleaseSettings, folded
+from dp_synth_pipeline.tabular.kinds.base import MOMENT
+from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
+from dp_synth_pipeline.tabular.storage import is_text
 from dp_synth_pipeline.tabular.targets import sink
 
 FOLDER = "partition="
@@ -105,6 +108,34 @@ def predicate(cut: PartitionSettings, keys: Sequence[str], source: str) -> str:
         return f"CAST({column} AS {text}) IN ({', '.join(map(literal, keys))})"
     spans = [f"({column} >= '{a:%Y-%m-%d}' AND {column} < '{b:%Y-%m-%d}')" for a, b in _windows(cut, keys)]
     return spans[0] if len(spans) == 1 else f"({' OR '.join(spans)})"
+
+
+def narrowed(schema: TableSchema, settings: ReleaseSettings, keys: Sequence[str]) -> TableSchema:
+    """Return a table's columns with what a run's partitions say of their own: which values it has, and that none is null.
+
+    Which rows a run reads is public, so this costs nothing, and each drawn row belongs to the partitions it was drawn for.
+    What a person declared of the column stays as it is.
+    """
+    cut = settings.partitions
+    if cut is None or not keys:
+        return schema
+    columns = (_in_partitions(c, cut, keys) if c.name == cut.column and c.kind.learned else c for c in schema)
+    return TableSchema(tuple(columns))
+
+
+def _in_partitions(column: Column, cut: PartitionSettings, keys: Sequence[str]) -> Column:
+    if column.nulls is NullPolicy.KEEP and column.base is None:
+        column = replace(column, nulls=NullPolicy.MODE)  # no row read has one, so what noise adds goes to a value
+    if any(fact in column.declared for fact in ("categories", "lower", "upper")) or column.base is not None:
+        return column
+    if cut.values is not None:
+        is_plain_text = column.kind.categorical and is_text(column.arrow_type)
+        return replace(column, categories=tuple(keys)) if is_plain_text else column
+    if column.kind.family != MOMENT:
+        return column
+    windows, last_step = _windows(cut, keys), timedelta(days=1) if column.kind.whole else timedelta(microseconds=1)
+    lower, end = (column.kind.bound(f"{day}", column.name) for day in (windows[0][0], windows[-1][1]))
+    return replace(column, lower=lower, upper=end - last_step)
 
 
 def _windows(cut: PartitionSettings, keys: Sequence[str]) -> list[tuple[date, date]]:

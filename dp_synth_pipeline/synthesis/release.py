@@ -297,7 +297,8 @@ class Release:
     def typed_schema(self, types: Mapping[str, CellType]) -> TableSchema:
         """Return the table's columns, those with text of which the types were measured as what they are."""
         terms: ingestion.Reading = {**reading(self.settings, [c.name for c in self.schema.learned]), "types": types}
-        return ingestion.typed_schema(ingestion.cells_of(self.schema.names, terms), terms)
+        typed = ingestion.typed_schema(ingestion.cells_of(self.schema.names, terms), terms)
+        return blocks.narrowed(typed, self.settings, self.state.partitions)
 
     def type_rows(self, schema: TableSchema, types: Mapping[str, CellType]) -> None:
         """Write the snapshot with the types that were measured; what does not fit one becomes a null, row by row."""

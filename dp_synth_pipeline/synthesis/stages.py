@@ -17,7 +17,15 @@ from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, ReleaseStateEr
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
-from dp_synth_pipeline.synthesis import generator_files, holdout, memory, named_columns, profile_cache, retention
+from dp_synth_pipeline.synthesis import (
+    blocks,
+    generator_files,
+    holdout,
+    memory,
+    named_columns,
+    profile_cache,
+    retention,
+)
 from dp_synth_pipeline.synthesis.generator import GeneratorStage, end_failed
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.note_words import NoteWords
@@ -102,7 +110,7 @@ class Ingestion(Stage):
                 raise reading_failed(release, error) from None
         report(1, 1)
         release.state = release.state.reading(
-            dump_schema(snapshot.schema),
+            dump_schema(blocks.narrowed(snapshot.schema, settings, release.state.partitions)),
             snapshot.digest,
             snapshot.units,
             untyped=snapshot.untyped,

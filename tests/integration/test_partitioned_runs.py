@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 import duckdb
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
@@ -17,6 +18,7 @@ from dp_synth_pipeline.cli import backfill as command
 from dp_synth_pipeline.orchestration import build, in_process
 from dp_synth_pipeline.orchestration.in_process import QUIET, partition_tags
 from dp_synth_pipeline.synthesis import generator_files
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from tests.integration.conftest import Bench, failure, people, steps
 
 CITIES = {"column": "city", "values": ["Rome", "Oslo", "Lima"]}
@@ -57,6 +59,11 @@ def snapshot(bench: Bench, release: str, columns: str) -> set:
     return set(duckdb.sql(f"SELECT DISTINCT {columns} FROM '{path}'").fetchall())
 
 
+def released_profile(bench: Bench, partition: str) -> TableProfile:
+    folder = bench.store / f"releasable/people/partition={partition}/generator"
+    return TableProfile.from_json((folder / "profile.json").read_text())
+
+
 def told(result) -> tuple[str, str]:
     data = failure(result).user_failure_data
     return data.metadata["error"].value, data.description
@@ -72,6 +79,8 @@ def test_each_run_reads_its_partition_only_charges_its_block_only_and_publishes_
     for city in ("Rome", "Oslo"):
         drawn = pq.read_table(parted.folder / f"out/city={city}/rows.parquet").to_pandas()
         assert set(drawn["city"]) == {city}
+        profile = released_profile(parted, city)["city"]
+        assert (profile.values, profile.declared) == ((city,), ("categories",)), "public, whatever noise says"
         card = (parted.store / f"releasable/people/partition={city}/release_card.json").read_text()
         assert f"whose city is in value {city}." in card
     first = parted.ledger.balance("blocks", "city:value:rome")
@@ -125,6 +134,9 @@ def test_a_rolling_table_reads_its_last_windows_pays_each_of_them_and_is_refused
     assert parted.ledger.head() == head
     assert run(parted, rolling, ["2024-06-01"], upto="generator").success
     folder = parted.store / "releasable/people/partition=2024-06-01/generator"
+    seen = released_profile(parted, "2024-06-01")["seen"]
+    assert seen.lower >= 1e6 * pd.Timestamp("2024-04-01").timestamp()
+    assert seen.upper <= 1e6 * pd.Timestamp("2024-07-01").timestamp()
     assert generator_files.facts(folder)["windows"] == 3, "so that rows in common with other partitions are drawn once"
     assert parted.ledger.releases("blocks")[-1].blocks == tuple(f"seen:monthly:2024-0{m}-01" for m in (4, 5, 6))
     parted.ledger.verify()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from dp_synth_pipeline.orchestration.preflight import asked_of, asking, chosen, 
 from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.synthesis import blocks, profile_cache
 from dp_synth_pipeline.synthesis.settings import PartitionSettings
+from dp_synth_pipeline.tabular.schema import NullPolicy, build
 from dp_synth_pipeline.tabular.sources.warehouse import predicate as rules
 
 DAYS = {"column": "seen", "cadence": "daily", "start": "2026-01-01"}
@@ -328,3 +330,41 @@ def test_blocks_of_values_are_the_values():
         table({**CITIES, "windows": 3})
     with pytest.raises(Exception, match="windows"):
         table({**DAYS, "windows": 1})
+
+
+def narrowed(cut, keys: list[str], declared=None, **storage) -> dict:
+    """Return what is public of the partitions' column, of a table that has another one."""
+    schema = build({**storage, "age": pa.int64()}, declared)
+    found = blocks.narrowed(schema, table(cut), keys)
+    assert found["age"] == schema["age"]
+    column = found[cut["column"]]
+    return {fact: getattr(column, fact) for fact in ("nulls", "categories", "lower", "upper")}
+
+
+def test_a_partition_says_which_values_its_column_has_and_that_none_is_null():
+    assert narrowed(CITIES, ["Rome"], city=pa.string()) == {
+        "nulls": NullPolicy.MODE,
+        "categories": ("Rome",),
+        "lower": None,
+        "upper": None,
+    }
+    assert narrowed(CITIES, ["Rome", "New York"], city=pa.string())["categories"] == ("Rome", "New York")
+    day = narrowed(DAYS, ["2026-01-30"], seen=pa.date32())
+    assert (day["nulls"], day["lower"], day["upper"]) == (NullPolicy.MODE, date(2026, 1, 30), date(2026, 1, 30))
+    for kind in (pa.timestamp("us"), pa.timestamp("ns", "Europe/Paris")):
+        days = narrowed(DAYS, ["2026-01-30", "2026-02-02"], seen=kind)
+        assert (days["lower"], days["upper"]) == (datetime(2026, 1, 30), datetime(2026, 2, 2, 23, 59, 59, 999999))
+
+
+def test_what_was_declared_of_the_partitions_column_stays():
+    said = {"seen": {"lower": "2020-01-01", "nulls": "drop"}}
+    kept = narrowed(DAYS, ["2026-01-30"], said, seen=pa.date32())
+    assert (kept["nulls"], kept["lower"], kept["upper"]) == (NullPolicy.DROP, date(2020, 1, 1), None)
+    numbers = narrowed({"column": "ward", "values": ["1", "2"]}, ["1"], ward=pa.int64())
+    assert numbers == {"nulls": NullPolicy.MODE, "categories": None, "lower": None, "upper": None}
+
+
+def test_a_table_without_partitions_and_a_column_that_is_not_learnt_stay_as_they_are():
+    schema = build({"city": pa.string(), "age": pa.int64()}, {"city": {"kind": "excluded"}})
+    assert blocks.narrowed(schema, table(CITIES), ["Rome"]) == schema
+    assert blocks.narrowed(schema, table(partitions=None), []) == schema

@@ -54,7 +54,9 @@ class AxisCodec:
         self.step = column.kind.step(profile.decimals, profile.resolution)
         self.exact = exact.released(column, profile.values)
         points = np.array(profile.points, dtype=float)
-        values, same = np.unique(grid.written(points, self.decimals), return_inverse=True)
+        spell = grid.respelled if profile.respelled else grid.written
+        values, same = np.unique(spell(points, self.decimals), return_inverse=True)
+        self.finer = values[values != grid.written(values, self.decimals)]
         weights = np.bincount(same, profile.weights, minlength=len(values))
         origin = _origin(values, points, np.array(profile.weights), same)
         spelled = np.where(origin < 0, values, np.append(points, 0.0)[origin])
@@ -71,6 +73,7 @@ class AxisCodec:
         origins = np.append(origin[light], np.full(len(bins), -1))
         order = np.lexsort((high, low))
         self.low, self.high, self.mass, self.origin = low[order], high[order], mass[order], origins[order]
+        self.slack = self._slack()
         self._group(profile.most_codes - len(self.heavy))
         n = len(self.heavy) + len(self.starts)
         if n == 0:  # nothing was released about this column: one code that decodes to null
@@ -106,7 +109,7 @@ class AxisCodec:
         released, pieces, masses = np.sort(values), [], []
         for (low, high), mass in zip(profile.bins, profile.bin_weights, strict=True):
             inside = released[np.searchsorted(released, low) : np.searchsorted(released, high)]
-            after = np.maximum(inside + self.step, np.nextafter(inside, np.inf))
+            after = np.maximum(inside + np.where(np.isin(inside, self.finer), 0, self.step), np.nextafter(inside, np.inf))
             ends = np.column_stack([np.append(low, after), np.append(inside, high)])
             ends = ends[(ends[:, 0] < ends[:, 1]) & self._holds(ends[:, 0], ends[:, 1])]
             width = ends[:, 1] - ends[:, 0]
@@ -138,12 +141,27 @@ class AxisCodec:
         centre = (np.cumsum(self.mass) - self.mass / 2) / total
         group = np.minimum((centre * groups).astype(np.int64), groups - 1)
         self.starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
-        self.edges = self.low[self.starts[1:]] - self.step / 4  # multiples of a step are off by a last digit
+        self.edges = (self.low - self.slack)[self.starts[1:]]
+
+    def _slack(self) -> np.ndarray:
+        """Return how far below each member its values may lie, (members,): multiples of a step are off by a last digit.
+
+        A released value that needs more digits is compared as it is, and what begins there reaches no further.
+        """
+        if not len(self.finer):
+            return np.full(len(self.low), self.step / 4)
+        exactly = np.isin(self.low, [self.finer, np.nextafter(self.finer, np.inf)])
+        return np.where(exactly, 0.0, np.minimum(self.step / 4, np.diff(self.low, prepend=-np.inf) / 2))
+
+    def points(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return `(x float64 (rows,), null bool (rows,))` of the number line, in the digits that decoding writes."""
+        x, null = self.column.kind.to_axis(values)
+        near = grid.written(x, self.decimals)
+        return (np.where(np.isin(x, self.finer), x, near) if len(self.finer) else near), null
 
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,); values beyond the released cells take the nearest group."""
-        x, null = self.column.kind.to_axis(values)
-        x = grid.written(x, self.decimals)
+        x, null = self.points(values)
         if self.cardinality == 1 and self.null == 0:
             return np.zeros(len(x), np.int64)
         if len(self.starts):
@@ -158,8 +176,7 @@ class AxisCodec:
 
     def may_draw(self, values: pa.Array, codes: np.ndarray) -> np.ndarray:
         """Return which values are among those that decoding draws of their codes, bool (rows,)."""
-        x, _ = self.column.kind.to_axis(values)
-        x = grid.written(x, self.decimals)
+        x, _ = self.points(values)
         lows, highs = np.append(self.low, np.inf), np.append(self.high, np.inf)
         member = np.searchsorted(self.low, x, side="right") - 1
         inside = (member >= 0) & ((x < highs[member]) | (x == lows[member]))

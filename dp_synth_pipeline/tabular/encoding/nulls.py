@@ -53,7 +53,9 @@ def fill_value(column: Column, profile: ColumnProfile) -> Any:
 
 def _value(column: Column, profile: ColumnProfile, point: int | float | str) -> Any:
     """Bring a point of the number line to the nearest value that the column can hold; a released value is one."""
-    return point if isinstance(point, str) else column.kind.from_point(point, profile.decimals, profile.resolution)
+    if isinstance(point, str) or (profile.respelled and point in profile.values):
+        return point
+    return column.kind.from_point(point, profile.decimals, profile.resolution)
 
 
 def filled(column: Column, profile: ColumnProfile) -> ColumnProfile:

@@ -113,10 +113,7 @@ def _counts(codec: AxisCodec, members: slice) -> np.ndarray:
 
 
 def _within_axis(codec: AxisCodec, values: pa.Array, codes: np.ndarray) -> np.ndarray:
-    from dp_synth_pipeline.tabular.profiling import grid
-
-    x, null = codec.column.kind.to_axis(values)
-    x = grid.written(x, codec.decimals)
+    x, null = codec.points(values)
     found = np.where(null, 0.0 if codec.null is not None else -np.inf, -np.inf)
     own = ~null & (codes < len(codec.heavy))
     found[own] = np.where(codec.heavy[codes[own]] == x[own], 0.0, -np.inf)
@@ -124,10 +121,10 @@ def _within_axis(codec: AxisCodec, values: pa.Array, codes: np.ndarray) -> np.nd
     if not len(grouped):
         return found
     x, group = x[grouped], codes[grouped] - len(codec.heavy)
-    slack = codec.step / 4
-    member = np.clip(np.searchsorted(codec.low - slack, x, side="right") - 1, 0, len(codec.low) - 1)
-    low, high = codec.low[member], codec.high[member]
-    inside = (x >= low - slack) & np.where(low == high, np.abs(x - low) <= slack, x < high - slack)
+    member = np.clip(np.searchsorted(codec.low - codec.slack, x, side="right") - 1, 0, len(codec.low) - 1)
+    low, high, slack = codec.low[member], codec.high[member], codec.slack[member]
+    end = high - np.where(np.isin(high, codec.finer), 0.0, slack)
+    inside = (x >= low - slack) & np.where(low == high, np.abs(x - low) <= slack, x < end)
     ends = np.append(codec.starts[1:], len(codec.mass))
     inside &= (member >= codec.starts[group]) & (member < ends[group])
     total = np.add.reduceat(codec.mass, codec.starts)[group]

@@ -60,6 +60,17 @@ def written(x: np.ndarray, decimals: int | None) -> np.ndarray:
         return np.where(is_coarse(x, x, 10.0**-decimals), x, np.round(x, decimals))
 
 
+def respelled(x: np.ndarray, decimals: int | None) -> np.ndarray:
+    """Return numbers as they are written with so many digits, but those that need more digits as they are.
+
+    Example:
+        >>> respelled(np.array([10.357019999999999, 5.5]), 5), respelled(np.array([5.5, 6.0]), 0)
+        (array([10.35702,  5.5    ]), array([5.5, 6. ]))
+    """
+    near = written(x, decimals)
+    return np.where(np.isclose(x, near, rtol=1e-12, atol=0), near, x)
+
+
 def count_cells(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Count values per half-open cell; values beyond the ends count in the end cells. Each value counts once."""
     if len(edges) < 2:

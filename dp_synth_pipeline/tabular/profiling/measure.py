@@ -198,6 +198,7 @@ class _Pass:
             decimals=decimals,
             resolution=resolution,
             declared=column.declared,
+            respelled=column.decimals is None and special.finer,
         )
 
     def _heavy(self, column: Column, decimals: int | None, threshold: float) -> SpecialValues:
@@ -255,7 +256,7 @@ class _Pass:
         fine = grid.refine(edges, coarse, scale=self.plan.scale, width=width, cells=FINE_CELLS)
         cells = self._cells(column, fine, special)
         cells = grid.reconcile(edges, coarse, noise, fine, cells, self.plan.scale)
-        room = grid.free(fine, width, grid.written(special.points, special.decimals))
+        room = grid.free(fine, width, grid.respelled(special.points, special.decimals))
         open_cells, mass = room > 0, np.zeros(len(cells))
         if beside:
             return fine, np.where(open_cells & (cells > BESIDE * self.plan.scale), cells, 0.0)
@@ -269,7 +270,7 @@ class _Pass:
 
         If the released values are surely too few for all rows, some cell holds others, so the likeliest is found.
         """
-        room = grid.free(edges, width, grid.written(special.points, special.decimals))
+        room = grid.free(edges, width, grid.respelled(special.points, special.decimals))
         able = np.flatnonzero(room > 0)
         low, high = column.kind.usual
         near = np.searchsorted(edges[1:][able], low, side="right"), np.searchsorted(edges[:-1][able], high) - 1

@@ -40,6 +40,8 @@ class ColumnProfile:
         declared: facts about this column that a person declared, so that they cost nothing.
         misfits: share of a CSV's cells that its measured type does not hold, so that they are nulls.
         most_codes: into how many codes a number line is divided, at most.
+        respelled: whether released values that need more digits than `decimals` come back as they are; else rounded, as
+            profiles of earlier versions mean it.
     """
 
     name: str
@@ -55,6 +57,7 @@ class ColumnProfile:
     declared: tuple[str, ...] = ()
     misfits: float = 0.0
     most_codes: int = MOST_CODES
+    respelled: bool = False
 
     @property
     def hidden(self) -> bool:
@@ -153,6 +156,8 @@ class TableProfile:
         for column in facts["columns"]:
             if column["most_codes"] == MOST_CODES:
                 del column["most_codes"]
+            if not column["respelled"]:
+                del column["respelled"]
         return json.dumps(facts, indent=1, default=_name)
 
     @classmethod

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dp_synth_pipeline.tabular.profiling import grid
+
 
 @dataclass
 class SpecialValues:
@@ -16,7 +18,7 @@ class SpecialValues:
 
     Attributes:
         values: the released values, ascending.
-        decimals: digits after the point that all values are written with; None for full precision.
+        decimals: digits after the point that other values are written with; None for full precision.
         first: (1 + values,) noisy counts of nulls and of each, in the histogram that released them, with noise of `scale`.
         sure: the count from which a value would have been released whatever its noise.
         again: their noisy counts in the later ones, with the deviation of the noise.
@@ -33,6 +35,11 @@ class SpecialValues:
     def points(self) -> np.ndarray:
         """The released values on the number line, float64."""
         return np.array([float(v) for v in self.values], dtype=np.float64)
+
+    @property
+    def finer(self) -> bool:
+        """Whether some of them need more digits than all others are written with."""
+        return bool((grid.respelled(self.points, self.decimals) != grid.written(self.points, self.decimals)).any())
 
     def counts(self) -> tuple[np.ndarray, np.ndarray]:
         """Return means of the noisy counts, weighted by inverse variance, and the deviation of the noise of each.

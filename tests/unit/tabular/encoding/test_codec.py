@@ -12,14 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.tabular.encoding.axis import LEAST_CODES, AxisCodec, worth_coding
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec, OrdinalCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding.nulls import fill_value, filled
+from dp_synth_pipeline.tabular.encoding.support import log_within
 from dp_synth_pipeline.tabular.profiling.profile import MOST_CODES, ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
-from dp_synth_pipeline.tabular.schema import Column, Kind, OtherPolicy, TableSchema
+from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, OtherPolicy, TableSchema
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
 RNG = np.random.default_rng()
@@ -482,3 +486,71 @@ def test_a_named_number_comes_back_as_its_source_spells_it(tmp_path: Path) -> No
     codec = TableCodec(taken.schema, found)
     back = codec.decode(codec.encode(pa.table({"speed": speeds})).astype(np.int64))
     assert sorted(back["speed"].to_pylist()) == sorted(speeds.tolist())
+
+
+WHOLE = st.integers(-20, 20).map(float)
+FINER = st.integers(-200, 200).map(lambda tenths: tenths / 10)
+
+
+@given(
+    values=st.lists(st.one_of(WHOLE, FINER), min_size=1, max_size=30, unique=True),
+    bins=st.lists(st.tuples(WHOLE, st.integers(1, 9)), max_size=8),
+    most=st.sampled_from([LEAST_CODES, MOST_CODES]),
+)
+@example(values=[-13.8], bins=[(-14.0, 1)], most=8)
+@example(values=[5.5], bins=[(5.0, 2)], most=8)
+@example(values=[5.5, 5.9, 6.0], bins=[(5.0, 1), (7.0, 1)], most=8)
+def test_released_decimals_come_back_as_they_are_among_values_of_fewer_digits(values, bins, most) -> None:
+    """A price of 9.99 among whole ones is 9.99, and never gives its digits to what is drawn beside it."""
+    values, cells = sorted(values), []
+    for low, width in sorted(bins):
+        if not cells or low >= cells[-1][1]:
+            cells.append((low, low + width))
+    shares = RNG.dirichlet(np.full(len(values) + len(cells), 3.0))
+    weights, bin_weights = tuple(shares[: len(values)]), tuple(shares[len(values) :])
+    facts = {"values": tuple(values), "weights": weights, "bins": tuple(cells), "bin_weights": bin_weights}
+    codec = axis(Kind.DECIMAL, "double", **facts, decimals=0, respelled=True, most_codes=most)
+    rows = RNG.permutation(np.tile(np.arange(codec.cardinality), 500))
+    drawn = codec.decode(rows, RNG)
+    inside = {float(x) for low, high in cells for x in range(int(low), int(high))}
+    assert set(drawn.to_pylist()) <= {*values, *inside}
+    assert (codec.encode(drawn) == rows).all()
+    assert codec.may_draw(drawn, rows).all()
+    assert np.isfinite(log_within(codec, drawn, rows)).all()
+    every = pa.array(sorted({*values, *inside}))
+    assert codec.may_draw(every, codec.encode(every)).all(), "no value of a cell is lost beside a released one"
+    assert np.isfinite(log_within(codec, every, codec.encode(every))).all()
+
+
+def test_a_profile_of_an_earlier_version_rounds_released_values_as_it_did() -> None:
+    column = ColumnProfile("x", Kind.DECIMAL, (5.5, 6.0), (0.5, 0.5), decimals=0)
+    assert "respelled" not in TableProfile(9, 9, "row", (column,)).to_json()
+    codec = AxisCodec(Column("x", Kind.DECIMAL, "double"), column, keep_nulls=False)
+    assert codec.cardinality == 1
+    assert codec.decode(np.zeros(3, np.int64), RNG).to_pylist() == [6.0, 6.0, 6.0]
+
+
+def test_a_few_prices_with_cents_among_whole_ones_come_back_with_their_cents(tmp_path: Path) -> None:
+    prices = pa.table({"price": np.repeat([*np.arange(5.0, 105.0), 9.99], [20] * 100 + [150])})
+    with no_noise():
+        taken = take(prices, tmp_path)
+        found = profile(taken, quiet(prices.num_rows, 10.0))
+        declared = profile(
+            take(prices, tmp_path / "declared", {"price": {"decimals": 0}}), quiet(prices.num_rows, 10.0)
+        )
+    assert (found["price"].values, found["price"].decimals) == ((9.99,), 0), (
+        "most prices are whole, and none has a name"
+    )
+    codec = TableCodec(taken.schema, found)
+    back = np.asarray(codec.decode(codec.encode(prices).astype(np.int64))["price"])
+    assert (back == 9.99).sum() == 150
+    assert (back[back != 9.99] % 1 == 0).all(), "no other price has its cents"
+    assert (back == 10).sum() == pytest.approx(20, abs=18), "10 keeps its room beside 9.99"
+    assert not declared["price"].respelled, "declared digits are those of all values"
+
+
+def test_what_fills_a_null_with_the_likeliest_value_writes_it_as_it_is() -> None:
+    column = Column("x", Kind.DECIMAL, "double", nulls=NullPolicy.MODE)
+    facts = ColumnProfile("x", Kind.DECIMAL, (5.5, 6.0), (0.7, 0.2), null_rate=0.1, decimals=0, respelled=True)
+    assert fill_value(column, facts) == 5.5
+    assert filled(column, facts).weights == pytest.approx((0.8, 0.2))

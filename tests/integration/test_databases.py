@@ -778,6 +778,14 @@ def test_rows_that_a_csv_s_untyped_nulls_would_leave_out_are_refused_with_what_t
     relations["visits"]["columns"]["ward"] = {"same_as": "visited", "part": "month"}
     with pytest.raises(InvalidInput, match=r"columns: {ward: {kind: integer}}"):
         fitter.fit(sources, relations=relations)
+    relations["patients"]["columns"] = {"sex": {"nulls": "drop"}, "born": {"nulls": "drop"}}
+    with pytest.raises(InvalidInput) as refused:
+        fitter.fit(sources, relations=relations)
+    told = [line.partition(" has ")[0].partition(" is ")[0] for line in str(refused.value).splitlines()]
+    assert told == [
+        f"tables.{table}: columns: {c!r}"
+        for table, c in (("patients", "sex"), ("patients", "born"), ("visits", "ward"))
+    ]
     assert ledger.entries("patients") == []
     del relations["visits"]["columns"]["ward"]
     relations["patients"]["columns"] = {"sex": {"kind": "category", "nulls": "drop"}}

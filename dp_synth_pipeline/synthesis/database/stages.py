@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
@@ -48,6 +48,8 @@ from dp_synth_pipeline.tabular.relations.structure import Related, check_keys
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.targets import sink, together
+
+T = TypeVar("T")
 
 
 class DatabaseStage(ABC):
@@ -115,18 +117,12 @@ class Ingestion(DatabaseStage):
     def _sources(self, release: DatabaseRelease) -> tuple[dict[str, TableSchema], dict[str, tuple[str, ...]]]:
         """Return the columns of each source, and those of which the types are measured; no row is read."""
         try:
-            found = {name: _schema(release, name) for name, table in release.settings.tables.items() if table.source}
+            found = _of_each([n for n, t in release.settings.tables.items() if t.source], partial(_schema, release))
             root = release.relations.root.name
             if root not in found:
                 found[root] = _schema_of_named(release, {name: schema for name, (schema, _) in found.items()}), ()
             sources, untyped = {n: schema for n, (schema, _) in found.items()}, {n: u for n, (_, u) in found.items()}
-            for table in release.relations:
-                above = [] if table.parent is None else histories.hung_on(release.relations, table.name)
-                check_notes(release.settings.member(table.name), sources[table.name], [sources[n] for n in above])
-                relating.modelled(release.relations, table.name, sources)
-                static_columns.check(
-                    table, sources[table.name], None if table.parent is None else sources[table.parent]
-                )
+            _of_each([table.name for table in release.relations], partial(_check_table, release, sources))
             ruling.check(release.settings.parsed_rules, sources, untyped)
         except Exception:
             release.protection.void(release.id, "the sources could not be opened")
@@ -151,30 +147,58 @@ def _opened(release: DatabaseRelease, name: str) -> AbstractContextManager[inges
     return ingestion.opened(source.parse(member.source, where=member.filter), release.restricted, **how)
 
 
+def _of_each(tables: Iterable[str], do: Callable[[str], T]) -> dict[str, T]:
+    """Return what is done with each table.
+
+    Raises:
+        InvalidInput: for all tables that it is refused of, each with its name.
+    """
+    found, mistakes = {}, []
+    for name in tables:
+        try:
+            found[name] = do(name)
+        except InvalidInput as error:
+            place, said = f"tables.{name}: ", str(error)
+            mistakes.append(said if said.startswith(place) else f"{place}{said}")
+    if mistakes:
+        raise InvalidInput("\n".join(mistakes))
+    return found
+
+
+def _check_table(release: DatabaseRelease, sources: Mapping[str, TableSchema], name: str) -> None:
+    """Refuse what the columns of a table and of those that it hangs on show to be impossible."""
+    table = release.relations[name]
+    above = [] if table.parent is None else histories.hung_on(release.relations, name)
+    check_notes(release.settings.member(name), sources[name], [sources[n] for n in above])
+    relating.modelled(release.relations, name, sources)
+    static_columns.check(table, sources[name], None if table.parent is None else sources[table.parent])
+
+
 def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str, ...]]:
-    """Return a source's columns, and those of a CSV of which nobody said what they hold."""
     table = release.relations[name]
     names = ingestion.column_types(source.parse(release.settings.member(name).source))
     check_keys(table, list(names))
     with _opened(release, name) as opened:
         untyped = tuple(column for column in opened.untyped if column != table.order)
-        _check_drops(name, untyped, release.settings.tables[name].columns)
-        _check_hanging(name, opened.untyped, release.settings.tables[name].columns)
+        columns = release.settings.tables[name].columns
+        mistakes = [*_drops(untyped, columns), *_hanging(opened.untyped, columns)]
+        if mistakes:
+            raise InvalidInput("\n".join(f"tables.{name}: {mistake}" for mistake in mistakes))
         return opened.schema, untyped
 
 
-def _check_drops(name: str, untyped: Sequence[str], columns: Mapping[str, Any]) -> None:
-    """Refuse to leave rows out by cells whose types are not known yet: rows below them hang on those that stay."""
+def _drops(untyped: Sequence[str], columns: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why no row is left out by cells whose types are not known yet: rows below them hang on those that stay."""
     for column in untyped:
         if (columns.get(column) or {}).get("nulls") == NullPolicy.DROP:
-            raise InvalidInput(
-                f"tables.{name}: columns: {column!r} has nulls: drop, and rows are related before the types of a CSV are "
-                f"measured. Declare its kind as well: columns: {{{column}: {{kind: category, nulls: drop}}}}."
+            yield (
+                f"columns: {column!r} has nulls: drop, and rows are related before the types of a CSV are measured. Declare "
+                f"its kind as well: columns: {{{column}: {{kind: category, nulls: drop}}}}."
             )
 
 
-def _check_hanging(name: str, untyped: Sequence[str], columns: Mapping[str, Any]) -> None:
-    """Refuse columns that hang on others while a type is not known: offsets are computed before types are measured."""
+def _hanging(untyped: Sequence[str], columns: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why no column hangs on another while a type is not known: offsets are computed before types are measured."""
     for column, facts in columns.items():
         for fact in offsets.HANGS:
             base = (facts or {}).get(fact) or None
@@ -182,9 +206,9 @@ def _check_hanging(name: str, untyped: Sequence[str], columns: Mapping[str, Any]
             if base is not None and unknown is not None:
                 number = unknown == column and (facts or {}).get("part") is not None
                 kind = "kind: integer" if number else "kind: date, format: '%Y-%m-%d'"
-                raise InvalidInput(
-                    f"tables.{name}: columns: {column!r} is {fact} {base!r}, and rows are related before the types of a CSV "
-                    f"are measured. Declare what {unknown!r} is as well: columns: {{{unknown}: {{{kind}}}}}."
+                yield (
+                    f"columns: {column!r} is {fact} {base!r}, and rows are related before the types of a CSV are measured. "
+                    f"Declare what {unknown!r} is as well: columns: {{{unknown}: {{{kind}}}}}."
                 )
 
 

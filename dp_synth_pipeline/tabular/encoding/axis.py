@@ -109,7 +109,9 @@ class AxisCodec:
         released, pieces, masses = np.sort(values), [], []
         for (low, high), mass in zip(profile.bins, profile.bin_weights, strict=True):
             inside = released[np.searchsorted(released, low) : np.searchsorted(released, high)]
-            after = np.maximum(inside + np.where(np.isin(inside, self.finer), 0, self.step), np.nextafter(inside, np.inf))
+            after = np.maximum(
+                inside + np.where(np.isin(inside, self.finer), 0, self.step), np.nextafter(inside, np.inf)
+            )
             ends = np.column_stack([np.append(low, after), np.append(inside, high)])
             ends = ends[(ends[:, 0] < ends[:, 1]) & self._holds(ends[:, 0], ends[:, 1])]
             width = ends[:, 1] - ends[:, 0]

@@ -267,12 +267,12 @@ def _offers(text: str) -> list[str]:
 
 
 def covering(found: list[Scene]) -> list[Scene]:
-    """Return scenes after each commit, and after the first rename, folder or lock of each file's own name."""
+    """Return scenes after each commit, and after the first rename and the first lock in each folder."""
     met: set[str] = set()
     chosen = []
     for scene in found:
         points = [p.removesuffix(" after") for p in scene.points if p.endswith(" after")]
-        kinds = {p if p.startswith("commit") else re.sub(r" (?:\S*/)?(\S+) #\d+$", r" \1", p) for p in points}
+        kinds = {p if p.startswith("commit") else re.sub(r"[^/ ]+(?: \(deleted\))? #\d+$", "", p) for p in points}
         if kinds - met:
             met |= kinds
             chosen.append(scene)

@@ -46,7 +46,7 @@ from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.sources import ingestion, source
-from tests.adversarial.distinguish import Claim, Distinguished, check, unprobed  # noqa: F401
+from tests.adversarial.distinguish import Claim, Distinguished, check, check_in_turn, unprobed  # noqa: F401
 from tests.adversarial.test_distinguish_pipeline import cumulated
 from tests.unit.tabular.snapshots import Remembering
 
@@ -278,17 +278,17 @@ def seen_in(profile: TableProfile, column: str, value: str) -> list[float]:
     return [*scores, named.get(value, -1.0)]
 
 
-def attack(sides: tuple[Side, Side], claim: Claim, runs: int, patch: pytest.MonkeyPatch) -> None:
+def scored(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
     patch.setattr(histories, "encoded", lambda table: table.side.codes(table.name, table.codec))
-    scores = [np.array([release(side, sides[1], patch) for _ in range(runs)]) for side in sides]
-    check(scores[0], scores[1], claim)
+    first, second = (np.array([release(side, sides[1], patch) for _ in range(runs)]) for side in sides)
+    return first, second
 
 
 @pytest.mark.parametrize("runs", [RUNS, pytest.param(20 * RUNS, marks=pytest.mark.nightly)])
 def test_a_release_of_related_tables_tells_no_more_than_its_plan_costs(
     sides: tuple[Side, Side], claim: Claim, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attack(sides, claim, runs, monkeypatch)
+    check(*scored(sides, runs, monkeypatch), claim)
 
 
 def persons_are_counted_truly(patch: pytest.MonkeyPatch) -> None:
@@ -308,15 +308,18 @@ def test_a_release_is_caught_in_which(
 ) -> None:
     mutant(monkeypatch)
     with pytest.raises(Distinguished):
-        attack(sides, claim, RUNS, monkeypatch)
+        check_in_turn(lambda runs: scored(sides, runs, monkeypatch), claim, RUNS)
 
 
 ALONE = SubsampledGaussian(0.8, 1.0, 1)
 """Everybody joins one step of the child table's training, so that the canary's clip is put to the test by itself."""
 
 
-def trained_alone(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch) -> None:
-    """Attack the training of the child table, on one profile that both databases share."""
+ALONE_CLAIM = Claim.of(ALONE, (0.01, 0.05, 0.1, 0.2, 0.35, 0.5))
+
+
+def trained_alone(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of the training of the child table, on one profile that both databases share."""
     patch.setattr(histories, "encoded", lambda table: table.side.codes(table.name, table.codec))
     patch.setitem(TRAINED, "visits", ALONE)
     tables: Any = {"patients": made(sides[1], "patients", None, patch)}
@@ -329,7 +332,7 @@ def trained_alone(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch
     scores = []
     for visits.given in given:
         scores.append(np.array([[pushed(visits, cards, len(context.cardinalities), canary)] for _ in range(runs)]))
-    check(scores[0], scores[1], Claim.of(ALONE, (0.01, 0.05, 0.1, 0.2, 0.35, 0.5)))
+    return scores[0], scores[1]
 
 
 def pushed(visits: Made, cards: tuple[int, ...], given: int, canary: np.ndarray) -> float:
@@ -340,7 +343,7 @@ def pushed(visits: Made, cards: tuple[int, ...], given: int, canary: np.ndarray)
 def test_training_of_a_child_table_tells_no_more_of_a_canary_person_than_its_event_costs(
     sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained_alone(sides, 2 * RUNS, monkeypatch)
+    check(*trained_alone(sides, 2 * RUNS, monkeypatch), ALONE_CLAIM)
 
 
 def test_training_of_a_child_table_is_caught_that_clips_each_row(
@@ -349,4 +352,4 @@ def test_training_of_a_child_table_is_caught_that_clips_each_row(
     honest = histories.Given
     monkeypatch.setattr(histories, "Given", lambda codes, units, *more: honest(codes, np.arange(len(codes)), *more))
     with pytest.raises(Distinguished):
-        trained_alone(sides, 2 * RUNS, monkeypatch)
+        check_in_turn(lambda runs: trained_alone(sides, runs, monkeypatch), ALONE_CLAIM, 2 * RUNS)

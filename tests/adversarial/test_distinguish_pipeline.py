@@ -1,4 +1,4 @@
-"""The whole pipeline on neighbouring tables, 1,000 times each: nothing released tells them apart beyond the claim.
+"""The whole pipeline on neighbouring tables, 500 times each: nothing released tells them apart beyond the claim.
 
 One person is added who is unlike everybody else: the only one with a category, a column's maximum by far, and the only
 null. Each run takes the true path of a declared plan, noise and all: count, profile, nulls, codec, noisy measuring, DP-SGD,
@@ -48,11 +48,11 @@ from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check, check_in_turn, unprobed  # noqa: F401
 from tests.unit.tabular.snapshots import Remembering, take
 
-RUNS = 1000
+RUNS = 500
 """On each table; half of them to choose an attack, half to measure it."""
 
 MUTANT = 250
-"""Runs of a mutant; each step has mutants of its own in test_distinguish_profile and test_distinguish_training."""
+"""Runs that convict a mutant; each step has mutants of its own in test_distinguish_profile and test_distinguish_training."""
 
 ROWS = 40
 DECLARED: dict[str, Any] = {
@@ -237,7 +237,7 @@ def scored(
     return scores[0], scores[1]
 
 
-@pytest.mark.parametrize("runs", [RUNS, pytest.param(20 * RUNS, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("runs", [RUNS, pytest.param(40 * RUNS, marks=pytest.mark.nightly)])
 def test_the_whole_pipeline_tells_no_more_than_its_plan_costs(
     sides: tuple[Side, Side], events: tuple[Event, ...], claim: Claim, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,9 +84,10 @@ def claimed(plan: TrainingPlan) -> Claim:
     return Claim.of(event, (0.01, 0.05, 0.1, 0.2, 0.35, 0.5))
 
 
+@pytest.mark.parametrize("runs", [300, pytest.param(12_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("plan", "rows_each"), [(ONE, 1), (SAMPLED, 1), (ONE, 4)], ids=["full", "sampled", "units"])
-def test_training_tells_no_more_of_a_canary_than_its_event_costs(plan: TrainingPlan, rows_each: int) -> None:
-    check(*attack(plan, 600, rows_each), claimed(plan))
+def test_training_tells_no_more_of_a_canary_than_its_event_costs(plan: TrainingPlan, rows_each: int, runs: int) -> None:
+    check(*attack(plan, runs, rows_each), claimed(plan))
 
 
 def quieter(factor: float) -> Callable[[Patch], None]:

@@ -22,6 +22,7 @@ from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.schema import TableSchema
 from tests.adversarial.databases import Tables, clinic, one_more, released
 from tests.adversarial.pinned import Stage, differences
+from tests.light import light  # noqa: F401
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -133,9 +133,11 @@ def _in_partitions(column: Column, cut: PartitionSettings, keys: Sequence[str]) 
         return replace(column, categories=tuple(keys)) if is_plain_text else column
     if column.kind.family != MOMENT:
         return column
-    windows, last_step = _windows(cut, keys), timedelta(days=1) if column.kind.whole else timedelta(microseconds=1)
-    lower, end = (column.kind.bound(f"{day}", column.name) for day in (windows[0][0], windows[-1][1]))
-    return replace(column, lower=lower, upper=end - last_step)
+    windows = _windows(cut, keys)
+    first, end = windows[0][0], windows[-1][1]
+    last = end - timedelta(1) if column.kind.whole else datetime.combine(end, time()) - timedelta(microseconds=1)
+    lower, upper = (column.kind.bound(f"{edge}", column.name) for edge in (first, last))
+    return replace(column, lower=lower, upper=upper)
 
 
 def _windows(cut: PartitionSettings, keys: Sequence[str]) -> list[tuple[date, date]]:

@@ -231,7 +231,7 @@ class ValidationSettings(Section):
     )
     rules: list[str] = Field(
         default_factory=list,
-        description="Rules across columns: 'start <= end', 'total = a + b', 'country -> currency'.",
+        description="Rules across columns: 'start <= end', 'total = a + b', 'total = price * count', 'country -> currency'.",
     )
     enforce_rules: bool = Field(default=True, description="Also make generation keep to `rules`.")
     severity: dict[str, Literal["warn", "block"]] = Field(

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.constraints import Sum, holds, parse
+from dp_synth_pipeline.tabular.constraints import Formula, holds, parse
 from dp_synth_pipeline.validation.expectations import STORAGE_EXPECTATION
 from dp_synth_pipeline.validation.rules import RULE_EXPECTATION
 
@@ -84,5 +84,5 @@ def _rule() -> Any:
 def kept(frame: pd.DataFrame, text: str, digits: int | None = None) -> pd.Series:
     """Return whether each row keeps the rule, in the frame's own order."""
     rule, arrow = parse(text), pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
-    known = {rule.target: digits} if isinstance(rule, Sum) and digits is not None else {}
+    known = {rule.target: digits} if isinstance(rule, Formula) and digits is not None else {}
     return pd.Series(holds(rule, arrow, known), index=frame.index)

@@ -23,6 +23,7 @@ from dp_synth_pipeline.validation.pair_shares import MOST_PAIRS, PairShares, pai
 from dp_synth_pipeline.validation.panels import Panel, panel
 from dp_synth_pipeline.validation.relations import Relations, relations
 from dp_synth_pipeline.validation.sample_rows import SampleRows, sample_rows
+from dp_synth_pipeline.validation.suggested_formulas import SuggestedFormula, suggested_formulas
 from dp_synth_pipeline.validation.suggested_rules import SuggestedRule, suggested_rules
 
 MOST_ROWS = 20_000
@@ -51,6 +52,7 @@ class Figures:
         rare, nulls: rare values, and patterns of nulls.
         groups: of the declared sensitive columns.
         rules: columns that hang on each other in every real row, and not in synthetic ones.
+        formulas: numbers that others give in every real row, and not in synthetic ones.
         sampled: whether `MOST_ROWS` was reached.
     """
 
@@ -66,6 +68,7 @@ class Figures:
     nulls: patterns.NullPatterns | None
     groups: Groups | None
     rules: list[SuggestedRule]
+    formulas: list[SuggestedFormula]
     sampled: bool
 
 
@@ -122,6 +125,7 @@ def measure(
         nulls=patterns.null_patterns(real, synthetic, schema),
         groups=by_group(real, synthetic, schema, list(sensitive), models["prediction"]),
         rules=suggested_rules(real, synthetic, schema, rng),
+        formulas=suggested_formulas(real, synthetic, schema, rng),
         sampled=sampled,
     )
 

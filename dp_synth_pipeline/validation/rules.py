@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.constraints import Comparison, Dependency, Literal, Rule, Sum
+from dp_synth_pipeline.tabular.constraints import Comparison, Dependency, Formula, Literal, Rule
 from dp_synth_pipeline.tabular.constraints.hold import literal
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.storage import is_length
@@ -31,7 +31,7 @@ def rule_checks(rules: Sequence[Rule], schema: TableSchema, digits: Mapping[str,
 
     Args:
         schema: with every column that a rule speaks of.
-        digits: digits after the point of decimal columns: a sum may be off by half of its target's last one.
+        digits: digits after the point of decimal columns: what is computed may be off by half of its last one.
     """
     checks = []
     for i, rule in enumerate(rules, 1):
@@ -59,7 +59,7 @@ def _recipe(rule: Rule, schema: TableSchema, digits: Mapping[str, int]) -> tuple
         if _alike(schema[left].arrow_type, schema[right].arrow_type):
             return _pair(rule.operator, left, right)
     own: dict[str, Any] = {"column_list": list(rule.columns), "rule": rule.text, "ignore_row_if": "never"}
-    if isinstance(rule, Sum) and rule.target in digits:
+    if isinstance(rule, Formula) and rule.target in digits:
         own["digits"] = digits[rule.target]
     return RULE_EXPECTATION, own
 

@@ -4,7 +4,7 @@ It sees rows that a released generator drew and nothing else, so it is post-proc
 
     comparison   rows that break it give way to fresh ones with nulls in the same places, if a bounded number of draws
                  brings some; what still breaks it has its two values swapped, or is moved to the literal
-    sum          the column on the left is computed anew
+    sum, product the column on the left is computed anew
     dependency   the column on the right takes the value that goes with the left most often among drawn rows
 
 A row whose computed value lies beyond the column's released ends is drawn again too. What nothing helps gives way to a copy
@@ -30,10 +30,10 @@ from dp_synth_pipeline.tabular.constraints.hold import (
     holds,
     numbers,
     points,
-    total,
+    solved,
     usual,
 )
-from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Rule, Sum
+from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Formula, Rule
 from dp_synth_pipeline.tabular.constraints.write import cast, copies, mend, put, stored
 
 BATCH = 1 << 15
@@ -177,7 +177,7 @@ class Keeper:
         return mended, good
 
     def _compute(self, table: pa.Table) -> pa.Table:
-        """Compute sums, equalities and dependencies; more than once, since one may read what another writes."""
+        """Compute formulas, equalities and dependencies; more than once, since one may read what another writes."""
         written = [r for r in self.rules if (not isinstance(r, Comparison) or copies(r)) and self.may_write(r)]
         for _ in written:
             before = table
@@ -191,10 +191,10 @@ class Keeper:
         if isinstance(rule, Dependency):
             self.mapped[rule] = usual(rule, table, self.mapped[rule])
             return put(table, rule.target, given(rule, table, self.mapped[rule]))
-        if isinstance(rule, Sum):
-            sums, _ = total(rule, table, self.digits)
+        if isinstance(rule, Formula):
             kind = table.schema.field(rule.target).type
-            return put(table, rule.target, stored(sums, kind, self.digits.get(rule.target)))
+            values = solved(rule, rule.target, table)
+            return put(table, rule.target, stored(values, kind, self.digits.get(rule.target)))
         return put(table, rule.left, cast(column(table, str(rule.right)), table.schema.field(rule.left).type))
 
     def _good(self, table: pa.Table, drawn: pa.Table) -> np.ndarray:

@@ -3,7 +3,7 @@
 It sees a caller's own partial rows and what a released generator drew for them, and nothing is learnt from either.
 
     comparison   the filled cells are drawn again; what still breaks it is moved next to what is known
-    sum          one filled cell is computed from the others, the one on the left if it was filled
+    sum, product one filled cell is computed from the others, the one on the left if it was filled
     dependency   a filled right side takes what goes with the left one in the rows themselves, else among drawn rows
 
 A rule of which a row knows all columns is not judged there: nothing was filled that could break it.
@@ -25,10 +25,11 @@ from dp_synth_pipeline.tabular.constraints.hold import (
     holds,
     numbers,
     points,
+    solved,
     step,
     usual,
 )
-from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Literal, Rule, Sum
+from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Formula, Literal, Rule
 from dp_synth_pipeline.tabular.constraints.write import cast, copies, mend, put, stored
 
 ATTEMPTS = 16
@@ -127,8 +128,8 @@ class _Keeper:
     def _computed(self, rule: Rule, table: pa.Table, holes: Holes) -> pa.Table:
         if isinstance(rule, Dependency):
             return put(table, rule.target, given(rule, table, self._mapped[rule]), pa.array(holes[rule.target]))
-        if isinstance(rule, Sum):
-            return self._summed(rule, table, holes)
+        if isinstance(rule, Formula):
+            return self._solved(rule, table, holes)
         if not copies(rule):
             return table
         left, right = rule.left, str(rule.right)
@@ -137,14 +138,12 @@ class _Keeper:
             table = put(table, name, copied, pa.array(where))
         return table
 
-    def _summed(self, rule: Sum, table: pa.Table, holes: Holes) -> pa.Table:
-        """Compute one hole of each row: the target's, else the last term's that has one."""
-        parts = [(-1, rule.target), *rule.terms]  # together they are 0
+    def _solved(self, rule: Formula, table: pa.Table, holes: Holes) -> pa.Table:
+        """Compute one hole of each row: the target's, else the last column's on the right that has one."""
+        target, *others = rule.columns
         free = np.ones(table.num_rows, dtype=bool)
-        for sign, name in (parts[0], *reversed(parts[1:])):
-            others = [s * numbers(table, other) for s, other in parts if other != name]
-            kind, places = table.schema.field(name).type, self._digits.get(name)
-            values = stored(-sign * np.sum(others, axis=0), kind, places)
+        for name in (target, *reversed(others)):
+            values = stored(solved(rule, name, table), table.schema.field(name).type, self._digits.get(name))
             table = put(table, name, values, pa.array(free & holes[name]))
             free = free & ~holes[name]
         return table

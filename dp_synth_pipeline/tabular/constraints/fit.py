@@ -11,7 +11,7 @@ import pyarrow as pa
 from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints.hold import literal
-from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Literal, Rule, Sum
+from dp_synth_pipeline.tabular.constraints.parse import Comparison, Literal, Product, Rule, Sum
 from dp_synth_pipeline.tabular.kinds.base import MOMENT, NUMBER
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -48,6 +48,8 @@ def check(rules: Sequence[Rule], schema: TableSchema) -> None:
             _comparable(rule, published)
         elif isinstance(rule, Sum):
             _addable(rule, published)
+        elif isinstance(rule, Product):
+            _multipliable(rule, published)
         _writable(rule, published)
 
 
@@ -108,9 +110,15 @@ def _addable(rule: Sum, columns: Mapping[str, Column]) -> None:
         )
 
 
+def _multipliable(rule: Product, columns: Mapping[str, Column]) -> None:
+    for name in rule.columns:
+        if columns[name].kind.family != NUMBER:
+            raise _refused(rule, "numbers to multiply", columns[name])
+
+
 def _writable(rule: Rule, columns: Mapping[str, Column]) -> None:
     """Refuse a rule that no column could be changed to keep."""
-    written = [rule.target] if isinstance(rule, (Sum, Dependency)) else list(rule.columns)
+    written = list(rule.columns) if isinstance(rule, Comparison) else [rule.target]
     if not any(columns[n].kind.learned for n in written):
         raise _refused(rule, "a learned column that can keep it", columns[written[0]])
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Literal, Rule, Sum
+from dp_synth_pipeline.tabular.constraints.parse import Comparison, Dependency, Formula, Literal, Rule
 from dp_synth_pipeline.tabular.durations import duration
 from dp_synth_pipeline.tabular.storage import is_length
 
@@ -35,12 +36,12 @@ def holds(rule: Rule, table: pa.Table, digits: Digits | None = None) -> np.ndarr
 
     Args:
         table: with the rule's columns, of kinds that `fit.check` accepts.
-        digits: for sums, how many digits the target is written with: it may be off by half of the last one.
+        digits: for sums and products, how many digits the target is written with: it may be off by half of the last one.
     """
     if isinstance(rule, Dependency):
         return _agrees(rule, table)
-    if isinstance(rule, Sum):
-        expected, slack = total(rule, table, digits or {})
+    if isinstance(rule, Formula):
+        expected, slack = expected_of(rule, table, digits or {})
         off = np.abs(numbers(table, rule.target) - expected)
         return ~(off > slack)
     left, right = points(column(table, rule.left)), _right(rule, table)
@@ -74,12 +75,22 @@ def numbers(table: pa.Table, name: str) -> np.ndarray:
     return points(column(table, name)).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
-def total(rule: Sum, table: pa.Table, digits: Digits) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the target should be, and by how much it may be off: float64 `(rows,)` each, NaN where a term is null."""
-    terms = [sign * numbers(table, name) for sign, name in rule.terms]
-    expected = np.sum(terms, axis=0)
-    rounding = 8 * np.finfo(np.float64).eps * np.sum(np.abs(terms), axis=0)
+def expected_of(rule: Formula, table: pa.Table, digits: Digits) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the target should be, and by how much it may be off: float64 `(rows,)` each.
+
+    Both are NaN where a column on the right is null, or a divisor is 0: nothing can be told there.
+    """
+    expected = solved(rule, rule.target, table)
+    with np.errstate(all="ignore"):
+        rounding = 8 * np.finfo(np.float64).eps * rule.size(partial(numbers, table))
     return expected, step(table.schema.field(rule.target).type, digits.get(rule.target), expected) / 2 + rounding
+
+
+def solved(rule: Formula, name: str, table: pa.Table) -> np.ndarray:
+    """Return what one of a rule's columns should be, from the others: float64 `(rows,)`, NaN where nothing can be told."""
+    with np.errstate(all="ignore"):
+        found = np.asarray(rule.solved(name, partial(numbers, table)), dtype=np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def step(kind: pa.DataType, decimals: int | None, near: np.ndarray) -> np.ndarray:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 
-FORMS = "'start <= end', 'age >= 18', 'total = a + b' or 'country -> currency'"
+FORMS = "'start <= end', 'age >= 18', 'total = a + b', 'total = price * count' or 'country -> currency'"
 
 WORDS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq"}
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
@@ -18,13 +20,16 @@ _TOKEN = re.compile(
     | (?P<text>'[^']*')
     | (?P<moment>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?)
     | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)? | \.\d+)
-    | (?P<operator>-> | <= | >= | == | < | > | = | \+ | - | ,)
+    | (?P<operator>-> | <= | >= | == | < | > | = | \+ | - | \* | / | ,)
     | (?P<word>[^\W\d][\w.]*)
     )""",
     re.VERBOSE,
 )
 
 Token = tuple[str, str]
+
+Points = Callable[[str], Any]
+"""Returns a column's values as numbers, float64 (rows,), NaN where null."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,60 @@ class Sum:
         head = f"minus_{first[1]}" if first[0] < 0 else first[1]
         return "_".join([self.target, "eq", head, *(f"{'plus' if s > 0 else 'minus'}_{n}" for s, n in rest)])
 
+    def solved(self, name: str, of: Points) -> Any:
+        """Return what one of its columns should be, from the others."""
+        parts = [(-1, self.target), *self.terms]  # together they are 0
+        others = [sign * of(other) for sign, other in parts if other != name]
+        return sum(others) / -sum(sign for sign, other in parts if other == name)
+
+    def size(self, of: Points) -> Any:
+        """Return the sum of its terms without their signs, of which a part is lost to rounding."""
+        return sum(abs(of(name)) for _, name in self.terms)
+
+
+@dataclass(frozen=True)
+class Product:
+    """`target = 1.2 * a * b / c`, on each row.
+
+    Attributes:
+        factors: power (1 or -1) and column of each factor, at least one.
+        by: the number that they are multiplied by, not 0.
+    """
+
+    text: str
+    target: str
+    factors: tuple[tuple[int, str], ...]
+    by: float = 1.0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it speaks of."""
+        return tuple(dict.fromkeys((self.target, *(name for _, name in self.factors))))
+
+    @property
+    def slug(self) -> str:
+        """The rule in words, as a part of a check's name."""
+        parts = [f"{'times' if power > 0 else 'over'}_{name}" for power, name in self.factors]
+        return "_".join([self.target, "eq", f"{self.by:g}", *parts]).replace("_eq_1_times_", "_eq_")
+
+    def solved(self, name: str, of: Points) -> Any:
+        """Return what one of its columns should be, from the others; not finite where any number would do, or none."""
+        parts = [(-1, self.target), *self.factors]  # together, times `by`, they are 1
+        above, below = self.by, 1.0
+        for power, other in parts:
+            if other != name:
+                above, below = (above * of(other), below) if power > 0 else (above, below * of(other))
+        power = sum(power for power, other in parts if other == name)
+        return above / below if power == -1 else (below / above) ** (1 / power)
+
+    def size(self, of: Points) -> Any:
+        """Return its size, of which a part is lost to rounding."""
+        return len(self.factors) * abs(self.solved(self.target, of))
+
+
+Formula = Sum | Product
+"""What computes the column on its left."""
+
 
 @dataclass(frozen=True)
 class Dependency:
@@ -107,23 +166,25 @@ class Dependency:
         return f"{'_'.join(self.given)}_gives_{self.target}"
 
 
-Rule = Comparison | Sum | Dependency
+Rule = Comparison | Formula | Dependency
 
 
 def parse(text: str) -> Rule:
     """Read one rule.
 
     Raises:
-        InvalidInput: if it has none of the three forms, or names a column twice where that says nothing.
+        InvalidInput: if it has none of the forms, or names a column twice where that says nothing.
 
     Example:
         >>> parse("total = price + fee").terms
         ((1, 'price'), (1, 'fee'))
+        >>> parse("gross = 1.2 * price * count").factors
+        ((1, 'price'), (1, 'count'))
     """
     if not isinstance(text, str):
         raise InvalidInput(f"rules: expected text such as {FORMS}, got {text!r}.")
     tokens = _tokens(text)
-    operators = [v for k, v in tokens if k == "operator" and v not in ("+", "-", ",")]
+    operators = [v for k, v in tokens if k == "operator" and v not in ("+", "-", "*", "/", ",")]
     if len(operators) != 1:
         raise _refused(text, "it needs exactly one of <=, <, >=, >, ==, = and ->")
     at = next(i for i, t in enumerate(tokens) if t == ("operator", operators[0]))
@@ -132,7 +193,7 @@ def parse(text: str) -> Rule:
         raise _refused(text, f"something is missing beside {operators[0]}")
     clean = " ".join(text.split())
     rule = _dependency(clean, left, right) if operators[0] == "->" else _relation(clean, left, operators[0], right)
-    if not isinstance(rule, Sum) and len(set(rule.columns)) != len(rule.columns):
+    if not isinstance(rule, Formula) and len(set(rule.columns)) != len(rule.columns):
         raise _refused(text, "it relates a column to itself")
     return rule
 
@@ -161,6 +222,8 @@ def _dependency(text: str, left: list[Token], right: list[Token]) -> Dependency:
 
 
 def _relation(text: str, left: list[Token], operator: str, right: list[Token]) -> Rule:
+    if any(token in (("operator", "*"), ("operator", "/")) for token in left + right):
+        return _product(text, left, operator, right)
     sides = [_side(text, left), _side(text, right)]
     single = [s[0] if len(s) == 1 and (s[0][0] > 0 or isinstance(s[0][1], Literal)) else None for s in sides]
     if operator in ("=", "==") and single[0] is not None and single[1] is None and isinstance(single[0][1], str):
@@ -179,6 +242,28 @@ def _relation(text: str, left: list[Token], operator: str, right: list[Token]) -
     if isinstance(a, Literal):
         raise _refused(text, "it names no column")
     return Comparison(text, a, operator, b)
+
+
+def _product(text: str, left: list[Token], operator: str, right: list[Token]) -> Product:
+    """Read `a = 1.2 * b / c`: one column on the left; columns and numbers on the right, between * and / alone."""
+    if operator not in ("=", "==") or len(left) != 1 or left[0][0] != "word":
+        raise _refused(text, "a product stands on the right of =, with one column on the left")
+    values, signs = right[::2], right[1::2]
+    if len(right) % 2 == 0 or any(sign not in (("operator", "*"), ("operator", "/")) for sign in signs):
+        raise _refused(text, "a product takes columns and numbers, with * or / between them")
+    factors, by = [], 1.0
+    for power, (kind, value) in zip((1, *(1 if sign[1] == "*" else -1 for sign in signs)), values, strict=True):
+        if kind == "word":
+            factors.append((power, value))
+        elif kind == "number" and float(value) != 0:
+            by *= float(value) ** power
+        else:
+            raise _refused(text, f"{value!r} is no column and no number other than 0")
+    if not factors or not 0 < by < float("inf"):
+        raise _refused(text, "a product takes columns, and numbers that are neither 0 nor too large")
+    if left[0][1] in [name for _, name in factors]:
+        raise _refused(text, "the column on the left is also on the right")
+    return Product(text, left[0][1], tuple(factors), by)
 
 
 def _side(text: str, tokens: list[Token]) -> list[tuple[int, str | Literal]]:

@@ -15,6 +15,8 @@ import yaml
 
 from dp_synth_pipeline.reporting import report, templates
 from dp_synth_pipeline.reporting.report import ReportMeta, render_report
+from dp_synth_pipeline.synthesis.settings import ValidationSettings
+from dp_synth_pipeline.tabular.constraints import holds
 from dp_synth_pipeline.tabular.schema import Kind, build
 from dp_synth_pipeline.validation import fidelity
 from dp_synth_pipeline.validation.checks import CheckResult
@@ -141,6 +143,26 @@ def test_rules_that_synthetic_rows_break_can_be_pasted() -> None:
     assert build({"start": pa.int64(), "end": pa.int64()}, pasted["columns"])["end"].after == "start"
     assert "end: {after: start} all 400" in section(html, "Rules you may want")
     assert "Rules you may want" not in page(real, real, build({"start": pa.int64(), "end": pa.int64()}))
+
+
+def test_formulas_that_synthetic_rows_break_can_be_pasted() -> None:
+    rng = np.random.default_rng(0)
+    real = pd.DataFrame({"unit price": rng.integers(1, 50, 400), "count": rng.integers(1, 9, 400)})
+    real["total"] = real["unit price"] * real["count"]
+    synthetic = real.assign(total=real["total"].sample(frac=1, random_state=1).to_numpy())
+    columns = build(dict.fromkeys(real, pa.int64()))
+    html = page(real, synthetic, columns)
+    pasted = yaml.safe_load(unescape(section_code(html, "Formulas you may want")))
+    (rule,) = ValidationSettings(**pasted["validation"]).parsed_rules
+    assert holds(rule, pa.Table.from_pandas(real)).all()
+    assert rule.text + " all 400" in unescape(section(html, "Formulas you may want"))
+    assert "Formulas you may want" not in page(real, real, columns)
+
+
+def section_code(html: str, heading: str) -> str:
+    block = re.search(rf"{heading}</h\d>.*?<pre><code>(.*?)</code></pre>", html, flags=re.S)
+    assert block is not None
+    return block[1]
 
 
 def test_rows_per_unit_are_told_where_a_unit_has_several() -> None:

@@ -14,6 +14,7 @@ from dp_synth_pipeline.tabular.constraints import (
     Comparison,
     Dependency,
     Literal,
+    Product,
     Sum,
     check,
     check_names,
@@ -54,6 +55,11 @@ SCHEMA = build(STORAGE, {"id": {"kind": "identifier"}, "fixed": {"kind": "consta
         ("stay <= '2 days'", Comparison("stay <= '2 days'", "stay", "<=", Literal("2 days"))),
         ("total = a + b - c", Sum("total = a + b - c", "total", ((1, "a"), (1, "b"), (-1, "c")))),
         ("net = -a + b", Sum("net = -a + b", "net", ((-1, "a"), (1, "b")))),
+        ("total = a * b", Product("total = a * b", "total", ((1, "a"), (1, "b")))),
+        ("rate == paid/hours", Product("rate == paid/hours", "rate", ((1, "paid"), (-1, "hours")))),
+        ("gross = 1.25 * net", Product("gross = 1.25 * net", "gross", ((1, "net"),), 1.25)),
+        ("net = gross / 1.25 * 2", Product("net = gross / 1.25 * 2", "net", ((1, "gross"),), 1.6)),
+        ("pace = 60 / speed", Product("pace = 60 / speed", "pace", ((-1, "speed"),), 60.0)),
         ("country -> currency", Dependency("country -> currency", ("country",), "currency")),
         ("zip, street->city", Dependency("zip, street->city", ("zip", "street"), "city")),
         (
@@ -90,6 +96,18 @@ def test_a_rule_is_read_as_it_is_meant(text, rule) -> None:
         "a = + - b",
         "a = - '2 days'",
         "a < 1e999",
+        "a * b = c",
+        "a <= b * c",
+        "a = a * b",
+        "a = 2 * 3",
+        "a = 0 * b",
+        "a = b * 1e999",
+        "a = b *",
+        "a = * b",
+        "a = b * c + d",
+        "a = b * -2",
+        "a = b * '2 days'",
+        "a b = c * d",
     ],
 )
 def test_what_is_no_rule_is_refused_by_its_own_words_with_the_forms_that_are(text) -> None:
@@ -113,6 +131,10 @@ def test_what_is_no_rule_is_refused_by_its_own_words_with_the_forms_that_are(tex
         ("age = start - day", "numbers alone"),
         ("end = start + day", "come out as a date"),
         ("stay = start + stay", "on the right"),
+        ("age = fee * city", "numbers to multiply, but city is category"),
+        ("stay = age * stay", "on the right"),
+        ("stay = 2 * age", "numbers to multiply, but stay is duration"),
+        ("fixed = 2 * age", "fixed is constant"),
         ("city -> fixed", "fixed is constant"),
         ("fixed <= age", "fixed is constant"),
     ],
@@ -132,6 +154,8 @@ def test_a_rule_that_the_columns_cannot_keep_is_refused(text, why) -> None:
         "start < end",
         "end = start + stay",
         "stay = end - start",
+        "price = age * fee",
+        "fee = 1.2 * price / age",
         "zip -> city",
         "stay <= 3600",
         "start >= 2020-01-01T10:00",
@@ -249,6 +273,33 @@ def test_a_sum_beyond_the_released_ends_is_drawn_again() -> None:
     assert set(kept(["t = a + b"], whole, 50, limits={"t": (0.0, 100.0)})["t"].to_pylist()) == {3}
     narrow = pa.table({"t": pa.array([1, 1], pa.int8()), "a": [1, 90], "b": [2, 90]})
     assert set(kept(["t = a + b"], narrow, 50)["t"].to_pylist()) == {3}
+
+
+def test_a_product_may_be_off_by_half_of_its_last_digit_and_is_not_judged_beside_a_null_or_a_divisor_of_0() -> None:
+    cells = {"fee": [3.0, 2.99, 0.3, None, 5.0], "price": [Decimal("6.00")] * 5, "age": [2, 2, 20, 2, 0]}
+    assert broken("fee = price / age", **cells) == [1]
+    assert broken("price = fee * age", **cells) == [1, 4]
+    assert broken("fee = 0.5 * price", **cells) == [1, 2, 4]
+    third = pa.table({"rate": [0.33, 0.34], "paid": [1.0, 1.0], "hours": [3, 3]})
+    assert holds(parse("rate = paid / hours"), third, {"rate": 2}).tolist() == [True, False]
+    assert holds(parse("rate = paid / hours"), third).tolist() == [False, False]
+
+
+def test_a_product_is_computed_anew_in_its_own_storage_and_digits_and_within_its_ends() -> None:
+    whole = table(price=[Decimal("1.00"), None], fee=[0.334, 2.0], age=[3, 4])
+    found = kept(["price = fee * age"], whole, 2)
+    assert found["price"].to_pylist() == [Decimal("1.00"), None]
+    rates = pa.table({"t": [9.0, 7.0], "a": [1.0, 1.0], "b": [3.0, 0.0]})
+    assert set(kept(["t = a / b"], rates, 40, digits={"t": 2})["t"].to_pylist()) == {0.33, 7.0}, "as drawn beside a 0"
+    far = pa.table({"t": [1, 1], "a": [1, 90], "b": [2, 90]})
+    assert set(kept(["t = a * b"], far, 50, limits={"t": (0.0, 100.0)})["t"].to_pylist()) == {2}
+    squares = pa.table({"area": [0.0, 0.0], "side": [3.0, 1.5]})
+    assert sorted(kept(["area = side * side"], squares, 2)["area"].to_pylist()) == [2.25, 9.0]
+
+
+def test_each_rule_has_a_name_of_its_own() -> None:
+    names = {"t = a * b": "t_eq_a_times_b", "t = 1.2 * a / b": "t_eq_1.2_times_a_over_b", "t = 2 / a": "t_eq_2_over_a"}
+    assert {text: parse(text).slug for text in names} == names
 
 
 def test_a_dependency_takes_what_drawn_rows_have_most_often() -> None:

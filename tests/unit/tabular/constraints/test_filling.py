@@ -55,6 +55,20 @@ def test_a_sum_is_kept_by_its_total_or_by_the_last_term_that_was_filled() -> Non
     assert kept[0].all()
 
 
+@pytest.mark.parametrize(
+    "text", ["total = price * count", "total = 0.5 * price / count", "total = price * price / count"]
+)
+def test_a_product_is_kept_by_its_target_or_by_the_last_factor_that_was_filled(text: str) -> None:
+    drawn = {"total": [8.0, 2.0], "price": [4.0, 16.0], "count": [2.0, 4.0]}
+    for unknown in ({"total"}, {"price"}, {"count"}, {"total", "count"}, {"price", "count"}, set(drawn)):
+        known = {name: nulls(pa.float64()) if name in unknown else pa.array([4.0] * ROWS) for name in drawn}
+        _, good, kept = completed(known, drawn, text)
+        assert good.all()
+        assert kept[0].all()
+    zero = {"total": pa.array([1.0] * ROWS), "price": pa.array([0.0] * ROWS), "count": nulls(pa.float64())}
+    assert not completed(zero, drawn, "total = price * count")[1].any(), "nothing times 0 is 1"
+
+
 def test_a_dependency_follows_rows_that_know_it_before_drawn_ones() -> None:
     known = {"country": ["IT", "IT", "FR", None], "money": ["LIRA", None, None, "LIRA"]}
     drawn = {"country": ["IT", "FR"], "money": ["EUR", "EUR"]}

@@ -78,7 +78,7 @@ def numbers(table: pa.Table, name: str) -> np.ndarray:
 def expected_of(rule: Formula, table: pa.Table, digits: Digits) -> tuple[np.ndarray, np.ndarray]:
     """Return what the target should be, and by how much it may be off: float64 `(rows,)` each.
 
-    Both are NaN where a column on the right is null, or a divisor is 0: nothing can be told there.
+    Both are NaN where a column on the right is null, and infinite or NaN where a divisor is 0: nothing can be told there.
     """
     expected = solved(rule, rule.target, table)
     with np.errstate(all="ignore"):
@@ -87,10 +87,9 @@ def expected_of(rule: Formula, table: pa.Table, digits: Digits) -> tuple[np.ndar
 
 
 def solved(rule: Formula, name: str, table: pa.Table) -> np.ndarray:
-    """Return what one of a rule's columns should be, from the others: float64 `(rows,)`, NaN where nothing can be told."""
+    """Return what one of a rule's columns should be, from the others: float64 `(rows,)`, as `expected_of`."""
     with np.errstate(all="ignore"):
-        found = np.asarray(rule.solved(name, partial(numbers, table)), dtype=np.float64)
-    return np.where(np.isfinite(found), found, np.nan)
+        return np.asarray(rule.solved(name, partial(numbers, table)), dtype=np.float64)
 
 
 def step(kind: pa.DataType, decimals: int | None, near: np.ndarray) -> np.ndarray:

@@ -360,6 +360,8 @@ def test_what_was_declared_of_the_partitions_column_stays():
     said = {"seen": {"lower": "2020-01-01", "nulls": "drop"}}
     kept = narrowed(DAYS, ["2026-01-30"], said, seen=pa.date32())
     assert (kept["nulls"], kept["lower"], kept["upper"]) == (NullPolicy.DROP, date(2020, 1, 1), None)
+    hanging = build({"at": pa.timestamp("us"), "seen": pa.date32()}, {"seen": {"same_as": "at"}})
+    assert blocks.narrowed(hanging, table(DAYS), ["2026-01-30"]) == hanging
     numbers = narrowed({"column": "ward", "values": ["1", "2"]}, ["1"], ward=pa.int64())
     assert numbers == {"nulls": NullPolicy.MODE, "categories": None, "lower": None, "upper": None}
 

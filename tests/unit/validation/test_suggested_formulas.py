@@ -79,11 +79,21 @@ def test_names_of_other_characters_are_quoted_for_rules_and_for_yaml() -> None:
 def test_what_chance_would_keep_too_is_no_formula() -> None:
     """A fee of 0 in nearly all rows, and numbers of 0 and 1 that are often equal."""
     real = orders().assign(fee=0.0)
-    real["paid"] = real["total"]
-    assert "paid = fee + total" not in {rule.text for rule in found(real, shuffled(real))}
+    for every in (1000, 20):
+        real.loc[::every, "fee"] = 2.5
+        real["paid"] = real["total"] + real["fee"]
+        assert "paid = fee + total" not in {rule.text for rule in found(real, shuffled(real))}
     few = pd.DataFrame({"a": np.arange(400) % 50 == 0, "b": np.arange(400) % 40 == 0}).astype(int)
     few["c"] = few["a"] * few["b"]
     assert found(few, shuffled(few)) == []
+
+
+def test_equal_columns_and_those_that_hang_on_others_are_no_formulas() -> None:
+    real = orders()[["price", "gross"]].assign(again=lambda f: f["price"])
+    assert {rule.text for rule in found(real, shuffled(real))} == {"gross = 1.19 * price", "gross = 1.19 * again"}
+    hanging = build({"price": pa.float64(), "gross": pa.float64()}, {"gross": {"after": "price"}})
+    rng = np.random.default_rng(5)
+    assert suggested_formulas(real[["price", "gross"]], shuffled(real[["price", "gross"]]), hanging, rng) == []
 
 
 def test_few_rows_prove_no_formula_and_nulls_are_not_judged() -> None:

@@ -38,7 +38,7 @@ LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
 """About how many cells range-finding rounds, at least and at most, and the last round spread over a column's support."""
 
 BESIDE = 3.0
-"""Deviations of noise from which whole numbers beside released ones are believed to be held: few are looked at."""
+"""Deviations of noise from which numbers beside released ones are believed to be held: few cells are looked at."""
 
 AROUND = 2
 """Cells of the public grid on either side of those that surely hold somebody that are refined with them: what lies
@@ -234,11 +234,11 @@ class _Pass:
         """Refine the support: range-finding histograms, then a base one, as many whatever the data are.
 
         Range-finding cells are as many as leave six deviations of noise in each, were they even. Where noise explains all
-        but released whole numbers, the same histograms look at cells beside these: 1 beside 2 to 5.
+        but released numbers, the same histograms look at cells beside these: 1 beside 2 to 5, 17.5 beside 22 and 27.
         """
         noise = self.plan.noise(RANGE_FINDING)
         support = self._support(column, edges, coarse, width, special)
-        beside = support is None and column.kind.whole and bool(special.values)
+        beside = support is None and (column.kind.whole or column.kind.fractional) and bool(special.values)
         if beside:
             least, most = np.searchsorted(edges, special.points[[0, -1]], side="right") - 1
             support = int(least), int(most)

@@ -414,9 +414,10 @@ def test_a_value_that_was_named_by_luck_is_not_made_too_heavy(tmp_path: Path) ->
     assert np.mean(weights) == pytest.approx(rows, abs=2.5)
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()])
 @pytest.mark.parametrize(("ones", "least", "most"), [(110, 45, 60), (0, 0, 6)])
-def test_a_whole_number_beside_released_ones_is_found_where_a_named_value_would_need_more_rows(
-    tmp_path: Path, ones: int, least: int, most: int
+def test_a_number_beside_released_ones_is_found_where_a_named_value_would_need_more_rows(
+    tmp_path: Path, ones: int, least: int, most: int, kind: pa.DataType
 ) -> None:
     """Answers from 1 to 5, of which few are 1: a name takes 125 rows under this noise, and a cell of the public grid 180.
 
@@ -424,12 +425,21 @@ def test_a_whole_number_beside_released_ones_is_found_where_a_named_value_would_
     """
     answers = [1] * ones + [2, 3, 4, 5] * 1200
     plan = ProfilePlan(None, 20.0, 1e-9, population=len(answers))
-    found = [p["x"] for p in profiles(take(pa.table({"x": pa.array(answers, pa.int64())}), tmp_path), plan, 60)]
+    found = [p["x"] for p in profiles(take(pa.table({"x": pa.array(answers, kind)}), tmp_path), plan, 60)]
     others = [sum(c.weights) < 1 - 1e-9 or 1 in c.values for c in found]
     assert least <= sum(others) <= most
     if ones:
         low = np.array([below(c, 2.0) for c in found])
         assert np.median(low) == pytest.approx(ones / len(answers), rel=0.2)
+
+
+@pytest.mark.parametrize("prices", [[0.01, 0.25, 99.99], [0.1234567891, 33.7654321987, 99.9876543219]])
+def test_noise_puts_few_numbers_beside_released_ones_however_many_there_could_be(
+    tmp_path: Path, prices: list[float]
+) -> None:
+    plan = ProfilePlan(None, 20.0, 1e-9, population=600 * len(prices))
+    found = [p["x"] for p in profiles(take(pa.table({"x": prices * 600}), tmp_path), plan, 60)]
+    assert sum(bool(column.bins) for column in found) <= 6
 
 
 def test_values_beside_released_ones_keep_their_cells_where_noise_would_hide_each_of_them(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def _product(text: str, left: list[Token], operator: str, right: list[Token]) ->
         if kind == "word":
             factors.append((power, value))
         elif kind == "number" and float(value) != 0:
-            by *= float(value) ** power
+            by = by * float(value) if power > 0 else by / float(value)
         else:
             raise _refused(text, f"{value!r} is no column and no number other than 0")
     if not factors or not 0 < by < float("inf"):

@@ -102,6 +102,7 @@ def test_a_rule_is_read_as_it_is_meant(text, rule) -> None:
         "a = 2 * 3",
         "a = 0 * b",
         "a = b / 0",
+        "a = b / 1e-320",
         "a = b * 1e999",
         "a = b *",
         "a = * b",

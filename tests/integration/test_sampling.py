@@ -202,21 +202,6 @@ def test_cells_beyond_what_was_released_are_kept_and_used_as_far_as_they_go(mode
         model.log_likelihood([1])
 
 
-def test_what_is_known_of_a_row_moves_what_is_filled_in(place):
-    """A model that learnt a tie between two columns uses it."""
-    ledger = dps.Ledger.open(f"sqlite:///{place / 'tied.db'}")
-    ledger.open_account("tied", epsilon=50, delta=1e-5)
-    a = np.random.default_rng(2).random(3_000) < 0.5
-    tied = pd.DataFrame({"b": np.where(a, "x", "y"), "a": a})
-    model = dps.Synthesizer("tied", 20, ledger, store=Store(place / "tied"), **QUICK | {"columns": {}}).fit(tied)
-    filled = model.complete(pd.DataFrame({"b": [None] * 200, "a": [True] * 100 + [False] * 100}))
-    assert (filled["b"][:100] == "x").mean() > 0.9
-    assert (filled["b"][100:] == "y").mean() > 0.9
-    likely = model.log_likelihood(pd.DataFrame({"b": ["x", "y", "z"], "a": [True, True, True]}))
-    assert likely[0] > likely[1] + 1
-    assert np.isneginf(likely[2])
-
-
 def test_a_model_says_what_it_is(model):
     schema = model.schema
     assert schema.loc["city", "values"][0] == "Rome"

@@ -15,6 +15,9 @@ and never too small; it is computed ten times as fast."""
 RAKED = 1 << 12
 """Rows on which a tilt is found: several times as many as such a test's table has."""
 
+WHOLE: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
+"""What was lowered, as it is without that: by holder and name, the holder and the value."""
+
 
 def lighten(put: Callable[[dict[str, Any], str, Any], None]) -> None:
     """Lower how long a network is taught by fits to released marginals, how finely all is fitted, and the grid of costs.
@@ -41,6 +44,7 @@ def lighten(put: Callable[[dict[str, Any], str, Any], None]) -> None:
     ):
         for name, value in lower.items():
             assert name in holder, f"there is no {name} to lower"
+            WHOLE.setdefault((id(holder), name), (holder, holder[name]))
             put(holder, name, value)
 
 
@@ -70,6 +74,17 @@ def light_but_for_costs() -> Iterator[None]:
     """Lighten all but costs, in modules whose releases are made by other processes as well: a ledger adds up in both."""
     with _lightened(costs=False):
         yield
+
+
+@pytest.fixture
+def whole_fits(light: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fit in full in one test of a light module: one about how well a model follows what was released."""
+    for (_, name), (holder, value) in WHOLE.items():
+        monkeypatch.setitem(holder, name, value)
+    _forget()
+    yield
+    monkeypatch.undo()
+    _forget()
 
 
 def _forget() -> None:

@@ -19,9 +19,9 @@ from dp_synth_pipeline import cli
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.build import build_defs
 from dp_synth_pipeline.orchestration.settings import TableSettings
-from tests.light import light
+from tests.light import light, whole_fits
 
-__all__ = ["light"]  # every module of this folder
+__all__ = ["light", "whole_fits"]  # every module of this folder
 
 ROWS = 600
 

@@ -314,7 +314,7 @@ def test_the_assets_of_tables_that_remember_count_them_all_and_check_how_far_eac
     assert card["epsilon"] > (first.final_epsilon or 0)
 
 
-def test_rows_follow_a_table_that_moves_in_part(tmp_path: Path) -> None:
+def test_rows_follow_a_table_that_moves_in_part(tmp_path: Path, whole_fits: None) -> None:
     """Women had the high scores mostly, and hardly more often than men by now. Raking keeps near to the last network."""
 
     def split(women: float) -> dict[str, pd.DataFrame]:

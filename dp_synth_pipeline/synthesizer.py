@@ -450,7 +450,7 @@ def _packed(release: Release) -> SyntheticModel:
     folder = Path(mkdtemp(prefix="dps-"))
     shutil.copytree(release.state.path("generator"), folder / GENERATOR)
     (folder / CARD).write_text(to_json(release_card.build(release)), encoding="utf-8")
-    (folder / RULES).write_text(json.dumps(release.settings.validation.enforced_rules), encoding="utf-8")
+    (folder / RULES).write_text(json.dumps(release.rules), encoding="utf-8")
     return SyntheticModel(folder)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from dp_synth_pipeline.orchestration.in_process import Outcome
 from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.reporting.card import from_json
 from dp_synth_pipeline.synthesis import no_protection
-from dp_synth_pipeline.synthesis.reading import REGENERATED
+from dp_synth_pipeline.synthesis.reading import COMPUTED, HANGING, REGENERATED
 from dp_synth_pipeline.synthesis.store import Store
 
 MOST_WARNINGS = 5
@@ -44,6 +44,7 @@ class Summary:
         ledger: where the account is kept.
         share: how much of the account is used; None without a guarantee. In JSON: `used`, `set_aside` and `fits_more`.
         regenerated: which columns were recognised as identifiers, in words; none where none was.
+        found: which dates and numbers were found to hang on others, in words; none where none was.
     """
 
     table: str
@@ -63,6 +64,7 @@ class Summary:
     outputs: dict[str, str]
     run_id: str
     ledger: str = ""
+    found: list[str] = field(default_factory=list)
     share: Share | None = None
 
     def to_json(self) -> str:
@@ -87,6 +89,7 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
         checks={"passed": sum(r["passed"] for r in results), "failed": sum(not r["passed"] for r in results)},
         warnings=[r["description"] for r in results if not r["passed"]],
         regenerated=[s for s in from_json(card).limits if s.startswith(REGENERATED)],
+        found=[s for s in from_json(card).limits if s.startswith((HANGING, COMPUTED))],
         seconds=outcome.seconds,
         outputs={
             "published": ", ".join(published),
@@ -133,7 +136,7 @@ def show(summaries: list[Summary], console: Console) -> None:
             console.print(account, highlight=False, soft_wrap=True)
         if note := _promised(s):
             console.print(f"  {note}", highlight=False, soft_wrap=True)
-        for told in (*s.regenerated, *quality(s.outputs["report"], console)):
+        for told in (*s.regenerated, *s.found, *quality(s.outputs["report"], console)):
             console.print(f"  {escape(told)}", highlight=False, soft_wrap=True)
         for key, label in OUTPUTS.items():
             console.print(f"  {label}: {escape(_short(s.outputs[key]))}", highlight=False, soft_wrap=True)

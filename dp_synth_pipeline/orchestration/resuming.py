@@ -17,7 +17,7 @@ from dp_synth_pipeline.synthesis.store import Store
 OPEN = ("reserved", "started")
 
 MADE = {
-    **dict.fromkeys(("static columns", "row count", "types", "ordered dates", "profile"), "profile"),
+    **dict.fromkeys(("static columns", "row count", "types", "ordered dates", "formulas", "profile"), "profile"),
     **dict.fromkeys(("text", "words of notes", "notes", "votes"), "texts"),
     "marginals": "marginals",
 }

@@ -25,7 +25,7 @@ from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
 from dp_synth_pipeline.synthesis import generator_files, no_protection, note_writer
 from dp_synth_pipeline.synthesis.blocks import limits
 from dp_synth_pipeline.synthesis.protection import Unprotected
-from dp_synth_pipeline.synthesis.reading import dates_sentence, regenerated_sentence
+from dp_synth_pipeline.synthesis.reading import dates_sentence, formulas_sentences, regenerated_sentence
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
@@ -205,9 +205,9 @@ def _public_facts(of: Release, release: Unprotected) -> dict[str, Any]:
 
 
 def _recognised(release: Release) -> list[str]:
-    """Say which columns are made anew, and which dates hang on others, as released figures told."""
+    """Say which columns are made anew, and which dates and numbers hang on others, as released figures told."""
     told = (said(release.settings, release.schema) for said in (regenerated_sentence, dates_sentence))
-    return [sentence for sentence in told if sentence]
+    return [*(sentence for sentence in told if sentence), *formulas_sentences(release.found_formulas)]
 
 
 def texts_of(release: Release) -> list[str]:

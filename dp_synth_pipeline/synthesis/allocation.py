@@ -43,7 +43,8 @@ from dp_synth_pipeline.privacy.events import Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.privacy.odometer import ROUNDING
 from dp_synth_pipeline.synthesis.release_plan import PROFILE, ReleasePlan
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
-from dp_synth_pipeline.tabular.profiling import ordered_dates, profile_plan, types
+from dp_synth_pipeline.tabular.profiling import formulas, ordered_dates, profile_plan, types
+from dp_synth_pipeline.tabular.profiling.formulas import FormulasPlan
 from dp_synth_pipeline.tabular.profiling.ordered_dates import DatesPlan, Pairs
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
@@ -139,6 +140,9 @@ MOST_TYPES = 0.4
 DATES_SHARE = 0.04
 """Part of the squared signal to noise that takes to find how dates hang on each other, at most."""
 
+FORMULAS_SHARE = 0.04
+"""Part of the squared signal to noise that takes to find which numbers others give, at most."""
+
 TRAINING = SubsampledGaussian(calibration.MOST, 1.0, 1)
 """A training that costs next to nothing."""
 
@@ -198,6 +202,21 @@ def plan_dates(
     share = min(DATES_SHARE, (noise / ordered_dates.NOISE / population) ** 2)
     plan = DatesPlan(pairs, noise / math.sqrt(share), settings.privacy_unit)
     return plan if ordered_dates.finds_any(plan.scale, population) else None
+
+
+def plan_formulas(
+    settings: ReleaseSettings, request: BudgetRequest, columns: Sequence[str], relation: str, population: int
+) -> FormulasPlan | None:
+    """Fix among which numbers formulas are looked for: as many of the first ones as noise lets be told, if three of them."""
+    whole, rate = whole_noise(settings, request, relation), formulas.rate(population)
+    rows = rate * population
+    for taken in range(len(columns), 2, -1):
+        noise = whole * math.sqrt(math.comb(taken, 3))
+        share = min(FORMULAS_SHARE, (noise / formulas.NOISE / rows) ** 2)
+        plan = FormulasPlan(tuple(columns[:taken]), noise / math.sqrt(share), rate, settings.privacy_unit)
+        if formulas.finds_any(plan.scale, rows):
+            return plan
+    return None
 
 
 def plan_profile(
@@ -463,6 +482,10 @@ class Allocation(ABC):
         """Return the histograms of the days between dates; None if nothing pays for them, or noise would hide all."""
         return None
 
+    def formulas(self, columns: Sequence[str], population: int) -> FormulasPlan | None:
+        """Return the histograms of three numbers each; None if nothing pays for them, or noise would hide all."""
+        return None
+
     @abstractmethod
     def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
         """Return the row count and the profile.
@@ -551,6 +574,9 @@ class Calibrated(Allocation):
 
     def ordered_dates(self, pairs: Pairs, population: int) -> DatesPlan | None:
         return plan_dates(self.settings, self._request, pairs, self._release.relation, population)
+
+    def formulas(self, columns: Sequence[str], population: int) -> FormulasPlan | None:
+        return plan_formulas(self.settings, self._request, columns, self._release.relation, population)
 
     def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
         return plan_profile(self.settings, self._request, schema, self._release.relation, population, typed)

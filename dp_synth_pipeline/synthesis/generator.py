@@ -134,7 +134,7 @@ def _learn(release: Release, folder: Path, learnt_folder: Path) -> Audit | None:
         **facts,
         "accuracy": metrics,
         "ran": dump_ran(ran),
-        "rules": release.settings.validation.enforced_rules,
+        "rules": release.rules,
         "rows": _rows(release),
         "windows": release.settings.partitions.windows if release.settings.partitions else None,
         **memory.facts(release.state, release.restricted, release.given_by),

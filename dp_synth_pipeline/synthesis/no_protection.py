@@ -31,6 +31,7 @@ from dp_synth_pipeline.synthesis.blocks import Part
 from dp_synth_pipeline.synthesis.protection import LedgerProtection, Protection, Record, Unprotected
 from dp_synth_pipeline.synthesis.settings import SUFFIX, ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular.profiling.formulas import FormulasPlan
 from dp_synth_pipeline.tabular.profiling.ordered_dates import DatesPlan, Pairs
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
@@ -167,6 +168,9 @@ class Exact(Allocation):
 
     def ordered_dates(self, pairs: Pairs, population: int) -> DatesPlan:
         return DatesPlan(pairs, NO_NOISE, self.settings.privacy_unit)
+
+    def formulas(self, columns: Sequence[str], population: int) -> FormulasPlan:
+        return FormulasPlan(tuple(columns), NO_NOISE, unit=self.settings.privacy_unit)
 
     def accuracy(self, columns: int) -> ChargedPlan | None:
         """Return the figures that decide whether the table is published, without noise; None unless they decide that."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
@@ -32,7 +33,7 @@ PROFILE, FACTS = "profile.json", "profile.facts.json"
 RENEW = "dp_synth/renew_profile"
 """Run tag: "true" measures the profile anew in this run."""
 
-MECHANISMS = ("static columns", "row count", "types", "ordered dates", "profile")
+MECHANISMS = ("static columns", "row count", "types", "ordered dates", "formulas", "profile")
 """The entries of a release that pay for its profile."""
 
 
@@ -52,6 +53,7 @@ class Origin:
         kinds: what released figures told of columns that identify somebody: a CSV's classes of those that the profile
             does not have, the profile itself of those that it has.
         dates: what was found of dates that hang on others, as a person would declare it.
+        formulas: what was found of numbers that others give, as rules.
     """
 
     account: str
@@ -65,6 +67,7 @@ class Origin:
     types: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     dates: dict[str, dict[str, str]] = field(default_factory=dict)
+    formulas: list[str] = field(default_factory=list)
 
     def cells(self) -> dict[str, CellType]:
         """Return what the cells of the columns are whose types were measured with the profile."""
@@ -130,16 +133,12 @@ def keep(
     profile: TableProfile,
     release: Release,
     shaped_by: dict[str, Any],
-    types: Mapping[str, CellType] | None = None,
-    kinds: Mapping[str, str] | None = None,
-    dates: Mapping[str, Mapping[str, str]] | None = None,
+    found: Mapping[str, Any] = MappingProxyType({}),
 ) -> Origin:
     """Write a profile that was just measured, and where it comes from, for later refreshes.
 
     Args:
-        types: what the cells of a CSV's columns are whose types were measured with it.
-        kinds: what released figures told of columns that identify somebody.
-        dates: what was found of dates that hang on others.
+        found: what was measured with it: `types`, `kinds`, `dates` and `formulas`, as an `Origin` has them.
     """
     text = profile.to_json()
     origin = Origin(
@@ -150,9 +149,7 @@ def keep(
         epsilon=accountant.epsilon(profile.events, release.delta, release.relation),
         delta=release.delta,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        types={name: (c.sql, c.format) for name, c in (types or {}).items()},
-        kinds=dict(kinds or {}),
-        dates={name: dict(facts) for name, facts in (dates or {}).items()},
+        **found,
     )
     sink.write_text(text, folder / PROFILE)
     _write(folder, origin)

@@ -5,7 +5,7 @@ Recognition looks at names and at released figures, so it costs nothing and may 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -23,6 +23,9 @@ from dp_synth_pipeline.tabular.storage import is_text
 
 EMPTY = 0.95
 """Part of a column that is null, by its noisy profile, from which hardly anything else is in it."""
+
+COMPUTED = "Found by noisy counts to hold in nearly every row, and kept in all that are drawn"
+"""How the sentence about formulas begins."""
 
 REGENERATED = "Regenerated as what they identify, and never modelled"
 """How the sentence about recognised columns begins."""
@@ -131,6 +134,16 @@ def dates_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
         f"{HANGING}: {', '.join(map(_hanging, found))}. To model one by itself, declare after: false for it under columns; "
         f"to keep it as it is, declare what was found, as in columns: {{{found[0].name}: {{{facts}}}}}."
     )
+
+
+def formulas_sentences(found: Sequence[str]) -> list[str]:
+    """Say which numbers were found to be given by others, and how to have them modelled by themselves."""
+    if not found:
+        return []
+    return [
+        f"{COMPUTED}: {'; '.join(found)}. To keep them so whatever is measured, declare them as rules under validation; to "
+        f"have each number drawn as it was learnt, set validation: find_formulas: false."
+    ]
 
 
 def hanging_facts(column: Column) -> dict[str, str]:

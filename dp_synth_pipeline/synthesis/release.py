@@ -31,9 +31,9 @@ from dp_synth_pipeline.synthesis.reading import may_hang, reading
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular import constraints, offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
-from dp_synth_pipeline.tabular.profiling import ordered_dates
+from dp_synth_pipeline.tabular.profiling import formulas, ordered_dates
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion
@@ -321,6 +321,25 @@ class Release:
         """Return one of its schemas with what was found of its dates, of which a person said nothing else since."""
         free = may_hang(self.settings, schema)
         return ordered_dates.hung(schema, {name: facts for name, facts in dates.items() if name in free})
+
+    @property
+    def may_be_computed(self) -> tuple[str, ...]:
+        """The numbers of which a person left open whether others give them."""
+        validation = self.settings.validation
+        if not (validation.find_formulas and validation.enforce_rules):
+            return ()
+        return formulas.columns(self.schema, constraints.computed(validation.parsed_rules))
+
+    @property
+    def found_formulas(self) -> list[str]:
+        """Formulas that were found, of columns of which a person says nothing else and that are still modelled."""
+        free = set(self.may_be_computed)
+        return [text for text in self.state.facts.formulas or () if free.issuperset(constraints.parse(text).columns)]
+
+    @property
+    def rules(self) -> list[str]:
+        """The rules that generation keeps to: those that a person declared, and the formulas that were found."""
+        return [*self.settings.validation.enforced_rules, *self.found_formulas]
 
     def dated_rows(self) -> Path:
         """Return where the rows lie by which that is told; restricted."""

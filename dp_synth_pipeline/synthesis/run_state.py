@@ -50,6 +50,7 @@ class Facts:
 
     Attributes:
         profile_release: the release that paid for the profile.
+        formulas: numbers that others give, as noisy counts told with the profile, as rules; None if none was found.
         start_release: the release at whose weights training starts, or from which a refresh goes on that remembers; None if
             it starts anew.
         remembered: the releases whose noisy counts are combined with its own, oldest first; none if those told that the
@@ -67,6 +68,7 @@ class Facts:
     """
 
     profile_release: str | None = None
+    formulas: list[str] | None = None
     start_release: str | None = None
     remembered: list[str] | None = None
     anew: str | None = None

@@ -58,7 +58,7 @@ class Sampling(Stage):
         drawer = Drawer(
             release.state.path("generator"),
             release.state.path("profile"),
-            release.settings.validation.parsed_rules if release.settings.validation.enforce_rules else [],
+            [constraints.parse(text) for text in release.rules],
         )
         generation, path = release.settings.generation, release.folder / FILE
         drawn = _draw(release, drawer, generation, path, release.settings.rows)

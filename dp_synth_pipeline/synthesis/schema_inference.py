@@ -66,7 +66,11 @@ def infer(ledger: Ledger, store: Store, settings: ReleaseSettings) -> Inferred:
         Unlearnable: if the noisy row count shows that there is nothing to learn; that count stays charged.
     """
     own_settings = settings.model_copy(
-        update={"table": settings.name + SUFFIX, "partitions": None, "plan": None, "target": None}
+        update={
+            "table": settings.name + SUFFIX,
+            "validation": settings.validation.model_copy(update={"find_formulas": False}),
+            **dict.fromkeys(("partitions", "plan", "target")),
+        }
     )
     run, told = uuid.uuid4().hex, False
     release = Release.reserve(own_settings, ledger, store, key=f"schema:{run}", run_id=run)

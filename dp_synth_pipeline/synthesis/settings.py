@@ -234,6 +234,11 @@ class ValidationSettings(Section):
         description="Rules across columns: 'start <= end', 'total = a + b', 'total = price * count', 'country -> currency'.",
     )
     enforce_rules: bool = Field(default=True, description="Also make generation keep to `rules`.")
+    find_formulas: bool = Field(
+        default=True,
+        description="Find by noisy counts which numbers are the sum, product or quotient of two others in their row, and "
+        "make generation keep to that as to `rules`. It takes at most 4 % of the squared signal; few rows have none of it.",
+    )
     severity: dict[str, Literal["warn", "block"]] = Field(
         default_factory=dict,
         description="Check name, or a pattern such as 'age__*', to warn or block; the last that matches wins.",

@@ -27,6 +27,7 @@ from dp_synth_pipeline.synthesis import (
     retention,
 )
 from dp_synth_pipeline.synthesis.generator import GeneratorStage, end_failed
+from dp_synth_pipeline.synthesis.mechanisms.formulas import Formulas
 from dp_synth_pipeline.synthesis.mechanisms.marginals import Marginals
 from dp_synth_pipeline.synthesis.mechanisms.note_words import NoteWords
 from dp_synth_pipeline.synthesis.mechanisms.notes import Notes
@@ -39,6 +40,7 @@ from dp_synth_pipeline.synthesis.mechanisms.votes import Votes
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter, WordLeanings
 from dp_synth_pipeline.synthesis.protection import events_of
 from dp_synth_pipeline.synthesis.reading import (
+    formulas_sentences,
     reading,
     sentences,
     told_by_names,
@@ -214,13 +216,14 @@ class Profiling(Stage):
             measured = self._measure(release)
             _regenerate(release, measured.told)
             profile, facts = measured.profile, {"profile_release": release.id}
+            release.state = release.state.with_(formulas=list(measured.formulas) or None)
         self._compare_delta(release, profile.population)
         # This release's own copy, since another one may replace the cached one before this one is done.
         path = release.restricted / profile_cache.PROFILE
         with retention.private():
             path.write_text(profile.to_json(), encoding="utf-8")
         release.state = release.state.with_(profile=path, profile_release=facts["profile_release"])
-        if told := sentences(release.settings, release.schema):
+        if told := [*sentences(release.settings, release.schema), *formulas_sentences(release.found_formulas)]:
             release.progress.log(f"{release.settings.name}: {' '.join(told)}")
         for warning in warnings_about(release.schema, profile):
             release.progress.warn(f"{release.settings.name}: {warning}")
@@ -247,9 +250,13 @@ class Profiling(Stage):
             measured = self._measure(release)
             profile, kinds = measured.profile, {**measured.kinds, **measured.told}
             facts = self._facts(release, release.state.schema)
-            origin = profile_cache.keep(
-                release.folder, profile, self._record(release), facts, measured.cells, kinds, measured.dates
-            )
+            found = {
+                "types": {name: (c.sql, c.format) for name, c in measured.cells.items()},
+                "kinds": kinds,
+                "dates": {name: dict(of) for name, of in measured.dates.items()},
+                "formulas": list(measured.formulas),
+            }
+            origin = profile_cache.keep(release.folder, profile, self._record(release), facts, found)
             _regenerate(release, measured.told)
         else:
             profile, origin = cached.profile, cached.origin
@@ -257,6 +264,7 @@ class Profiling(Stage):
             _hang(release, origin.dates)
             _regenerate(release, origin.kinds)
             release.progress.log(f"{name}: the profile of release {origin.release} is reused, at no charge.")
+        release.state = release.state.with_(formulas=list(origin.formulas) or None)
         # Base histograms come first, and profiles of earlier versions have discrete noise.
         paid = [e for e in release.protection.entries(origin.release) if e.mechanism == PROFILE]
         first = next(e for e in events_of(paid) or profile.events if isinstance(e, (Gaussian, DiscreteGaussian)))
@@ -316,6 +324,7 @@ class Measurement:
         kinds: what names and a CSV's classes told of columns that the profile does not have.
         told: what the profile tells of others.
         dates: what was found of dates that hang on others.
+        formulas: what was found of numbers that others give, as rules.
     """
 
     profile: TableProfile
@@ -323,10 +332,11 @@ class Measurement:
     kinds: Mapping[str, str]
     told: Mapping[str, str]
     dates: Mapping[str, Mapping[str, str]]
+    formulas: Sequence[str] = ()
 
 
 def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Measurement:
-    """Measure row count, types, ordered dates and profile, in this order, and tell which columns are made anew.
+    """Measure row count, types, ordered dates, formulas and profile, in this order, and tell which columns are made anew.
 
     Args:
         mechanism: makes the profile's mechanism from the noisy or declared number of units.
@@ -343,6 +353,7 @@ def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Me
     _type(release, types.cells, kinds)
     dates = OrderedDates(population).perform(release) or {}
     _hang(release, dates)
+    computed = Formulas(population).perform(release) or ()
     profile = mechanism(population).perform(release)
     if profile is None:
         raise ReleaseStateError("this release has no row count and no profile in its plan; declare both.")
@@ -353,7 +364,7 @@ def measure_profile(release: Release, mechanism: Callable[[int], Profile]) -> Me
     events = tuple(release.spent) if release.protection.guaranteed else ()
     profile = replace(profile, columns=columns, set_aside=types.set_aside, events=events)
     told = undeclared(settings, told_by_profile(release.schema, profile, types.hints, release.carried))
-    return Measurement(profile, types.cells, kinds, told, dates)
+    return Measurement(profile, types.cells, kinds, told, dates, computed)
 
 
 def _regenerate(release: Release, kinds: Mapping[str, str]) -> None:

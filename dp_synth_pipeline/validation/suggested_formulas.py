@@ -5,7 +5,6 @@ Restricted, as what `suggested_rules` finds: it is told of exact rows. Whoever d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
@@ -17,6 +16,7 @@ import yaml
 
 from dp_synth_pipeline.tabular.constraints import Rule, holds, parse
 from dp_synth_pipeline.tabular.constraints.hold import Digits, numbers
+from dp_synth_pipeline.tabular.constraints.parse import written_name
 from dp_synth_pipeline.tabular.kinds.base import NUMBER
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.suggested_rules import BROKEN, FEWEST
@@ -84,7 +84,7 @@ def suggested_formulas(
 
 def _likely(columns: dict[str, np.ndarray], digits: Digits) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield formulas that hold in the first rows, with their columns; those come first that rounding hides least."""
-    named = {name: word for name in columns if (word := _word(name)) is not None}
+    named = {name: word for name in columns if (word := written_name(name)) is not None}
     first = {name: columns[name][:TRIED] for name in named}
     slack = {name: 0.5 * 10.0 ** -digits[name] if name in digits else 0.0 for name in named}
 
@@ -109,13 +109,6 @@ def _multiples(ratios: np.ndarray) -> Iterator[float]:
     usual = float(np.median(ratios[np.isfinite(ratios)])) if np.isfinite(ratios).any() else 0.0
     if usual > 0:
         yield from (by for by in dict.fromkeys(float(f"{usual:.{d}g}") for d in range(1, DIGITS)) if by != 1)
-
-
-def _word(name: str) -> str | None:
-    """Return a column's name as a rule writes it; None if no rule can."""
-    if re.fullmatch(r"[^\W\d][\w.]*", name):
-        return name
-    return f'"{name}"' if '"' not in name else f"`{name}`" if "`" not in name else None
 
 
 def _digits(x: np.ndarray) -> int | None:

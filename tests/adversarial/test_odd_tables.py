@@ -86,7 +86,7 @@ def refused(told: str, book: Ledger, case: Case) -> None:
         assert book.balance(ACCOUNT).epsilon_left == pytest.approx(EPSILON), f"charged, though refused: {told}"
     elif release.state == "settled":
         assert re.search("noisy number of (its|rows)", message), told
-        before = {"row count", "types", "ordered dates", "profile"}
+        before = {"row count", "types", "ordered dates", "formulas", "profile"}
         assert {e.mechanism for e in book.entries(release_id=release.id)} <= before
     else:
         assert release.state == "reserved", "after rows were read nothing is given back by itself"

@@ -127,6 +127,11 @@ class TableRelease(Release):
         """
         return may_hang(self.settings, self.dated, parts=False) - {self.order}
 
+    @property
+    def may_be_computed(self) -> tuple[str, ...]:
+        """None: rows of related tables keep declared rules alone."""
+        return ()
+
     def hung(self, schema: TableSchema, dates: Mapping[str, Mapping[str, str]]) -> TableSchema:
         dated = self._dated(schema)
         free = may_hang(self.settings, dated, parts=False) - {self.order}

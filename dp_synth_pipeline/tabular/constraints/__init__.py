@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dp_synth_pipeline.tabular.constraints.enforce import enforced
 from dp_synth_pipeline.tabular.constraints.filling import filled
-from dp_synth_pipeline.tabular.constraints.fit import check, check_names, digits, limits
+from dp_synth_pipeline.tabular.constraints.fit import check, check_names, computed, digits, limits
 from dp_synth_pipeline.tabular.constraints.hold import holds, usual
 from dp_synth_pipeline.tabular.constraints.parse import (
     Comparison,
@@ -39,6 +39,7 @@ __all__ = [
     "Sum",
     "check",
     "check_names",
+    "computed",
     "digits",
     "enforced",
     "filled",

@@ -12,6 +12,7 @@ from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints.hold import literal
 from dp_synth_pipeline.tabular.constraints.parse import Comparison, Literal, Product, Rule, Sum
+from dp_synth_pipeline.tabular.constraints.write import copies
 from dp_synth_pipeline.tabular.kinds.base import MOMENT, NUMBER
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -29,6 +30,12 @@ def check_names(rules: Sequence[Rule], columns: Mapping[str, Any], *, complete: 
         for name in rule.columns:
             if name in unpublished or (complete and name not in columns):
                 raise _no_column(rule, name, [n for n in columns if n not in unpublished])
+
+
+def computed(rules: Sequence[Rule]) -> set[str]:
+    """Return the columns that rules compute from others."""
+    copied = {rule.left for rule in rules if isinstance(rule, Comparison) and copies(rule)}
+    return copied | {rule.target for rule in rules if not isinstance(rule, Comparison)}
 
 
 def check(rules: Sequence[Rule], schema: TableSchema) -> None:

@@ -198,6 +198,13 @@ def parse(text: str) -> Rule:
     return rule
 
 
+def written_name(name: str) -> str | None:
+    """Return a column's name as a rule writes it; None if no rule can."""
+    if re.fullmatch(r"[^\W\d][\w.]*", name):
+        return name
+    return f'"{name}"' if '"' not in name else f"`{name}`" if "`" not in name else None
+
+
 def _tokens(text: str) -> list[Token]:
     tokens, at, body = [], 0, text.rstrip()
     while at < len(body):

@@ -120,7 +120,22 @@ def pairs(schema: TableSchema, free: Collection[str]) -> Pairs:
 
 def finds_any(scale: float, rows: float) -> bool:
     """Say whether a fact that holds in all of so many rows would be found as a rule, at this noise."""
-    return MOST * rows >= (SURE + 1) * scale * math.sqrt(BROKEN)
+    return shows(scale * math.sqrt(BROKEN), rows)
+
+
+def shows(noise: float, rows: float) -> bool:
+    """Say whether what holds in all of so many rows would be found, at this noise of the number that break it."""
+    return MOST * rows >= (SURE + 1) * noise
+
+
+def few(broken: float, rows: float, noise: float) -> bool:
+    """Say whether so few rows break a fact, by noisy counts, that it is found.
+
+    Args:
+        noise: standard deviation of `broken`.
+    """
+    most = min(BREAKS * rows + noise, MOST * rows - SURE * noise)
+    return broken <= most and most >= 0  # else noise hides whether there are rows
 
 
 def measure(
@@ -233,9 +248,7 @@ def _facts(schema: TableSchema, pair: Pair, cells: np.ndarray, scale: float) -> 
     rows, unequal = same + before + after, before + after + lone_first + lone_second
 
     def holds(broken: float, cells_of: int) -> bool:
-        noise = scale * math.sqrt(cells_of)
-        most = min(BREAKS * rows + noise, MOST * rows - SURE * noise)
-        return broken <= most and most >= 0  # else noise hides whether there are rows
+        return few(broken, rows, scale * math.sqrt(cells_of))
 
     if part is not None:
         return [_Fact(second, offsets.SAME_AS, first, part, unequal)] if holds(unequal, CELLS - 1) else []

@@ -19,7 +19,7 @@ from dp_synth_pipeline.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from dp_synth_pipeline.privacy.events import Gaussian, SubsampledGaussian
 from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.synthesis.release_plan import ReleasePlan
-from dp_synth_pipeline.tabular.profiling import ordered_dates, profile_plan
+from dp_synth_pipeline.tabular.profiling import formulas, ordered_dates, profile_plan
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.schema import TableSchema, build
 
@@ -207,6 +207,47 @@ def test_finding_how_dates_hang_together_takes_a_small_part_and_no_more_than_it_
 def test_where_noise_would_hide_all_nothing_is_spent_on_dates() -> None:
     assert dates(3, 1.0, 300)[0] is None
     assert dates(3, 1.0, 30_000)[0] is not None
+
+
+def computed(columns: int, epsilon: float, rows: int, relation: str = ADD_REMOVE, **facts):
+    settings = TableSettings(table="t", source="t.csv", account="t", epsilon=epsilon, delta=DELTA, **facts)
+    request = allocation.BudgetRequest.of(settings, DELTA)
+    names = tuple(f"a{i}" for i in range(columns))
+    return allocation.plan_formulas(settings, request, names, relation, rows), allocation.whole_noise(
+        settings, request, relation
+    )
+
+
+@given(st.integers(3, 12), EPSILONS, SIZES)
+def test_finding_formulas_takes_a_small_part_and_no_more_than_it_needs(columns: int, epsilon: float, rows: int) -> None:
+    found, whole = computed(columns, epsilon, rows)
+    if found is None:
+        return
+    looked_at = rows * found.rate
+    taken = sum(e.amount for e in found.events) * whole**2
+    assert taken <= allocation.FORMULAS_SHARE * (1 + 1e-9)
+    assert found.scale >= formulas.NOISE * looked_at * (1 - 1e-9), "less noise than is needed is paid for"
+    assert formulas.finds_any(found.scale, looked_at)
+    assert found.columns == tuple(f"a{i}" for i in range(len(found.columns))), "the first ones"
+
+
+def test_formulas_are_looked_for_among_as_many_columns_as_noise_lets_be_told() -> None:
+    taken = [len(p.columns) if p else 0 for p in (computed(12, 1.0, rows)[0] for rows in (300, 3_000, 10_000, 10**5))]
+    assert taken[0] == 0
+    assert 3 <= taken[1] < taken[2] < 12
+    assert taken[3] == 12
+    assert computed(2, 1.0, 10**5)[0] is None
+
+
+def test_a_unit_of_several_rows_and_a_replaced_one_move_formulas_more() -> None:
+    one, three = (computed(8, 2.0, 4_000, unit=unit)[0] for unit in ("row", {"column": "p", "max_rows": 3}))
+    replaced = computed(8, 2.0, 2_500, REPLACE_ONE)[0]
+    for plan in (one, three, replaced):
+        assert plan is not None
+    assert three.unit.max_rows == 3
+    assert three.events == (Gaussian(three.scale / 3, len(three.threes)),)
+    assert len(three.columns) < len(one.columns), "three times the noise lets fewer be told"
+    assert len(replaced.columns) < len(computed(8, 2.0, 2_500)[0].columns)
 
 
 def test_a_unit_of_several_rows_and_a_replaced_one_move_dates_more() -> None:

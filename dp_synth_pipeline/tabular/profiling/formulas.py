@@ -1,0 +1,277 @@
+"""Finds, by noisy counts, which numbers are the sum or the product of two others in their row: a total is price times count.
+
+Modelled each by itself, the three agree no better than their cells do. So each three numeric columns have one histogram of
+rows, by which relation alone the row keeps. What nearly every row keeps becomes a rule, as a person might declare it.
+
+One row lies in one cell of each histogram, so a unit with at most `max_rows` rows moves each by at most `max_rows` (L2).
+Whether a row is looked at, where there are very many, is a coin of its own, so that bound holds for the rows that are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.events import Event, Gaussian
+from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.tabular.constraints.hold import numbers
+from dp_synth_pipeline.tabular.constraints.parse import written_name
+from dp_synth_pipeline.tabular.facts import TableSchema
+from dp_synth_pipeline.tabular.kinds.base import NUMBER
+from dp_synth_pipeline.tabular.profiling import ordered_dates
+
+MOST_COLUMNS = 12
+"""Columns among which formulas are looked for, the first ones of a table: three of them at a time, 220 times."""
+
+NOISE = 1 / 60
+"""Noise of a cell as a part of the rows: what holds in nearly all rows is then found."""
+
+LOOKED_AT = 50_000
+"""Rows that are looked at, about, where there are more: noise hides nothing by then."""
+
+TELLING = 0.25
+"""Part of the rows that keep a found relation and no other one, at least: where a fee is 0, a total is the price as well."""
+
+MOST_ERROR = 0.1
+"""Rounding of a computed value as a part of it, at most, in a row that tells something."""
+
+DIGITS = 6
+"""Digits after the point that a value is taken to be written with, at most; with more it has full precision."""
+
+RELATIVE = 5e-7
+"""Error of a computed value as a part of it: that of single precision."""
+
+BATCH = 1 << 16
+
+SUMS = 3
+"""The first cells of a histogram: of rows in which the first, the second or the third column is the sum of the others."""
+
+FORMS = 3
+"""Then the cells of each column as the product of the others, by what was rounded: the product; or the first or the second
+of the others, as a quotient."""
+
+SEVERAL, NONE = SUMS + 3 * FORMS, SUMS + 3 * FORMS + 1
+CELLS = NONE + 1
+"""The last cells: of rows that keep several relations, or one in a way that says little, and of rows that keep none."""
+
+BROKEN = CELLS - FORMS - 1
+"""Cells of rows that break a relation: all but its own, one at least, and `SEVERAL`."""
+
+Three = tuple[str, str, str]
+
+
+class Roles(NamedTuple):
+    """The places of three columns in a relation: a total, and the two parts that give it."""
+
+    total: int
+    first: int
+    second: int
+
+
+ROLES = (Roles(0, 1, 2), Roles(1, 0, 2), Roles(2, 0, 1))
+
+OWN = [[cell] for cell in range(SUMS)] + [[SUMS + FORMS * i + form for form in range(FORMS)] for i in range(3)]
+"""The cells of each relation: three sums, and then three products, by `ROLES`."""
+
+
+@dataclass(frozen=True)
+class FormulasPlan:
+    """The histograms that tell which numbers others give, and their noise; from public facts and the noisy row count.
+
+    Attributes:
+        columns: the names of the columns, each three of which have a histogram.
+        scale: noise of a cell, in rows.
+        rate: part of the rows that are looked at.
+        unit: the privacy unit, whose rows are bounded already.
+    """
+
+    columns: tuple[str, ...]
+    scale: float
+    rate: float = 1.0
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+
+    @property
+    def threes(self) -> list[Three]:
+        """Each three columns, in table order."""
+        return list(combinations(self.columns, 3))
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What all histograms together cost, whatever the rows are."""
+        return (Gaussian(self.scale / self.unit.max_rows, len(self.threes)),)
+
+
+def columns(schema: TableSchema, computed: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names of the numbers among which formulas may be looked for, in table order.
+
+    Args:
+        computed: columns that a declared rule computes.
+    """
+    found = (c.name for c in schema.learned if c.kind.family == NUMBER and c.base is None)
+    return tuple(name for name in found if name not in computed and written_name(name) is not None)
+
+
+def rate(population: int) -> float:
+    """Return which part of the rows of so many units is looked at."""
+    return min(1.0, LOOKED_AT / population)
+
+
+def finds_any(scale: float, rows: float) -> bool:
+    """Say whether a formula that holds in all of so many rows would be found, at this noise."""
+    return ordered_dates.shows(scale * math.sqrt(BROKEN), rows)
+
+
+def measure(path: Path, plan: FormulasPlan, odometer: Odometer) -> tuple[str, ...]:
+    """Return the formulas that noisy counts tell of, as rules: `("total = price * count",)`.
+
+    Args:
+        path: a Parquet snapshot whose rows per unit are bounded already.
+        odometer: of the plan's events, as they were charged.
+    """
+    exact = _counts(path, plan)
+    noisy, _ = mechanisms.noisy_histograms(exact, scale=plan.scale, sensitivity=plan.unit.max_rows, odometer=odometer)
+    return _chosen(dict(zip(plan.threes, noisy, strict=True)), plan.scale)
+
+
+def _counts(path: Path, plan: FormulasPlan) -> list[np.ndarray]:
+    """Count the rows of each three columns by the relation that they keep; private."""
+    counts, coins = [np.zeros(CELLS, dtype=np.int64) for _ in plan.threes], np.random.default_rng()
+    for batch in pq.ParquetFile(path).iter_batches(BATCH, columns=list(plan.columns)):
+        rows = pa.Table.from_batches([batch])
+        if plan.rate < 1:
+            rows = rows.filter(pa.array(coins.random(rows.num_rows) < plan.rate))
+        values = {name: numbers(rows, name) for name in plan.columns}
+        halves = {name: _half_step(x) for name, x in values.items()}
+        for total, three in zip(counts, plan.threes, strict=True):
+            found = cells([values[n] for n in three], [halves[n] for n in three])
+            total += np.bincount(found, minlength=CELLS)
+    return counts
+
+
+def _half_step(x: np.ndarray) -> np.ndarray:
+    """Return by how much each value may be off by its rounding: half of the last digit that it is written with itself."""
+    half = np.zeros(len(x))
+    with np.errstate(all="ignore"):
+        for digits in reversed(range(DIGITS + 1)):
+            scaled = x * 10.0**digits
+            half[np.abs(scaled - np.rint(scaled)) <= 1e-9 * np.maximum(np.abs(scaled), 1)] = 0.5 * 10.0**-digits
+    return half
+
+
+def cells(values: Sequence[np.ndarray], halves: Sequence[np.ndarray]) -> np.ndarray:
+    """Return in which cell each row lies that has all three values, int64 (rows,).
+
+    Args:
+        values: three columns, float64 (rows,), NaN where null.
+        halves: by how much each value may be off by its rounding, float64 (rows,).
+    """
+    known = np.isfinite(values).all(0)
+    values, halves = [x[known] for x in values], [h[known] for h in halves]
+    kept, cell = np.zeros(known.sum(), dtype=np.int64), np.full(known.sum(), NONE)
+    with np.errstate(all="ignore"):
+        for number, roles in enumerate(ROLES):
+            holds, tells = _sum(values, halves, roles)
+            kept += holds
+            cell[holds] = np.where(tells, number, SEVERAL)[holds]
+        for number, roles in enumerate(ROLES):
+            holds, form = _product(values, halves, roles)
+            kept += holds
+            cell[holds] = np.where(form < FORMS, SUMS + FORMS * number + form, SEVERAL)[holds]
+    cell[kept > 1] = SEVERAL
+    return cell
+
+
+def _sum(values: Sequence[np.ndarray], halves: Sequence[np.ndarray], roles: Roles) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows keep a sum, and in which of them that says something: bool (rows,) each."""
+    total, first, second = (values[i] for i in roles)
+    whole = np.logical_and.reduce([halves[i] == 0.5 for i in roles])
+    off, size = np.abs(total - (first + second)), np.abs(first) + np.abs(second)
+    half = np.where(whole, 0.0, halves[roles.total])  # whole numbers add up to one
+    return off <= half + RELATIVE * size, half <= MOST_ERROR * np.abs(total)
+
+
+def _product(values: Sequence[np.ndarray], halves: Sequence[np.ndarray], roles: Roles) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows keep a product, bool (rows,), and by which form: the product, or else the more precise quotient.
+
+    It is `FORMS` where none that is kept says much.
+    """
+    total, first, second = (values[i] for i in roles)
+    whole = np.logical_and.reduce([halves[i] == 0.5 for i in roles])
+    forms = (
+        (total, first * second, np.where(whole, 0.0, halves[roles.total])),
+        (first, total / second, halves[roles.first]),
+        (second, total / first, halves[roles.second]),
+    )
+    errors = np.stack([np.where(value == 0, np.inf, half / np.abs(value)) for value, _, half in forms])
+    kept = np.stack([np.abs(value - by) <= half + RELATIVE * np.abs(by) for value, by, half in forms])
+    errors[~kept | (errors > MOST_ERROR)] = np.inf
+    errors[0, np.isfinite(errors[0])] = 0.0  # the product, where it is kept
+    return kept.any(0), np.where(np.isfinite(errors).any(0), errors.argmin(0), FORMS)
+
+
+class _Fact(NamedTuple):
+    """A formula that noise does not explain: `target = first sign second`, and in how many rows it breaks, with noise."""
+
+    target: str
+    sign: str
+    parts: tuple[str, str]
+    broken: float
+
+    @property
+    def rule(self) -> str:
+        """The formula as a person would declare it."""
+        target, first, second = (written_name(name) for name in (self.target, *self.parts))
+        return f"{target} = {first} {self.sign} {second}"
+
+
+def _chosen(counts: dict[Three, np.ndarray], scale: float) -> tuple[str, ...]:
+    """Return the formulas that fewest rows break, so that each column has one at most and none is computed from itself."""
+    facts = [fact for three, noisy in counts.items() for fact in _facts(three, noisy.astype(float), scale)]
+    found: dict[str, _Fact] = {}
+    for fact in sorted(facts, key=lambda f: f.broken):
+        if fact.target not in found and fact.target not in _below(fact.parts, found):
+            found[fact.target] = fact
+    return tuple(fact.rule for fact in found.values())
+
+
+def _below(names: Collection[str], found: dict[str, _Fact]) -> set[str]:
+    """Return the columns that some are computed from, at however many removes, and themselves."""
+    below = set(names)
+    for name in names:
+        if name in found:
+            below |= _below(found[name].parts, found)
+    return below
+
+
+def _facts(three: Three, noisy: np.ndarray, scale: float) -> list[_Fact]:
+    """Return the formulas that nearly every row of one three keeps; of a product, by the form that its digits show."""
+    found, rows = [], noisy.sum()
+    for relation, own in enumerate(OWN):
+        broken, roles = rows - noisy[own].sum() - noisy[SEVERAL], ROLES[relation % len(ROLES)]
+        telling = noisy[own].sum() - ordered_dates.SURE * scale * math.sqrt(len(own)) >= TELLING * rows
+        if telling and ordered_dates.few(broken, rows, scale * math.sqrt(BROKEN)):
+            total, first, second = (three[i] for i in roles)
+            found.append(
+                _Fact(total, "+", (first, second), broken)
+                if relation < SUMS
+                else _product_or_quotient(total, first, second, broken, noisy[own], scale)
+            )
+    return found
+
+
+def _product_or_quotient(total: str, first: str, second: str, broken: float, forms: np.ndarray, scale: float) -> _Fact:
+    """Return a product, or the quotient that was rounded: then many rows keep that and do not multiply back."""
+    if forms[1:].sum() <= ordered_dates.BREAKS * forms.sum() + ordered_dates.SURE * scale * math.sqrt(2):
+        return _Fact(total, "*", (first, second), broken)
+    target, by = (first, second) if forms[1] >= forms[2] else (second, first)
+    return _Fact(target, "/", (total, by), broken)

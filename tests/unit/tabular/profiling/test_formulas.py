@@ -1,0 +1,210 @@
+"""Which numbers others give is told by noisy counts of the rows that keep a sum or a product, and by nothing else."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_synth_pipeline.errors import NotCharged
+from dp_synth_pipeline.privacy.budget import PrivacyUnit
+from dp_synth_pipeline.privacy.events import Gaussian
+from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.tabular.constraints import holds, parse
+from dp_synth_pipeline.tabular.profiling import formulas
+from dp_synth_pipeline.tabular.profiling.formulas import CELLS, NONE, SEVERAL, FormulasPlan
+from dp_synth_pipeline.tabular.schema import build
+
+ROWS = 4_000
+
+
+def found(columns: dict[str, Any], folder: Path, scale: float = 1e-6, rate: float = 1.0) -> tuple[str, ...]:
+    """Return what is found of a table's columns at some noise."""
+    table = pa.table({n: pa.array(v, from_pandas=True) for n, v in columns.items()})
+    pq.write_table(table, folder / "rows.parquet")
+    names = formulas.columns(build({n: table.schema.field(n).type for n in columns}))
+    plan = FormulasPlan(names, scale, rate)
+    return formulas.measure(folder / "rows.parquet", plan, Odometer(plan.events))
+
+
+def sales(rows: int = ROWS) -> dict[str, np.ndarray]:
+    """A third of the orders is of one piece, whose net price is the price of a piece."""
+    rng = np.random.default_rng()
+    price, count = np.round(rng.lognormal(3, 0.8, rows), 2), rng.geometric(0.3, rows)
+    net, fee = np.round(price * count, 2), np.round(rng.uniform(1, 9, rows), 2)
+    return {"price": price, "count": count, "fee": fee, "net": net, "gross": np.round(net + fee, 2)}
+
+
+def counts(columns: dict[str, Any], folder: Path) -> np.ndarray:
+    table = pa.table({n: pa.array(v, from_pandas=True) for n, v in columns.items()})
+    pq.write_table(table, folder / "rows.parquet")
+    return np.stack(formulas._counts(folder / "rows.parquet", FormulasPlan(tuple(columns), 1.0)))
+
+
+def test_sums_and_products_of_other_columns_are_found(tmp_path: Path) -> None:
+    assert set(found(sales(), tmp_path, ROWS * formulas.NOISE)) == {"net = price * count", "gross = fee + net"}
+
+
+@pytest.mark.parametrize("digits", [0, 2])
+def test_a_quotient_is_told_from_a_product_by_what_was_rounded(tmp_path: Path, digits: int) -> None:
+    rng = np.random.default_rng()
+    hours, paid = rng.integers(1, 60, ROWS), np.round(rng.lognormal(9, 0.5, ROWS), 2)
+    rows = {"rate": np.round(paid / hours, digits), "paid": paid, "hours": hours}
+    assert found(rows, tmp_path) == ("rate = paid / hours",)
+    for order in (("hours", "rate", "paid"), ("paid", "hours", "rate")):
+        assert found({name: rows[name] for name in order}, tmp_path) == ("rate = paid / hours",)
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_numbers_of_full_precision_agree_but_for_their_last_bits(tmp_path: Path, kind: pa.DataType) -> None:
+    a, b = np.random.default_rng().normal(50, 9, (2, ROWS))
+    rows = {"a": a, "product": a * b, "b": b, "sum": a + b}
+    told = found({n: pa.array(v.astype(kind.to_pandas_dtype())) for n, v in rows.items()}, tmp_path)
+    assert set(told) == {"product = a * b", "sum = a + b"}
+
+
+def test_names_that_are_no_words_are_quoted(tmp_path: Path) -> None:
+    rows = dict(zip(("unit price", "n", "fee", "net", "gross"), sales().values(), strict=True))
+    assert 'net = "unit price" * n' in found(rows, tmp_path)
+
+
+def test_a_formula_that_a_few_rows_break_is_found_and_one_that_a_fifth_break_is_not(tmp_path: Path) -> None:
+    for broken, told in ((0.02, True), (0.3, False)):
+        rows = sales()
+        wrong = np.random.default_rng().random(ROWS) < broken
+        rows["gross"] = np.where(wrong, rows["gross"] + 3, rows["gross"])
+        assert ("gross = fee + net" in found(rows, tmp_path)) is told
+
+
+@pytest.mark.parametrize(
+    "fee",
+    [np.zeros(ROWS), np.where(np.arange(ROWS) % 10 == 0, 3.5, 0.0), np.ones(ROWS)],
+    ids=["none", "of a tenth", "of one"],
+)
+def test_what_holds_since_a_part_says_nothing_is_not_found(tmp_path: Path, fee: np.ndarray) -> None:
+    """With no fee a total is the price, which is no sum; and with a factor of 1 it is the price, which is no product."""
+    price = sales()["price"]
+    factor = np.where(fee == 1, 1.0, 2.0)
+    rows = {"price": price, "fee": fee, "factor": factor, "total": price + fee, "same": price * np.minimum(factor, 1)}
+    assert not [rule for rule in found(rows, tmp_path) if rule.startswith(("total", "price", "same"))]
+
+
+def test_small_whole_numbers_that_often_add_up_by_chance_are_no_formula(tmp_path: Path) -> None:
+    rng = np.random.default_rng()
+    few = {name: rng.integers(0, 3, ROWS) for name in "abcdef"}
+    flags = {f"flag {i}": (rng.random(ROWS) < 0.05).astype(int) for i in range(4)}
+    assert found({**few, **flags}, tmp_path) == ()
+
+
+def test_no_column_has_two_formulas_or_is_computed_from_itself(tmp_path: Path) -> None:
+    rng = np.random.default_rng()
+    a, b = rng.integers(10, 99, (2, ROWS))
+    told = found({"a": a, "b": b, "s": a + b, "d": a - b, "p": a * b, "t": 2 * a}, tmp_path)
+    rules = [parse(text) for text in told]
+    assert len(told) >= 3
+    assert len({rule.target for rule in rules}) == len(rules)
+    below = {rule.target: set(rule.columns) - {rule.target} for rule in rules}
+    for _ in below:
+        below = {name: parts.union(*(below.get(p, set()) for p in parts)) for name, parts in below.items()}
+    assert all(name not in parts for name, parts in below.items())
+
+
+def test_noise_alone_finds_nothing(tmp_path: Path) -> None:
+    rows = {name: np.random.default_rng().normal(0, 1, ROWS) for name in "abcdefgh"}
+    scale = ROWS * formulas.NOISE
+    assert formulas.finds_any(scale, ROWS)
+    assert [found(rows, tmp_path, scale) for _ in range(20)] == [()] * 20
+    assert found({name: x[:0] for name, x in rows.items()}, tmp_path, scale) == ()
+
+
+def test_rows_with_a_null_say_nothing(tmp_path: Path) -> None:
+    rows = sales()
+    rows["fee"] = np.where(np.arange(ROWS) % 2, np.nan, rows["fee"])
+    assert "gross = fee + net" in found(rows, tmp_path)
+    assert (
+        counts({**rows, "fee": np.full(ROWS, np.nan)}, tmp_path)[
+            formulas.FormulasPlan(tuple(rows), 1).threes.index(("price", "fee", "net"))
+        ].sum()
+        == 0
+    )
+
+
+def test_what_is_found_is_kept_by_the_rows_as_a_rule(tmp_path: Path) -> None:
+    rows = sales()
+    table = pa.table(rows)
+    for text in found(rows, tmp_path):
+        assert holds(parse(text), table, {"net": 2, "gross": 2}).mean() > 0.99
+
+
+number = st.one_of(st.integers(-40, 40), st.floats(allow_nan=True, width=32), st.just(2**53), st.just(1e308))
+
+
+@settings(deadline=None)
+@given(
+    rows=st.lists(st.tuples(number, number, number, number), max_size=6), more=st.tuples(number, number, number, number)
+)
+def test_one_row_more_moves_each_histogram_by_one_cell_at_most_and_warns_of_nothing(
+    rows: list[tuple[float, ...]], more: tuple[float, ...], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before, after = (
+            counts({n: np.array([r[i] for r in table], dtype=float) for i, n in enumerate("abcd")}, folder)
+            for table in (rows, [*rows, more])
+        )
+    moved = after - before
+    assert moved.shape == (4, CELLS)
+    assert moved.min() >= 0
+    assert moved.sum(1).max() <= 1
+
+
+def test_a_row_lies_in_a_cell_that_says_what_it_keeps_alone() -> None:
+    def cell(*row: float) -> int:
+        x = [np.array([v], dtype=float) for v in row]
+        return int(formulas.cells(x, [formulas._half_step(v) for v in x])[0])
+
+    assert cell(5, 7, 12) == 2
+    assert cell(12, 7, 5) == 0
+    assert cell(5, 7, 35) == formulas.SUMS + 2 * formulas.FORMS
+    assert cell(2, 2, 4) == SEVERAL
+    assert cell(0, 7, 7) == SEVERAL
+    assert cell(5, 7, 13) == NONE
+
+
+def test_what_a_plan_costs_is_one_gaussian_of_each_three_columns() -> None:
+    plan = FormulasPlan(tuple("abcde"), 30.0, unit=PrivacyUnit("who", 3))
+    assert plan.events == (Gaussian(10.0, 10),)
+
+
+def test_nothing_is_counted_that_was_not_charged(tmp_path: Path) -> None:
+    pq.write_table(pa.table(sales()), tmp_path / "rows.parquet")
+    plan = FormulasPlan(("price", "count", "net"), 5.0)
+    with pytest.raises(NotCharged):
+        formulas.measure(tmp_path / "rows.parquet", plan, Odometer((Gaussian(6.0, 1),)))
+
+
+def test_of_many_rows_a_part_is_looked_at_each_by_its_own_coin(tmp_path: Path) -> None:
+    rows = sales(20_000)
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    plan = FormulasPlan(("price", "count", "net"), 1.0, 0.25)
+    seen = [formulas._counts(tmp_path / "rows.parquet", plan)[0].sum() for _ in range(3)]
+    assert all(abs(s - 5_000) < 400 for s in seen)
+    assert len(set(seen)) > 1
+    assert formulas.rate(10**6) == 0.05
+    assert formulas.rate(1_000) == 1.0
+    assert found(rows, tmp_path, 5_000 * formulas.NOISE, 0.25)[0] in ("net = price * count", "gross = fee + net")
+
+
+def test_numbers_alone_are_looked_at_that_a_rule_can_name() -> None:
+    types = {"a": pa.int64(), "b": pa.float32(), "c": pa.string(), "d": pa.bool_(), "e": pa.date32(), 'f`"': pa.int8()}
+    schema = build({**types, "g": pa.decimal128(9, 2), "h": pa.int64()}, {"h": {"after": "a"}})
+    assert formulas.columns(schema) == ("a", "b", "g")
+    assert formulas.columns(schema, {"b"}) == ("a", "g")

@@ -211,7 +211,7 @@ def plan_formulas(
     whole, rate = whole_noise(settings, request, relation), formulas.rate(population)
     rows = rate * population
     for taken in range(len(columns), 2, -1):
-        noise = whole * math.sqrt(math.comb(taken, 3))
+        noise = whole * math.sqrt(formulas.histograms(taken))
         share = min(FORMULAS_SHARE, (noise / formulas.NOISE / rows) ** 2)
         plan = FormulasPlan(tuple(columns[:taken]), noise / math.sqrt(share), rate, settings.privacy_unit)
         if formulas.finds_any(plan.scale, rows):

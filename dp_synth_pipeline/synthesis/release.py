@@ -328,13 +328,20 @@ class Release:
         validation = self.settings.validation
         if not (validation.find_formulas and validation.enforce_rules):
             return ()
-        return formulas.columns(self.schema, constraints.computed(validation.parsed_rules))
+        return formulas.columns(self.schema)
 
     @property
     def found_formulas(self) -> list[str]:
         """Formulas that were found, of columns of which a person says nothing else and that are still modelled."""
-        free = set(self.may_be_computed)
-        return [text for text in self.state.facts.formulas or () if free.issuperset(constraints.parse(text).columns)]
+        free, taken = set(self.may_be_computed), constraints.computed(self.settings.validation.parsed_rules)
+        found = [constraints.parse(text) for text in self.state.facts.formulas or ()]
+        fitting = [rule for rule in found if isinstance(rule, constraints.Formula) and free.issuperset(rule.columns)]
+        return [
+            rule.text
+            for rule in fitting
+            if rule.target not in taken
+            and rule.target not in formulas.reached(set(rule.columns) - {rule.target}, taken)
+        ]
 
     @property
     def rules(self) -> list[str]:

@@ -32,10 +32,11 @@ def check_names(rules: Sequence[Rule], columns: Mapping[str, Any], *, complete: 
                 raise _no_column(rule, name, [n for n in columns if n not in unpublished])
 
 
-def computed(rules: Sequence[Rule]) -> set[str]:
-    """Return the columns that rules compute from others."""
-    copied = {rule.left for rule in rules if isinstance(rule, Comparison) and copies(rule)}
-    return copied | {rule.target for rule in rules if not isinstance(rule, Comparison)}
+def computed(rules: Sequence[Rule]) -> dict[str, tuple[str, ...]]:
+    """Return the columns that rules compute, each with those that it is computed from."""
+    written = {r: r.left if isinstance(r, Comparison) else r.target for r in rules}
+    computing = [r for r in rules if not isinstance(r, Comparison) or copies(r)]
+    return {written[r]: tuple(name for name in r.columns if name != written[r]) for r in computing}
 
 
 def check(rules: Sequence[Rule], schema: TableSchema) -> None:

@@ -1,7 +1,8 @@
-"""Finds, by noisy counts, which numbers are the sum or the product of two others in their row: a total is price times count.
+"""Finds, by noisy counts, which numbers others of their row give: a total is price times count, a tax is 0.2 times the net.
 
-Modelled each by itself, the three agree no better than their cells do. So each three numeric columns have one histogram of
-rows, by which relation alone the row keeps. What nearly every row keeps becomes a rule, as a person might declare it.
+Modelled each by itself, they agree no better than their cells do. So each three numeric columns have one histogram of rows,
+by which sum or product alone the row keeps, and each two have one, by which multiple one is of the other (`multiples`). What
+nearly every row keeps becomes a rule, as a person might declare it.
 
 One row lies in one cell of each histogram, so a unit with at most `max_rows` rows moves each by at most `max_rows` (L2).
 Whether a row is looked at, where there are very many, is a coin of its own, so that bound holds for the rows that are.
@@ -10,10 +11,11 @@ Whether a row is looked at, where there are very many, is a coin of its own, so 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,12 +30,14 @@ from dp_synth_pipeline.tabular.constraints.hold import numbers
 from dp_synth_pipeline.tabular.constraints.parse import written_name
 from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import NUMBER
-from dp_synth_pipeline.tabular.profiling import ordered_dates
+from dp_synth_pipeline.tabular.profiling import multiples, ordered_dates
+from dp_synth_pipeline.tabular.profiling.multiples import RELATIVE
 
 MOST_COLUMNS = 12
-"""Columns among which formulas are looked for, the first ones of a table: three of them at a time, 220 times."""
+"""Columns among which formulas are looked for, the first ones of a table: three of them at a time, 220 times,
+and two of them, 66 times."""
 
-NOISE = 1 / 60
+NOISE = 1 / 100
 """Noise of a cell as a part of the rows: what holds in nearly all rows is then found."""
 
 LOOKED_AT = 50_000
@@ -42,14 +46,14 @@ LOOKED_AT = 50_000
 TELLING = 0.25
 """Part of the rows that keep a found relation and no other one, at least: where a fee is 0, a total is the price as well."""
 
+MOST_NOISE = 5.0
+"""Deviations that noise adds to the largest of a multiple's many cells, at most."""
+
 MOST_ERROR = 0.1
 """Rounding of a computed value as a part of it, at most, in a row that tells something."""
 
 DIGITS = 6
 """Digits after the point that a value is taken to be written with, at most; with more it has full precision."""
-
-RELATIVE = 5e-7
-"""Error of a computed value as a part of it: that of single precision."""
 
 BATCH = 1 << 16
 
@@ -64,10 +68,12 @@ SEVERAL, NONE = SUMS + 3 * FORMS, SUMS + 3 * FORMS + 1
 CELLS = NONE + 1
 """The last cells: of rows that keep several relations, or one in a way that says little, and of rows that keep none."""
 
-BROKEN = CELLS - FORMS - 1
-"""Cells of rows that break a relation: all but its own, one at least, and `SEVERAL`."""
+BROKEN = CELLS + 2
+"""Cells of which the number of rows that break a formula has the noise, at most: those of a three, and of a multiple's
+histogram its own and that of rows that are open."""
 
-Three = tuple[str, str, str]
+Names = tuple[str, ...]
+"""Two columns, or three."""
 
 
 class Roles(NamedTuple):
@@ -89,7 +95,7 @@ class FormulasPlan:
     """The histograms that tell which numbers others give, and their noise; from public facts and the noisy row count.
 
     Attributes:
-        columns: the names of the columns, each three of which have a histogram.
+        columns: the names of the columns, each two and each three of which have a histogram.
         scale: noise of a cell, in rows.
         rate: part of the rows that are looked at.
         unit: the privacy unit, whose rows are bounded already.
@@ -101,24 +107,25 @@ class FormulasPlan:
     unit: PrivacyUnit = field(default_factory=PrivacyUnit)
 
     @property
-    def threes(self) -> list[Three]:
-        """Each three columns, in table order."""
-        return list(combinations(self.columns, 3))
+    def counted(self) -> list[Names]:
+        """Each three columns, and then each two, in table order."""
+        return [*combinations(self.columns, 3), *combinations(self.columns, 2)]
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What all histograms together cost, whatever the rows are."""
-        return (Gaussian(self.scale / self.unit.max_rows, len(self.threes)),)
+        return (Gaussian(self.scale / self.unit.max_rows, len(self.counted)),)
 
 
-def columns(schema: TableSchema, computed: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the names of the numbers among which formulas may be looked for, in table order.
+def histograms(columns: int) -> int:
+    """Return how many histograms so many columns have."""
+    return math.comb(columns, 3) + math.comb(columns, 2)
 
-    Args:
-        computed: columns that a declared rule computes.
-    """
+
+def columns(schema: TableSchema) -> tuple[str, ...]:
+    """Return the names of the numbers among which formulas may be looked for, in table order."""
     found = (c.name for c in schema.learned if c.kind.family == NUMBER and c.base is None)
-    return tuple(name for name in found if name not in computed and written_name(name) is not None)
+    return tuple(name for name in found if written_name(name) is not None)
 
 
 def rate(population: int) -> float:
@@ -131,30 +138,36 @@ def finds_any(scale: float, rows: float) -> bool:
     return ordered_dates.shows(scale * math.sqrt(BROKEN), rows)
 
 
-def measure(path: Path, plan: FormulasPlan, odometer: Odometer) -> tuple[str, ...]:
+def measure(
+    path: Path, plan: FormulasPlan, odometer: Odometer, computed: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> tuple[str, ...]:
     """Return the formulas that noisy counts tell of, as rules: `("total = price * count",)`.
 
     Args:
         path: a Parquet snapshot whose rows per unit are bounded already.
         odometer: of the plan's events, as they were charged.
+        computed: what declared rules compute, by column, with what they compute it from.
     """
     exact = _counts(path, plan)
     noisy, _ = mechanisms.noisy_histograms(exact, scale=plan.scale, sensitivity=plan.unit.max_rows, odometer=odometer)
-    return _chosen(dict(zip(plan.threes, noisy, strict=True)), plan.scale)
+    return _chosen(dict(zip(plan.counted, noisy, strict=True)), plan.scale, computed)
 
 
 def _counts(path: Path, plan: FormulasPlan) -> list[np.ndarray]:
-    """Count the rows of each three columns by the relation that they keep; private."""
-    counts, coins = [np.zeros(CELLS, dtype=np.int64) for _ in plan.threes], np.random.default_rng()
+    """Count the rows of each three and each two columns by the relation that they keep; private."""
+    sizes = {2: multiples.CELLS, 3: CELLS}
+    counts, coins = [np.zeros(sizes[len(names)], dtype=np.int64) for names in plan.counted], np.random.default_rng()
     for batch in pq.ParquetFile(path).iter_batches(BATCH, columns=list(plan.columns)):
         rows = pa.Table.from_batches([batch])
         if plan.rate < 1:
             rows = rows.filter(pa.array(coins.random(rows.num_rows) < plan.rate))
         values = {name: numbers(rows, name) for name in plan.columns}
         halves = {name: _half_step(x) for name, x in values.items()}
-        for total, three in zip(counts, plan.threes, strict=True):
-            found = cells([values[n] for n in three], [halves[n] for n in three])
-            total += np.bincount(found, minlength=CELLS)
+        for total, names in zip(counts, plan.counted, strict=True):
+            placed = cells if len(names) > 2 else multiples.cells
+            total += np.bincount(
+                placed([values[n] for n in names], [halves[n] for n in names]), minlength=sizes[len(names)]
+            )
     return counts
 
 
@@ -220,40 +233,70 @@ def _product(values: Sequence[np.ndarray], halves: Sequence[np.ndarray], roles: 
 
 
 class _Fact(NamedTuple):
-    """A formula that noise does not explain: `target = first sign second`, and in how many rows it breaks, with noise."""
+    """A formula that noise does not explain: `target = first sign second`, and in how many rows it breaks, with noise.
+
+    Attributes:
+        by: of which it is that multiple, if it has one part.
+    """
 
     target: str
     sign: str
-    parts: tuple[str, str]
+    parts: tuple[str, ...]
     broken: float
+    by: float = 1.0
 
     @property
     def rule(self) -> str:
         """The formula as a person would declare it."""
-        target, first, second = (written_name(name) for name in (self.target, *self.parts))
-        return f"{target} = {first} {self.sign} {second}"
+        target, *parts = (str(written_name(name)) for name in (self.target, *self.parts))
+        return f"{target} = {f' {self.sign} '.join([f'{self.by:g}', *parts][-2:])}"
 
 
-def _chosen(counts: dict[Three, np.ndarray], scale: float) -> tuple[str, ...]:
+def _chosen(
+    counts: Mapping[Names, np.ndarray], scale: float, computed: Mapping[str, Collection[str]]
+) -> tuple[str, ...]:
     """Return the formulas that fewest rows break, so that each column has one at most and none is computed from itself."""
-    facts = [fact for three, noisy in counts.items() for fact in _facts(three, noisy.astype(float), scale)]
-    found: dict[str, _Fact] = {}
+    rows = {names: float(noisy.sum()) for names, noisy in counts.items() if len(names) > 2}
+    facts = [fact for three in rows for fact in _facts(three, counts[three].astype(float), scale)]
+    for pair, noisy in counts.items():
+        if len(pair) == 2:
+            known = max(count for three, count in rows.items() if set(three) > set(pair))
+            facts += _multiple(pair, noisy.astype(float), known, scale)
+    below, found = {name: set(parts) for name, parts in computed.items()}, []
     for fact in sorted(facts, key=lambda f: f.broken):
-        if fact.target not in found and fact.target not in _below(fact.parts, found):
-            found[fact.target] = fact
-    return tuple(fact.rule for fact in found.values())
+        if fact.target not in below and fact.target not in reached(fact.parts, below):
+            below[fact.target] = set(fact.parts)
+            found.append(fact.rule)
+    return tuple(found)
 
 
-def _below(names: Collection[str], found: dict[str, _Fact]) -> set[str]:
+def reached(names: Collection[str], below: Mapping[str, Collection[str]]) -> set[str]:
     """Return the columns that some are computed from, at however many removes, and themselves."""
-    below = set(names)
-    for name in names:
-        if name in found:
-            below |= _below(found[name].parts, found)
-    return below
+    found, fresh = set(names), set(names)
+    while fresh:
+        fresh = {part for name in fresh for part in below.get(name, ())} - found
+        found |= fresh
+    return found
 
 
-def _facts(three: Three, noisy: np.ndarray, scale: float) -> list[_Fact]:
+def _multiple(pair: Names, noisy: np.ndarray, rows: float, scale: float) -> list[_Fact]:
+    """Return the multiple that one of two columns is of the other in nearly every row.
+
+    Args:
+        rows: in how many both are known, by the counts of threes: those of all cells here have too much noise.
+    """
+    sure = noisy[: multiples.OPEN]
+    best = int(sure.argmax())
+    second, by = multiples.multiple(best)
+    broken = rows - sure[best] - noisy[multiples.OPEN]
+    telling = sure[best] - MOST_NOISE * scale >= TELLING * rows
+    if by == 1 or not telling or not ordered_dates.few(broken, rows, scale * math.sqrt(BROKEN)):
+        return []
+    base, target = pair if second else pair[::-1]
+    return [_Fact(target, "*", (base,), broken, by)]
+
+
+def _facts(three: Names, noisy: np.ndarray, scale: float) -> list[_Fact]:
     """Return the formulas that nearly every row of one three keeps; of a product, by the form that its digits show."""
     found, rows = [], noisy.sum()
     for relation, own in enumerate(OWN):

@@ -240,14 +240,14 @@ def test_formulas_are_looked_for_among_as_many_columns_as_noise_lets_be_told() -
 
 
 def test_a_unit_of_several_rows_and_a_replaced_one_move_formulas_more() -> None:
-    one, three = (computed(8, 2.0, 4_000, unit=unit)[0] for unit in ("row", {"column": "p", "max_rows": 3}))
-    replaced = computed(8, 2.0, 2_500, REPLACE_ONE)[0]
+    one, three = (computed(12, 2.0, 5_000, unit=unit)[0] for unit in ("row", {"column": "p", "max_rows": 3}))
+    replaced = computed(12, 2.0, 5_000, REPLACE_ONE)[0]
     for plan in (one, three, replaced):
         assert plan is not None
     assert three.unit.max_rows == 3
-    assert three.events == (Gaussian(three.scale / 3, len(three.threes)),)
+    assert three.events == (Gaussian(three.scale / 3, len(three.counted)),)
     assert len(three.columns) < len(one.columns), "three times the noise lets fewer be told"
-    assert len(replaced.columns) < len(computed(8, 2.0, 2_500)[0].columns)
+    assert len(replaced.columns) < len(one.columns)
 
 
 def test_a_unit_of_several_rows_and_a_replaced_one_move_dates_more() -> None:

@@ -1,0 +1,76 @@
+"""Tells of each row which simple multiple one of two numbers is of the other: a tax is 0.2 times the net price.
+
+The multiple is not known before rows are looked at, so each multiple of at most `DIGITS` digits has a cell of its own. Since
+values are rounded, several multiples may give a row's value; the one with the fewest digits counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+DIGITS = 3
+"""Digits of a multiple, at most."""
+
+LEAST, DECADES = -4, 8
+"""Multiples lie from 10 to the power of the first one on, in so many decades."""
+
+SURELY = 0.01
+"""Rounding of a value as a part of it, at most, at which it tells which multiple it is."""
+
+RELATIVE = 5e-7
+"""Error of a computed value as a part of it: that of single precision."""
+
+WAYS = 9 * 10 ** (DIGITS - 1) * DECADES
+"""Cells of the second column as a multiple of the first; then come as many of the first one as a multiple of the second."""
+
+OPEN, NONE = 2 * WAYS, 2 * WAYS + 1
+CELLS = 2 * WAYS + 2
+"""The last cells: of rows whose values are too small to tell, or both 0; and of rows in which neither is a multiple."""
+
+
+def cells(values: Sequence[np.ndarray], halves: Sequence[np.ndarray]) -> np.ndarray:
+    """Return in which cell each row lies that has both values, int64 (rows,).
+
+    Args:
+        values: two columns, float64 (rows,), NaN where null.
+        halves: by how much each value may be off by its rounding, float64 (rows,).
+    """
+    known = np.isfinite(values).all(0)
+    (first, second), (half_first, half_second) = [x[known] for x in values], [h[known] for h in halves]
+    with np.errstate(all="ignore"):
+        of_first, digits = _simplest(second, first, half_second)
+        of_second, other_digits = _simplest(first, second, half_first)
+        vague = (half_second > SURELY * np.abs(second)) | (half_first > SURELY * np.abs(first))
+        coarser = half_second / np.abs(second) >= half_first / np.abs(first)  # so that it is the one that was computed
+    ahead = np.where(coarser, digits <= other_digits, digits < other_digits)
+    found = np.where(ahead, of_first, WAYS + of_second)
+    none = np.where(vague, OPEN, NONE)
+    return np.where(np.minimum(digits, other_digits) <= DIGITS, found, none).astype(np.int64)
+
+
+def multiple(cell: int) -> tuple[bool, float]:
+    """Return whether it is the second column that is a multiple, and which one, of a cell before `OPEN`."""
+    decade, mantissa = divmod(cell % WAYS, 9 * 10 ** (DIGITS - 1))
+    text = f"{mantissa + 10 ** (DIGITS - 1)}e{decade + LEAST - (DIGITS - 1)}"
+    return cell < WAYS, float(text)
+
+
+def _simplest(value: np.ndarray, base: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which multiple of `base` a value is with the fewest digits, by its cell, and how many digits; more if none."""
+    ratio = value / base
+    decade = np.floor(np.log10(ratio))
+    cell, digits = np.zeros(len(value), dtype=np.int64), np.full(len(value), DIGITS + 1)
+    for count in range(DIGITS, 0, -1):
+        mantissa = np.rint(ratio / 10.0 ** (decade - count + 1)) * 10 ** (DIGITS - count)
+        up = mantissa >= 10**DIGITS
+        at = np.where(up, decade + 1, decade)
+        mantissa = np.where(up, 10 ** (DIGITS - 1), mantissa)
+        off = np.abs(value - mantissa * 10.0 ** (at - DIGITS + 1) * base)
+        allowed = np.where(half <= SURELY * np.abs(value), half, 0.0) + RELATIVE * np.abs(value)
+        holds = (off <= allowed) & (ratio > 0) & (at >= LEAST) & (at < LEAST + DECADES)
+        place = (at - LEAST) * 9 * 10 ** (DIGITS - 1) + mantissa - 10 ** (DIGITS - 1)
+        cell = np.where(holds, place, cell).astype(np.int64)
+        digits = np.where(holds, count, digits)
+    return cell, digits

@@ -236,9 +236,9 @@ class ValidationSettings(Section):
     enforce_rules: bool = Field(default=True, description="Also make generation keep to `rules`.")
     find_formulas: bool = Field(
         default=True,
-        description="Find by noisy counts which numbers are a multiple of another one, or the sum, product or quotient of two "
-        "others, in their row, and make generation keep to that as to `rules`. It takes at most 4 % of the squared signal, and "
-        "nothing where rows are too few to tell.",
+        description="Find by noisy counts which numbers are a multiple of another one, or the sum, product or quotient of "
+        "two others, in their row, and make generation keep to that as to `rules`. It takes at most 4 % of the squared "
+        "signal, and nothing where rows are too few to tell.",
     )
     severity: dict[str, Literal["warn", "block"]] = Field(
         default_factory=dict,

@@ -7,6 +7,7 @@ values are rounded, several multiples may give a row's value; the one with the f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -33,6 +34,8 @@ CELLS = 2 * WAYS + 2
 def cells(values: Sequence[np.ndarray], halves: Sequence[np.ndarray]) -> np.ndarray:
     """Return in which cell each row lies that has both values, int64 (rows,).
 
+    Where both ways have as few digits, as of 10 and 2, the larger value is the multiple.
+
     Args:
         values: two columns, float64 (rows,), NaN where null.
         halves: by how much each value may be off by its rounding, float64 (rows,).
@@ -43,8 +46,7 @@ def cells(values: Sequence[np.ndarray], halves: Sequence[np.ndarray]) -> np.ndar
         of_first, digits = _simplest(second, first, half_second)
         of_second, other_digits = _simplest(first, second, half_first)
         vague = (half_second > SURELY * np.abs(second)) | (half_first > SURELY * np.abs(first))
-        coarser = half_second / np.abs(second) >= half_first / np.abs(first)  # so that it is the one that was computed
-    ahead = np.where(coarser, digits <= other_digits, digits < other_digits)
+    ahead = np.where(np.abs(second) >= np.abs(first), digits <= other_digits, digits < other_digits)
     found = np.where(ahead, of_first, WAYS + of_second)
     none = np.where(vague, OPEN, NONE)
     return np.where(np.minimum(digits, other_digits) <= DIGITS, found, none).astype(np.int64)
@@ -55,6 +57,18 @@ def multiple(cell: int) -> tuple[bool, float]:
     decade, mantissa = divmod(cell % WAYS, 9 * 10 ** (DIGITS - 1))
     text = f"{mantissa + 10 ** (DIGITS - 1)}e{decade + LEAST - (DIGITS - 1)}"
     return cell < WAYS, float(text)
+
+
+@cache
+def inverses() -> np.ndarray:
+    """Return the cell that says the same the other way, 5 times for 0.2 times, int64 (OPEN,); -1 of those that have none."""
+    by = np.array([multiple(cell)[1] for cell in range(WAYS)])
+    order = np.argsort(by)
+    near = np.clip(np.searchsorted(by, 1 / by, sorter=order), 1, WAYS - 1)
+    candidates = order[np.stack([near - 1, near])]
+    best = np.take_along_axis(candidates, np.abs(by[candidates] * by - 1).argmin(0)[None], 0)[0]
+    found = np.where(np.abs(by[best] * by - 1) < 1e-9, best, -1)
+    return np.concatenate([np.where(found < 0, -1, found + WAYS), found])
 
 
 def _simplest(value: np.ndarray, base: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

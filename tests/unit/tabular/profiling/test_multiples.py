@@ -62,9 +62,22 @@ def test_what_is_no_multiple_or_too_small_to_tell(first: float, second: float, o
     assert cell(first, second) == of
 
 
-def test_where_both_ways_hold_the_coarser_value_is_the_one_that_was_computed() -> None:
-    assert multiples.multiple(cell(8.35, 1.67)) == (True, 0.2)
-    assert multiples.multiple(cell(1.67, 8.35)) == (False, 0.2)
+def test_where_both_ways_hold_the_larger_value_is_the_multiple() -> None:
+    assert multiples.multiple(cell(8.35, 1.67)) == (False, 5.0)
+    assert multiples.multiple(cell(1.67, 8.35)) == (True, 5.0)
+    assert multiples.multiple(cell(8.33, 1.67)) == (True, 0.2)
+
+
+def test_each_cell_knows_the_one_that_says_the_same_the_other_way() -> None:
+    inverse = multiples.inverses()
+    some = np.flatnonzero(inverse >= 0)
+    assert (inverse[inverse[some]] == some).all()
+    for own in some:
+        (second, by), (other_second, other_by) = multiples.multiple(own), multiples.multiple(int(inverse[own]))
+        assert second is not other_second
+        assert by * other_by == pytest.approx(1, rel=1e-12)
+    assert sum(multiples.multiple(int(c))[1] == 0.2 for c in some) == 2
+    assert not any(multiples.multiple(int(c))[1] == 0.3 for c in some)
 
 
 def test_rows_with_a_null_are_left_out() -> None:

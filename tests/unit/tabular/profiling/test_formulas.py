@@ -86,6 +86,15 @@ def test_equal_columns_and_nearly_constant_ratios_are_no_multiples(tmp_path: Pat
     assert found(rows, tmp_path) == ()
 
 
+def test_a_multiple_of_which_nulls_elsewhere_hide_whether_it_holds_is_not_found(tmp_path: Path) -> None:
+    """It holds in a half of the rows, and the third column is there in a tenth of them."""
+    rng = np.random.default_rng()
+    a = np.round(rng.lognormal(5, 0.5, ROWS), 2)
+    rows = {"a": a, "b": np.where(rng.random(ROWS) < 0.5, np.round(0.2 * a, 2), rng.uniform(1, 99, ROWS))}
+    other = np.where(rng.random(ROWS) < 0.1, rng.normal(0, 1, ROWS), np.nan)
+    assert found({**rows, "other": other}, tmp_path) == ()
+
+
 def test_what_a_declared_rule_computes_is_a_part_and_never_a_target(tmp_path: Path) -> None:
     rows = {name: sales()[name] for name in ("price", "count")}
     rows["net"] = np.round(rows["price"] * rows["count"], 2)

@@ -288,7 +288,9 @@ def _multiple(pair: Names, noisy: np.ndarray, rows: float, scale: float) -> list
     sure, inverse = noisy[: multiples.OPEN], multiples.inverses()
     both = sure + np.where(inverse < 0, 0.0, sure[inverse])
     best = int(both.argmax())
-    broken = abs(rows - both[best] - noisy[multiples.OPEN])  # with more than `rows`, nulls elsewhere hide how many there are
+    broken = abs(
+        rows - both[best] - noisy[multiples.OPEN]
+    )  # with more than `rows`, nulls elsewhere hide how many there are
     telling = both[best] - MOST_NOISE * scale >= TELLING * rows
     found = telling and ordered_dates.few(broken, rows, scale * math.sqrt(BROKEN))
     if not found or multiples.multiple(best)[1] == 1:

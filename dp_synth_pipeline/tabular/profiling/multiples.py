@@ -28,7 +28,10 @@ WAYS = 9 * 10 ** (DIGITS - 1) * DECADES
 
 OPEN, NONE = 2 * WAYS, 2 * WAYS + 1
 CELLS = 2 * WAYS + 2
-"""The last cells: of rows whose values are too small to tell, or both 0; and of rows in which neither is a multiple."""
+"""The last cells: of rows whose values are too small to tell which multiple, or both 0; and of rows in which none is one."""
+
+UNTOLD = -1
+"""Stands for the cell of a multiple beside which another one is as simple."""
 
 
 def cells(values: Sequence[np.ndarray], halves: Sequence[np.ndarray]) -> np.ndarray:
@@ -47,7 +50,8 @@ def cells(values: Sequence[np.ndarray], halves: Sequence[np.ndarray]) -> np.ndar
         of_second, other_digits = _simplest(first, second, half_first)
         vague = (half_second > SURELY * np.abs(second)) | (half_first > SURELY * np.abs(first))
     ahead = np.where(np.abs(second) >= np.abs(first), digits <= other_digits, digits < other_digits)
-    found = np.where(ahead, of_first, WAYS + of_second)
+    found = np.where(ahead, of_first, np.where(of_second == UNTOLD, UNTOLD, WAYS + of_second))
+    found = np.where(found == UNTOLD, OPEN, found)
     none = np.where(vague, OPEN, NONE)
     return np.where(np.minimum(digits, other_digits) <= DIGITS, found, none).astype(np.int64)
 
@@ -72,7 +76,10 @@ def inverses() -> np.ndarray:
 
 
 def _simplest(value: np.ndarray, base: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return which multiple of `base` a value is with the fewest digits, by its cell, and how many digits; more if none."""
+    """Return which multiple of `base` a value is with the fewest digits, by its cell, and how many digits; more if none.
+
+    It is `UNTOLD` where another multiple of as many digits gives the value, too.
+    """
     ratio = value / base
     decade = np.floor(np.log10(ratio))
     cell, digits = np.zeros(len(value), dtype=np.int64), np.full(len(value), DIGITS + 1)
@@ -86,5 +93,7 @@ def _simplest(value: np.ndarray, base: np.ndarray, half: np.ndarray) -> tuple[np
         holds = (off <= allowed) & (ratio > 0) & (at >= LEAST) & (at < LEAST + DECADES)
         place = (at - LEAST) * 9 * 10 ** (DIGITS - 1) + mantissa - 10 ** (DIGITS - 1)
         cell = np.where(holds, place, cell).astype(np.int64)
+        next_holds = 10.0 ** (at - count + 1) * np.abs(base) - off <= allowed
+        cell = np.where(holds & next_holds, UNTOLD, cell)
         digits = np.where(holds, count, digits)
     return cell, digits

@@ -56,6 +56,8 @@ def test_rounded_values_tell_the_multiple_with_fewest_digits(
         (0.0, 50.0, OPEN),
         (0.0, 0.0, OPEN),
         (0.31, 777.77, OPEN),
+        (55.55, 4.58, OPEN),  # 0.0824 and 0.0825
+        (5.55, 0.46, OPEN),
     ],
 )
 def test_what_is_no_multiple_or_too_small_to_tell(first: float, second: float, of: int) -> None:

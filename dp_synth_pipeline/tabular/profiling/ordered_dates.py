@@ -120,12 +120,7 @@ def pairs(schema: TableSchema, free: Collection[str]) -> Pairs:
 
 def finds_any(scale: float, rows: float) -> bool:
     """Say whether a fact that holds in all of so many rows would be found as a rule, at this noise."""
-    return shows(scale * math.sqrt(BROKEN), rows)
-
-
-def shows(noise: float, rows: float) -> bool:
-    """Say whether what holds in all of so many rows would be found, at this noise of the number that break it."""
-    return MOST * rows >= (SURE + 1) * noise
+    return MOST * rows >= (SURE + 1) * scale * math.sqrt(BROKEN)
 
 
 def few(broken: float, rows: float, noise: float) -> bool:

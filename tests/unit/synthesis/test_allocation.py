@@ -232,7 +232,7 @@ def test_finding_formulas_takes_a_small_part_and_no_more_than_it_needs(columns: 
 
 
 def test_formulas_are_looked_for_among_as_many_columns_as_noise_lets_be_told() -> None:
-    taken = [len(p.columns) if p else 0 for p in (computed(12, 1.0, rows)[0] for rows in (300, 3_000, 10_000, 10**5))]
+    taken = [len(p.columns) if p else 0 for p in (computed(12, 1.0, rows)[0] for rows in (300, 6_000, 16_000, 10**5))]
     assert taken[0] == 0
     assert 3 <= taken[1] < taken[2] < 12
     assert taken[3] == 12
@@ -240,8 +240,8 @@ def test_formulas_are_looked_for_among_as_many_columns_as_noise_lets_be_told() -
 
 
 def test_a_unit_of_several_rows_and_a_replaced_one_move_formulas_more() -> None:
-    one, three = (computed(12, 2.0, 5_000, unit=unit)[0] for unit in ("row", {"column": "p", "max_rows": 3}))
-    replaced = computed(12, 2.0, 5_000, REPLACE_ONE)[0]
+    one, three = (computed(12, 2.0, 15_000, unit=unit)[0] for unit in ("row", {"column": "p", "max_rows": 3}))
+    replaced = computed(12, 2.0, 15_000, REPLACE_ONE)[0]
     for plan in (one, three, replaced):
         assert plan is not None
     assert three.unit.max_rows == 3

@@ -49,7 +49,7 @@ def counts(columns: dict[str, Any], folder: Path) -> list[np.ndarray]:
 
 
 def test_sums_and_products_of_other_columns_are_found(tmp_path: Path) -> None:
-    assert set(found(sales(), tmp_path, ROWS * formulas.NOISE)) == {"net = price * count", "gross = fee + net"}
+    assert set(found(sales(), tmp_path, ROWS * formulas.NOISE / 2)) == {"net = price * count", "gross = fee + net"}
 
 
 @pytest.mark.parametrize("digits", [0, 2])
@@ -74,7 +74,7 @@ def test_numbers_of_full_precision_agree_but_for_their_last_bits(tmp_path: Path,
 def test_a_multiple_is_found_whatever_was_rounded(tmp_path: Path, by: float) -> None:
     net = np.round(np.random.default_rng().lognormal(5, 0.5, ROWS), 2)
     rows = {"net": net, "other": np.random.default_rng().normal(0, 1, ROWS), "more": np.round(by * net, 2)}
-    scale = ROWS * formulas.NOISE
+    scale = ROWS * formulas.NOISE / 2
     for order in (rows, dict(reversed(rows.items()))):
         assert found(order, tmp_path, scale) == (f"more = {by:g} * net",)
 
@@ -155,9 +155,15 @@ def test_no_column_has_two_formulas_or_is_computed_from_itself(tmp_path: Path) -
     assert all(name not in parts for name, parts in below.items())
 
 
+def test_of_formulas_that_hold_noise_hides_few(tmp_path: Path) -> None:
+    rows = sales()
+    told = [found(rows, tmp_path, ROWS * formulas.MOST_NOISY) for _ in range(40)]
+    assert sum(len(t) for t in told) >= 2 * 40 - 12, "one in 70 is missed at the highest noise"
+
+
 def test_noise_alone_finds_nothing(tmp_path: Path) -> None:
     rows = {name: np.random.default_rng().normal(0, 1, ROWS) for name in "abcdefgh"}
-    scale = ROWS * formulas.NOISE
+    scale = ROWS * formulas.MOST_NOISY
     assert formulas.finds_any(scale, ROWS)
     assert [found(rows, tmp_path, scale) for _ in range(20)] == [()] * 20
     assert found({name: x[:0] for name, x in rows.items()}, tmp_path, scale) == ()
@@ -237,7 +243,7 @@ def test_of_many_rows_a_part_is_looked_at_each_by_its_own_coin(tmp_path: Path) -
     assert len(set(seen)) > 1
     assert formulas.rate(10**6) == 0.05
     assert formulas.rate(1_000) == 1.0
-    assert found(rows, tmp_path, 5_000 * formulas.NOISE, 0.25)[0] in ("net = price * count", "gross = fee + net")
+    assert found(rows, tmp_path, 5_000 * formulas.NOISE / 2, 0.25)[0] in ("net = price * count", "gross = fee + net")
 
 
 def test_numbers_alone_are_looked_at_that_a_rule_can_name() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from dp_synth_pipeline.ledger import Ledger, Release, rows
+from dp_synth_pipeline.ledger import Ledger, Release, engines, rows
 from dp_synth_pipeline.privacy.events import Gaussian
 
 SERVER = os.environ.get("DP_SYNTH_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1:5432/test")
@@ -46,7 +46,15 @@ def new_store(kind: str, folder: Path) -> Iterator[str]:
         try:
             yield f"{SERVER}?options=-csearch_path%3D{schema}"
         finally:
+            _hang_up(schema)
             server.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+def _hang_up(schema: str) -> None:
+    """Close what this process still has open to a store, as the end of a process would: a server has 100 connections."""
+    for engine in list(engines._POOLED):
+        if schema in str(engine.url):
+            engine.dispose()
 
 
 @pytest.fixture

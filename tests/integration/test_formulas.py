@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.synthesis import profile_cache
+from dp_synth_pipeline.synthesis import generator_files, profile_cache
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthesizer import SyntheticModel
 
@@ -52,6 +52,7 @@ def kept(rows: pd.DataFrame) -> float:
 def test_a_total_is_found_charged_told_and_kept_in_each_draw(place: Place, tmp_path: Path) -> None:
     model = place.fit()
     assert place.mechanisms()[:3] == ["row count", "formulas", "profile"]
+    assert generator_files.facts(place.store.releasable("orders") / generator_files.FOLDER)["rules"] == [TOTAL]
     assert kept(model.sample(500)) == 1
     assert kept(model.sample(100, where="pieces > 4")) == 1
     assert kept(model.complete(pd.DataFrame({"price": [9.99] * 50, "pieces": [3] * 50}))) == 1

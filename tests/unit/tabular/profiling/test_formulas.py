@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_synth_pipeline.errors import NotCharged
+from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
@@ -219,12 +220,27 @@ def test_a_row_lies_in_a_cell_that_says_what_it_keeps_alone() -> None:
     assert cell(2, 2, 4) == SEVERAL
     assert cell(0, 7, 7) == SEVERAL
     assert cell(5, 7, 13) == NONE
+    assert cell(2, 5.25, 12.1) == SEVERAL, "2 is 12.1 / 5.25 to its digits, which says little"
 
 
 def test_what_a_plan_costs_is_one_gaussian_of_each_three_and_each_two_columns() -> None:
     plan = FormulasPlan(tuple("abcde"), 30.0, unit=PrivacyUnit("who", 3))
     assert plan.events == (Gaussian(10.0, 20),)
     assert formulas.histograms(5) == len(plan.counted)
+
+
+def test_noise_is_for_all_rows_of_a_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table(sales()), tmp_path / "rows.parquet")
+    asked, honest = [], mechanisms.noisy_histograms
+
+    def noisy(counts: Any, *, sensitivity: float, **how: Any) -> Any:
+        asked.append(sensitivity)
+        return honest(counts, sensitivity=sensitivity, **how)
+
+    monkeypatch.setattr(mechanisms, "noisy_histograms", noisy)
+    plan = FormulasPlan(("price", "count", "net"), 30.0, unit=PrivacyUnit("who", 3))
+    formulas.measure(tmp_path / "rows.parquet", plan, Odometer(plan.events))
+    assert asked == [3]
 
 
 def test_nothing_is_counted_that_was_not_charged(tmp_path: Path) -> None:

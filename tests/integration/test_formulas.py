@@ -12,6 +12,7 @@ import pytest
 
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.synthesis import generator_files, profile_cache
+from dp_synth_pipeline.synthesis.reading import COMPUTED
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthesizer import SyntheticModel
 
@@ -114,3 +115,13 @@ def test_the_same_is_found_in_text_whose_types_are_measured(place: Place, tmp_pa
     model = place.fit(tmp_path / "orders.csv")
     assert place.mechanisms()[:4] == ["row count", "types", "formulas", "profile"]
     assert kept(model.sample(300)) == 1
+
+
+def test_the_terminal_says_what_was_found(shell) -> None:
+    orders().to_parquet(shell.folder / "orders.parquet")
+    done = shell(
+        "synthesize", "orders.parquet", "--out", "o.parquet", "--epsilon", 4, "--open-account", "--purpose", "testing"
+    )
+    assert done.code == 0, done.text
+    assert f"{COMPUTED}: {TOTAL}." in " ".join(done.text.split())
+    assert kept(pd.read_parquet(shell.folder / "o.parquet")) == 1

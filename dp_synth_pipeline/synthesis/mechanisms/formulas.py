@@ -1,4 +1,4 @@
-"""Finds numbers that are the sum, product or quotient of two others; after the ordered dates, before the profile."""
+"""Finds numbers that one or two others of their row give; after the ordered dates, before the profile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dp_synth_pipeline.tabular.profiling.formulas import FormulasPlan
 
 
 class Formulas(Mechanism[FormulasPlan, tuple[str, ...]]):
-    """Measures a histogram of each three numbers, where a person left open which of them others give."""
+    """Measures a histogram of each three and each two numbers, where a person left open which of them others give."""
 
     name = FORMULAS
 

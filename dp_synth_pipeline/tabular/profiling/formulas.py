@@ -206,10 +206,8 @@ def cells(values: Sequence[np.ndarray], halves: Sequence[np.ndarray]) -> np.ndar
 
 def _sum(values: Sequence[np.ndarray], halves: Sequence[np.ndarray], roles: Roles) -> tuple[np.ndarray, np.ndarray]:
     """Return which rows keep a sum, and in which of them that says something: bool (rows,) each."""
-    total, first, second = (values[i] for i in roles)
-    whole = np.logical_and.reduce([halves[i] == 0.5 for i in roles])
+    (total, first, second), half = (values[i] for i in roles), halves[roles.total]
     off, size = np.abs(total - (first + second)), np.abs(first) + np.abs(second)
-    half = np.where(whole, 0.0, halves[roles.total])  # whole numbers add up to one
     return off <= half + RELATIVE * size, half <= MOST_ERROR * np.abs(total)
 
 

@@ -52,6 +52,11 @@ class Peer(Outside):
 MOSTLYAI = (TORCH, "mostlyai-engine==2.7.3")
 DPMM = ("dpmm==0.1.9",)
 SMARTNOISE = (TORCH, "smartnoise-synth==1.0.8")
+MARGNET = "https://github.com/KaiChen9909/margnet@8b75032f27f8fd02c348bc2eab60ee62eb0fb819"
+MARGNET_NEEDS = (
+    *("numpy==1.26.4", "pandas==2.2.3", "scikit-learn==1.5.2", "scipy==1.14.1", "networkx==3.4.2", "matplotlib==3.9.4"),
+    *("tomli==2.5.0", "tqdm==4.70.1", TORCH),
+)
 CUDA_ONLY = ("torchvision", "torchaudio")
 """Fail to load beside a CPU build of torch; not used for tables."""
 
@@ -61,6 +66,8 @@ PEERS = {
     "dpmm-mst-labels": Peer("peers/dpmm.py", DPMM, more=("--variant", "mst", "--labels", "100")),
     "dpmm-aim-short": Peer("peers/dpmm.py", DPMM, more=("--variant", "aim", "--iterations", "100")),
     "dpmm-aim": Peer("peers/dpmm.py", DPMM, more=("--variant", "aim")),
+    "margnet": Peer("peers/marginals.py", MARGNET_NEEDS, more=("--variant", "margnet"), repository=MARGNET),
+    "aim": Peer("peers/marginals.py", MARGNET_NEEDS, more=("--variant", "aim"), repository=MARGNET),
     "mostlyai": Peer("peers/mostlyai.py", MOSTLYAI, CUDA_ONLY, ("--variant", "dp")),
     "mostlyai-plain": Peer("peers/mostlyai.py", MOSTLYAI, CUDA_ONLY, ("--variant", "plain"), private=False),
 }

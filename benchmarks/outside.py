@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+SOURCE = "source"
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,24 @@ class Outside:
             whose last one is the same share it.
         without: packages that must not stay there.
         more: options that it is always given.
+        repository: `URL@COMMIT` of code that is no package; it is cloned into the environment, which it names, and given
+            to the program as --source.
     """
 
     script: str
     needs: tuple[str, ...]
     without: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
+    repository: str = ""
+
+    def folder(self, home: Path) -> Path:
+        """Return the folder of the environment below `home`."""
+        named = self.repository.rpartition("/")[2] or self.needs[-1]
+        return home / named.replace("==", "-").replace("@", "-")
 
     def environment(self, home: Path, interpreter: str) -> Path:
         """Return the python of the environment below `home`, making it if it is missing or holds other versions."""
-        folder = home / self.needs[-1].replace("==", "-")
+        folder = self.folder(home)
         python, stamp = folder / "bin" / "python", folder / "installed.txt"
         wanted = "\n".join(self.needs)
         if not stamp.exists() or stamp.read_text() != wanted:
@@ -44,13 +53,18 @@ class Outside:
                 subprocess.run([python, "-m", "pip", "install", "-q", *self.needs[:count]], check=True)
             if self.without:
                 subprocess.run([python, "-m", "pip", "uninstall", "-q", "-y", *self.without], check=True)
+            if self.repository:
+                url, _, commit = self.repository.partition("@")
+                subprocess.run(["git", "clone", "-q", "--no-checkout", url, folder / SOURCE], check=True)
+                subprocess.run(["git", "-C", folder / SOURCE, "checkout", "-q", commit], check=True)
             stamp.write_text(wanted)
         return python
 
     def command(self, home: Path, interpreter: str) -> list[Any]:
         """Return the command line that starts the program, ready for its own arguments."""
         # -I: neither this folder, where files bear the names of the packages they run, nor ours is on the path.
-        return [self.environment(home, interpreter), "-I", HERE / self.script, *self.more]
+        source = ["--source", self.folder(home) / SOURCE] if self.repository else []
+        return [self.environment(home, interpreter), "-I", HERE / self.script, *self.more, *source]
 
 
 class Unfinished(RuntimeError):

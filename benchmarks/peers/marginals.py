@@ -24,7 +24,9 @@ MISSING, FLAG = "(missing)", " is missing"
 def to_files(real: pd.DataFrame, folder: Path) -> tuple[list[str], list[str]]:
     """Write the arrays that the repository reads; return the names of their columns of numbers and of categories."""
     numbers = real.select_dtypes("number")
-    categories = real.drop(columns=numbers.columns).astype(object).where(lambda cells: cells.notna(), MISSING).astype(str)
+    categories = (
+        real.drop(columns=numbers.columns).astype(object).where(lambda cells: cells.notna(), MISSING).astype(str)
+    )
     for name in numbers.columns[numbers.isna().any()]:
         categories[name + FLAG] = numbers[name].isna().astype(str)
     numbers = numbers.fillna(numbers.min())
@@ -73,7 +75,9 @@ def entered(source: Path, folder: Path) -> None:
     torch.cuda.max_memory_allocated = lambda *_, **__: 0
 
 
-def synthesized(real: pd.DataFrame, variant: str, budget: tuple[float, float], source: Path, folder: Path) -> pd.DataFrame:
+def synthesized(
+    real: pd.DataFrame, variant: str, budget: tuple[float, float], source: Path, folder: Path
+) -> pd.DataFrame:
     """Return as many synthetic rows as there are real ones."""
     back = Path.cwd()
     entered(source, folder)

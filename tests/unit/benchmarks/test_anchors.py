@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -186,6 +188,48 @@ def test_an_environment_is_made_once_for_its_versions(tmp_path: Path, monkeypatc
     made.write_text("base==2\nsome==1.2")
     with pytest.raises(FileNotFoundError):
         program.command(tmp_path, "/no/python")
+
+
+def test_code_that_is_no_package_is_cloned_at_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import outside
+
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
+        return subprocess.run(
+            ["git", *who, *words], cwd=code, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    (code := tmp_path / "code").mkdir()
+    git("init", "-q")
+    for text in ("pinned", "later"):
+        (code / "method.py").write_text(text)
+        git("add", ".")
+        git("commit", "-qm", text)
+    commit = git("rev-parse", "HEAD~1")
+    program = outside.Outside("a.py", (), repository=f"{code}@{commit}")
+    command = program.command(tmp_path / "home", sys.executable)
+    assert command[-2] == "--source"
+    assert (command[-1] / "method.py").read_text() == "pinned"
+    assert program.command(tmp_path / "home", "/no/python") == command
+
+
+def test_margnet_gives_back_the_rows_that_its_files_hold(tmp_path: Path) -> None:
+    adapter = runpy.run_path(str(FOLDER / "peers" / "marginals.py"))
+    real = pd.DataFrame(
+        {
+            "word": ["b", None, "a"],
+            "count": [3, 5, 8],
+            "holes": [2.0, None, 7.0],
+            "yes": [True, False, True],
+            "rate": [0.25, 0.5, -1.5],
+        }
+    )
+    numbers, categories = adapter["to_files"](real, tmp_path)
+    assert (numbers, categories) == (["count", "holes", "rate"], ["word", "yes", "holes is missing"])
+    drawn = adapter["from_files"](tmp_path, numbers, categories, real)
+    kept = pd.read_csv(StringIO(drawn.to_csv(index=False)))
+    pd.testing.assert_frame_equal(kept, pd.read_csv(StringIO(real.to_csv(index=False))))
 
 
 def test_the_figures_of_a_given_scorer_are_read(anchors: Any) -> None:

@@ -1,8 +1,9 @@
 """Finds, by noisy counts, which numbers others of their row give: a total is price times count, a tax is 0.2 times the net.
 
 Modelled each by itself, they agree no better than their cells do. So each three numeric columns have one histogram of rows,
-by which sum or product alone the row keeps, and each two have one, by which multiple one is of the other (`multiples`). What
-nearly every row keeps becomes a rule, as a person might declare it.
+by which sum or product alone the row keeps, and each two have one, by which multiple one is of the other (`multiples`). The
+formulas that these suggest are tried on the rows by one histogram more each (`candidates`). What nearly every row keeps
+becomes a rule, as a person might declare it.
 
 One row lies in one cell of each histogram, so a unit with at most `max_rows` rows moves each by at most `max_rows` (L2).
 Whether a row is looked at, where there are very many, is a coin of its own, so that bound holds for the rows that are.
@@ -11,7 +12,7 @@ Whether a row is looked at, where there are very many, is a coin of its own, so 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -30,7 +31,8 @@ from dp_synth_pipeline.tabular.constraints.hold import numbers
 from dp_synth_pipeline.tabular.constraints.parse import written_name
 from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import NUMBER
-from dp_synth_pipeline.tabular.profiling import multiples, ordered_dates
+from dp_synth_pipeline.tabular.profiling import candidates, multiples, ordered_dates
+from dp_synth_pipeline.tabular.profiling.candidates import Candidate, Numbers
 from dp_synth_pipeline.tabular.profiling.multiples import RELATIVE
 
 MOST_COLUMNS = 12
@@ -112,14 +114,19 @@ class FormulasPlan:
         return [*combinations(self.columns, 3), *combinations(self.columns, 2)]
 
     @property
+    def tried(self) -> int:
+        """How many of the formulas that these suggest are tried on the rows, at most: one for each column."""
+        return len(self.columns)
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """What all histograms together cost, whatever the rows are."""
-        return (Gaussian(self.scale / self.unit.max_rows, len(self.counted)),)
+        return (Gaussian(self.scale / self.unit.max_rows, len(self.counted) + self.tried),)
 
 
 def histograms(columns: int) -> int:
-    """Return how many histograms so many columns have."""
-    return math.comb(columns, 3) + math.comb(columns, 2)
+    """Return how many histograms so many columns have, at most."""
+    return math.comb(columns, 3) + math.comb(columns, 2) + columns
 
 
 def columns(schema: TableSchema) -> tuple[str, ...]:
@@ -148,26 +155,50 @@ def measure(
         odometer: of the plan's events, as they were charged.
         computed: what declared rules compute, by column, with what they compute it from.
     """
-    exact = _counts(path, plan)
+    noisy = _noisy(_counts(path, plan), plan, odometer)
+    suggested = _suggested(dict(zip(plan.counted, noisy, strict=True)), plan.scale, computed)
+    first = _chosen(suggested, computed)
+    trials = [*first, *(c for c in suggested if c not in first)][: plan.tried]
+    tried = _noisy(_trials(path, plan, trials), plan, odometer) if trials else []
+    held = [c for c, cells in zip(trials, tried, strict=True) if candidates.held(cells, plan.scale)]
+    return tuple(candidate.rule for candidate in _chosen(held, computed))
+
+
+def _noisy(exact: list[np.ndarray], plan: FormulasPlan, odometer: Odometer) -> list[np.ndarray]:
     noisy, _ = mechanisms.noisy_histograms(exact, scale=plan.scale, sensitivity=plan.unit.max_rows, odometer=odometer)
-    return _chosen(dict(zip(plan.counted, noisy, strict=True)), plan.scale, computed)
+    return noisy
 
 
-def _counts(path: Path, plan: FormulasPlan) -> list[np.ndarray]:
-    """Count the rows of each three and each two columns by the relation that they keep; private."""
-    sizes = {2: multiples.CELLS, 3: CELLS}
-    counts, coins = [np.zeros(sizes[len(names)], dtype=np.int64) for names in plan.counted], np.random.default_rng()
+def _looked_at(path: Path, plan: FormulasPlan) -> Iterator[tuple[Numbers, Numbers]]:
+    """Yield the numbers of the rows that are looked at, by column, and by how much each may be off by its rounding."""
+    coins = np.random.default_rng()
     for batch in pq.ParquetFile(path).iter_batches(BATCH, columns=list(plan.columns)):
         rows = pa.Table.from_batches([batch])
         if plan.rate < 1:
             rows = rows.filter(pa.array(coins.random(rows.num_rows) < plan.rate))
         values = {name: numbers(rows, name) for name in plan.columns}
-        halves = {name: _half_step(x) for name, x in values.items()}
+        yield values, {name: _half_step(x) for name, x in values.items()}
+
+
+def _counts(path: Path, plan: FormulasPlan) -> list[np.ndarray]:
+    """Count the rows of each three and each two columns by the relation that they keep; private."""
+    sizes = {2: multiples.CELLS, 3: CELLS}
+    counts = [np.zeros(sizes[len(names)], dtype=np.int64) for names in plan.counted]
+    for values, halves in _looked_at(path, plan):
         for total, names in zip(counts, plan.counted, strict=True):
             placed = cells if len(names) > 2 else multiples.cells
             total += np.bincount(
                 placed([values[n] for n in names], [halves[n] for n in names]), minlength=sizes[len(names)]
             )
+    return counts
+
+
+def _trials(path: Path, plan: FormulasPlan, suggested: Sequence[Candidate]) -> list[np.ndarray]:
+    """Count the rows that keep and that break each candidate, by its parts' values; private."""
+    counts = [np.zeros(candidates.CELLS, dtype=np.int64) for _ in suggested]
+    for values, halves in _looked_at(path, plan):
+        for total, candidate in zip(counts, suggested, strict=True):
+            total += np.bincount(candidates.cells(candidate, values, halves), minlength=candidates.CELLS)
     return counts
 
 
@@ -230,42 +261,27 @@ def _product(values: Sequence[np.ndarray], halves: Sequence[np.ndarray], roles: 
     return np.asarray(kept.any(0)), np.where(np.isfinite(errors).any(0), errors.argmin(0), FORMS)
 
 
-class _Fact(NamedTuple):
-    """A formula that noise does not explain: `target = first sign second`, and in how many rows it breaks, with noise.
-
-    Attributes:
-        by: of which it is that multiple, if it has one part.
-    """
-
-    target: str
-    sign: str
-    parts: tuple[str, ...]
-    broken: float
-    by: float = 1.0
-
-    @property
-    def rule(self) -> str:
-        """The formula as a person would declare it."""
-        target, *parts = (str(written_name(name)) for name in (self.target, *self.parts))
-        return f"{target} = {f' {self.sign} '.join([f'{self.by:g}', *parts][-2:])}"
-
-
-def _chosen(
+def _suggested(
     counts: Mapping[Names, np.ndarray], scale: float, computed: Mapping[str, Collection[str]]
-) -> tuple[str, ...]:
-    """Return the formulas that fewest rows break, so that each column has one at most and none is computed from itself."""
+) -> list[Candidate]:
+    """Return the formulas that noise does not explain, those first that fewest rows break, by these counts."""
     rows = {names: float(noisy.sum()) for names, noisy in counts.items() if len(names) > 2}
-    facts = [fact for three in rows for fact in _facts(three, counts[three].astype(float), scale)]
+    suggested = [c for three in rows for c in _of_three(three, counts[three].astype(float), scale)]
     for pair, noisy in counts.items():
         if len(pair) == 2:
             known = max(count for three, count in rows.items() if set(three) > set(pair))
-            facts += _multiple(pair, noisy.astype(float), known, scale)
-    below, found = {name: set(parts) for name, parts in computed.items()}, []
-    for fact in sorted(facts, key=lambda f: f.broken):
-        if fact.target not in below and fact.target not in reached(fact.parts, below):
-            below[fact.target] = set(fact.parts)
-            found.append(fact.rule)
-    return tuple(found)
+            suggested += _multiple(pair, noisy.astype(float), known, scale)
+    return sorted((c for c in suggested if c.target not in computed), key=lambda c: c.broken)
+
+
+def _chosen(suggested: Sequence[Candidate], computed: Mapping[str, Collection[str]]) -> list[Candidate]:
+    """Return formulas so that each column has one at most and none is computed from itself, the first ones first."""
+    below, chosen = {name: set(parts) for name, parts in computed.items()}, []
+    for candidate in suggested:
+        if candidate.target not in below and candidate.target not in reached(candidate.parts, below):
+            below[candidate.target] = set(candidate.parts)
+            chosen.append(candidate)
+    return chosen
 
 
 def reached(names: Collection[str], below: Mapping[str, Collection[str]]) -> set[str]:
@@ -277,7 +293,7 @@ def reached(names: Collection[str], below: Mapping[str, Collection[str]]) -> set
     return found
 
 
-def _multiple(pair: Names, noisy: np.ndarray, rows: float, scale: float) -> list[_Fact]:
+def _multiple(pair: Names, noisy: np.ndarray, rows: float, scale: float) -> list[Candidate]:
     """Return the multiple that one of two columns is of the other in nearly every row.
 
     Args:
@@ -295,7 +311,7 @@ def _multiple(pair: Names, noisy: np.ndarray, rows: float, scale: float) -> list
         return []
     second, by = multiples.multiple(_way(best, int(inverse[best]), sure, scale))
     base, target = pair if second else pair[::-1]
-    return [_Fact(target, "*", (base,), broken, by)]
+    return [Candidate(target, "*", (base,), broken, by)]
 
 
 def _way(cell: int, inverse: int, sure: np.ndarray, scale: float) -> int:
@@ -310,7 +326,7 @@ def _way(cell: int, inverse: int, sure: np.ndarray, scale: float) -> int:
     return small if rounded else large
 
 
-def _facts(three: Names, noisy: np.ndarray, scale: float) -> list[_Fact]:
+def _of_three(three: Names, noisy: np.ndarray, scale: float) -> list[Candidate]:
     """Return the formulas that nearly every row of one three keeps; of a product, by the form that its digits show."""
     found, rows = [], noisy.sum()
     for relation, own in enumerate(OWN):
@@ -319,16 +335,18 @@ def _facts(three: Names, noisy: np.ndarray, scale: float) -> list[_Fact]:
         if telling and ordered_dates.few(broken, rows, scale * math.sqrt(BROKEN)):
             total, first, second = (three[i] for i in roles)
             found.append(
-                _Fact(total, "+", (first, second), broken)
+                Candidate(total, "+", (first, second), broken)
                 if relation < SUMS
                 else _product_or_quotient(total, first, second, broken, noisy[own], scale)
             )
     return found
 
 
-def _product_or_quotient(total: str, first: str, second: str, broken: float, forms: np.ndarray, scale: float) -> _Fact:
+def _product_or_quotient(
+    total: str, first: str, second: str, broken: float, forms: np.ndarray, scale: float
+) -> Candidate:
     """Return a product, or the quotient that was rounded: then many rows keep that and do not multiply back."""
     if forms[1:].sum() <= ordered_dates.BREAKS * forms.sum() + ordered_dates.SURE * scale * math.sqrt(2):
-        return _Fact(total, "*", (first, second), broken)
+        return Candidate(total, "*", (first, second), broken)
     target, by = (first, second) if forms[1] >= forms[2] else (second, first)
-    return _Fact(target, "/", (total, by), broken)
+    return Candidate(target, "/", (total, by), broken)

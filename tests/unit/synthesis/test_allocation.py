@@ -245,7 +245,7 @@ def test_a_unit_of_several_rows_and_a_replaced_one_move_formulas_more() -> None:
     for plan in (one, three, replaced):
         assert plan is not None
     assert three.unit.max_rows == 3
-    assert three.events == (Gaussian(three.scale / 3, len(three.counted)),)
+    assert three.events == (Gaussian(three.scale / 3, formulas.histograms(len(three.columns))),)
     assert len(three.columns) < len(one.columns), "three times the noise lets fewer be told"
     assert len(replaced.columns) < len(one.columns)
 

@@ -19,7 +19,8 @@ from dp_synth_pipeline.privacy.budget import PrivacyUnit
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular.constraints import holds, parse
-from dp_synth_pipeline.tabular.profiling import formulas, multiples
+from dp_synth_pipeline.tabular.profiling import candidates, formulas, multiples
+from dp_synth_pipeline.tabular.profiling.candidates import Candidate
 from dp_synth_pipeline.tabular.profiling.formulas import CELLS, NONE, SEVERAL, FormulasPlan
 from dp_synth_pipeline.tabular.schema import build
 
@@ -47,6 +48,15 @@ def counts(columns: dict[str, Any], folder: Path) -> list[np.ndarray]:
     table = pa.table({n: pa.array(v, from_pandas=True) for n, v in columns.items()})
     pq.write_table(table, folder / "rows.parquet")
     return formulas._counts(folder / "rows.parquet", FormulasPlan(tuple(columns), 1.0))
+
+
+TRIALS = [
+    Candidate("a", "+", ("b", "c"), 0),
+    Candidate("b", "*", ("a", "d"), 0),
+    Candidate("c", "/", ("a", "b"), 0),
+    Candidate("d", "*", ("a",), 0, 0.2),
+]
+"""Of columns a to d."""
 
 
 def test_sums_and_products_of_other_columns_are_found(tmp_path: Path) -> None:
@@ -108,6 +118,37 @@ def test_what_a_declared_rule_computes_is_a_part_and_never_a_target(tmp_path: Pa
     assert told({}) == {"net = price * count", "gross = 1.2 * net"}
     assert told({"net": ("price", "count")}) == {"gross = 1.2 * net"}
     assert len(told({"price": ("gross",)})) == 1, "with both, the price would be computed from itself"
+
+
+def flags(rows: int = ROWS) -> np.ndarray:
+    return (np.random.default_rng().random(rows) < 0.5).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (flags(), np.full(ROWS, 45.0)),
+        (np.full(ROWS, 1), 0.25 * flags()),
+        (np.where(np.arange(ROWS) % 50, 1, 0), np.full(ROWS, 45)),
+        (np.where(flags(), 1, 3), np.full(ROWS, 10)),
+    ],
+    ids=["a flag and a constant", "a constant and a rate", "two columns of nearly one value", "10 and 10 / 3"],
+)
+def test_what_holds_since_a_column_is_nearly_always_one_value_is_not_found(
+    tmp_path: Path, first: np.ndarray, second: np.ndarray
+) -> None:
+    """Of a column that is 45, rows in which a flag is set have 45 times the flag; the others do not."""
+    rows = {"first": first, "second": second, "third": np.random.default_rng().normal(0, 1, ROWS)}
+    for scale in (1e-6, ROWS * formulas.NOISE):
+        assert found(rows, tmp_path, scale) == ()
+        assert found(dict(reversed(rows.items())), tmp_path, scale) == ()
+
+
+def test_a_formula_is_found_of_a_part_that_has_few_values(tmp_path: Path) -> None:
+    rng = np.random.default_rng()
+    nights, rate = rng.integers(1, 6, ROWS), np.round(rng.lognormal(4, 0.4, ROWS), 2)
+    rows = {"nights": nights, "rate": rate, "due": np.round(nights * rate, 2), "tax": 1.5 * nights}
+    assert set(found(rows, tmp_path, ROWS * formulas.NOISE)) == {"due = nights * rate", "tax = 1.5 * nights"}
 
 
 def test_names_that_are_no_words_are_quoted(tmp_path: Path) -> None:
@@ -200,11 +241,14 @@ def test_one_row_more_moves_each_histogram_by_one_cell_at_most_and_warns_of_noth
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         before, after = (
-            counts({n: np.array([r[i] for r in table], dtype=float) for i, n in enumerate("abcd")}, folder)
+            [
+                *counts({n: np.array([r[i] for r in table], dtype=float) for i, n in enumerate("abcd")}, folder),
+                *formulas._trials(folder / "rows.parquet", FormulasPlan(tuple("abcd"), 1.0), TRIALS),
+            ]
             for table in (rows, [*rows, more])
         )
     moved = [more - fewer for fewer, more in zip(before, after, strict=True)]
-    assert [len(m) for m in moved] == [CELLS] * 4 + [multiples.CELLS] * 6
+    assert [len(m) for m in moved] == [CELLS] * 4 + [multiples.CELLS] * 6 + [candidates.CELLS] * len(TRIALS)
     assert min(m.min() for m in moved) >= 0
     assert max(m.sum() for m in moved) <= 1
 
@@ -223,10 +267,25 @@ def test_a_row_lies_in_a_cell_that_says_what_it_keeps_alone() -> None:
     assert cell(2, 5.25, 12.1) == SEVERAL, "2 is 12.1 / 5.25 to its digits, which says little"
 
 
-def test_what_a_plan_costs_is_one_gaussian_of_each_three_and_each_two_columns() -> None:
+def test_what_a_plan_costs_is_one_gaussian_of_each_histogram_and_each_formula_tried() -> None:
     plan = FormulasPlan(tuple("abcde"), 30.0, unit=PrivacyUnit("who", 3))
-    assert plan.events == (Gaussian(10.0, 20),)
-    assert formulas.histograms(5) == len(plan.counted)
+    assert plan.events == (Gaussian(10.0, 20 + 5),)
+    assert formulas.histograms(5) == len(plan.counted) + plan.tried
+
+
+def test_no_more_formulas_are_tried_than_were_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = np.round(np.random.default_rng().lognormal(5, 0.5, ROWS), 2)
+    rows = {name: np.round(by * a, 2) for by, name in zip((1, 2, 3, 5, 7, 11), "abcdef", strict=True)}
+    counted, honest = [], mechanisms.noisy_histograms
+
+    def noisy(counts: Any, **how: Any) -> Any:
+        counted.append(len(counts))
+        return honest(counts, **how)
+
+    monkeypatch.setattr(mechanisms, "noisy_histograms", noisy)
+    told = found(rows, tmp_path)
+    assert counted == [20 + 15, 6], "each two are multiples, 15 times"
+    assert len(told) == 5, "those are tried first that may all be rules"
 
 
 def test_noise_is_for_all_rows_of_a_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +299,7 @@ def test_noise_is_for_all_rows_of_a_unit(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(mechanisms, "noisy_histograms", noisy)
     plan = FormulasPlan(("price", "count", "net"), 30.0, unit=PrivacyUnit("who", 3))
     formulas.measure(tmp_path / "rows.parquet", plan, Odometer(plan.events))
-    assert asked == [3]
+    assert asked == [3, 3]
 
 
 def test_nothing_is_counted_that_was_not_charged(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.encoding.copula import even_quantiles
+from dp_synth_pipeline.tabular.encoding.rounding import Rounding
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.profiling.profile import MOST_CODES, ColumnProfile
@@ -74,6 +75,7 @@ class AxisCodec:
         order = np.lexsort((high, low))
         self.low, self.high, self.mass, self.origin = low[order], high[order], mass[order], origins[order]
         self.slack = self._slack()
+        self.rounding = Rounding(self.low, self.high, profile.rounded) if profile.rounded and len(self.low) else None
         self._group(profile.most_codes - len(self.heavy))
         n = len(self.heavy) + len(self.starts)
         if n == 0:  # nothing was released about this column: one code that decodes to null
@@ -184,11 +186,14 @@ class AxisCodec:
         inside = (member >= 0) & ((x < highs[member]) | (x == lows[member]))
         return (self.encode(values) == codes) & ((codes < len(self.heavy)) | inside)
 
-    def decode(self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None) -> pa.Array:
+    def decode(
+        self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None, *, rounded: bool = True
+    ) -> pa.Array:
         """Return values of the column's storage type, drawn within their cells by released weights.
 
         Args:
             quantiles: where in its cell each row lies, float (rows,) in [0, 1), see `copula`; None to spread rows evenly.
+            rounded: whether as many values are round as the profile tells.
         """
         quantiles = even_quantiles(codes, rng) if quantiles is None else quantiles
         x = np.zeros(len(codes))
@@ -202,7 +207,10 @@ class AxisCodec:
         target = first + quantiles[grouped] * (last - first)
         member = np.clip(np.searchsorted(cumulative, target, side="right") - 1, self.starts[g], ends[g] - 1)
         rest = (target - cumulative[member]) / np.maximum(self.mass[member], 1e-300)
-        x[grouped] = self._within(self.low[member], self.high[member], np.clip(rest, 0, np.nextafter(1.0, 0.0)))
+        rest = np.clip(rest, 0, np.nextafter(1.0, 0.0))
+        x[grouped] = self._within(self.low[member], self.high[member], rest)
+        if rounded and self.rounding is not None:
+            x[grouped] = grid.written(self.rounding.rounded(x[grouped], member, rest, rng), self.decimals)
         origin = np.full(len(codes), -1)
         origin[own], origin[grouped] = self.heavy_origin[codes[own]], self.origin[member]
         null = codes == (-1 if self.null is None else self.null)

@@ -98,7 +98,8 @@ def _of_axis(codec: AxisCodec) -> Support:
         codes, places = [*codes, np.array([codec.null])], [*places, np.zeros(1)]
     assert groups == len(codec.starts)
     flat = np.concatenate(codes).astype(np.int64)
-    values = codec.decode(flat, np.random.default_rng(), np.minimum(np.concatenate(places), np.nextafter(1.0, 0.0)))
+    within = np.minimum(np.concatenate(places), np.nextafter(1.0, 0.0))
+    values = codec.decode(flat, np.random.default_rng(), within, rounded=False)
     return Support(values, flat, whole)
 
 

@@ -84,6 +84,7 @@ class Kind:
         expects: what a declared bound should be.
         sql: the SQL type of a snapshot's values, unless its storage says more.
         rounds: how many range-finding histograms come between the public grid and the last histogram.
+        ladder: steps that values may be rounded to, the coarsest first; none where they are not.
         usual: points between which values of most tables lie: where noise hides a column's, they are expected there.
         rule_scale: how many of the units that rules compare there are in one unit of the number line.
         ends_as_text: whether checks name the ends of the number line as text.
@@ -114,6 +115,7 @@ class Kind:
     expects: ClassVar[str] = "no bound"
     sql: ClassVar[str] = "DOUBLE"
     rounds: ClassVar[int] = 1
+    ladder: ClassVar[tuple[float, ...]] = ()
     usual: ClassVar[tuple[float, float]] = (-1e6, 1e6)
     rule_scale: ClassVar[float] = 1
     ends_as_text: ClassVar[bool] = False

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.kinds.number import Number
-from dp_synth_pipeline.tabular.profiling.precision import MAX_DECIMALS, count_digits
+from dp_synth_pipeline.tabular.profiling.precision import digits
 from dp_synth_pipeline.tabular.storage import is_real
 
 FAR = (128, 256, 512, 1023)
@@ -41,11 +41,8 @@ class Decimal(Number):
     def declared_decimals(self, column: Column) -> int | None:
         return column.decimals if column.decimals is not None else column.arrow_type.scale  # type: ignore[attr-defined]
 
-    def precision_counts(self, x: np.ndarray, column: Column) -> np.ndarray:
-        return count_digits(x, single=pa.types.is_float32(column.arrow_type))
-
     def precision(self, needed: int) -> tuple[int | None, int | None]:
-        return (needed if needed <= MAX_DECIMALS else None), None
+        return digits(needed), None
 
     def from_point(self, point: int | float, decimals: int | None, resolution: int | None) -> float:
         return round(point, decimals if decimals is not None else 9)

@@ -6,12 +6,14 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.kinds.base import NUMBER, Bound, Column, Kind
 from dp_synth_pipeline.tabular.kinds.numeric import Numeric
 from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.profiling.precision import STEPS, count_steps
 
 
 class Number(Numeric):
@@ -19,12 +21,16 @@ class Number(Numeric):
 
     family = NUMBER
     expects = "a finite number"
+    ladder = STEPS
 
     def bound(self, value: Any, what: str) -> Bound:
         """Return a declared bound, which is a finite number."""
         if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
             return value
         raise self.wrong_bound(value, what)
+
+    def precision_counts(self, x: np.ndarray, column: Column) -> np.ndarray:
+        return count_steps(x, single=pa.types.is_float32(column.arrow_type))
 
     def same_cells(self, other: Kind) -> bool:
         return isinstance(other, Number)

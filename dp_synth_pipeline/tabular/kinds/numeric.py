@@ -84,6 +84,8 @@ class Numeric(Kind):
 class Timed(Numeric):
     """A kind in microseconds, whose resolution is found in the rows."""
 
+    ladder = RESOLUTIONS
+
     def step(self, decimals: int | None, resolution: int | None = None) -> float:
         return float(resolution or 1)
 

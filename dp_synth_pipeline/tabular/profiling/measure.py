@@ -21,13 +21,16 @@ from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.profiling.counting import Counts
+from dp_synth_pipeline.tabular.profiling.precision import rounded_to
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import (
     RANGE_FINDING,
     REFINEMENT,
+    ROUNDED,
     ProfilePlan,
     counts_rows,
     finds_categories,
+    finds_rounding,
 )
 from dp_synth_pipeline.tabular.profiling.shrinkage import shrunk
 from dp_synth_pipeline.tabular.profiling.smoothing import smooth
@@ -168,7 +171,7 @@ class _Pass:
 
     def numeric(self, column: Column) -> ColumnProfile:
         """Measure a number, date or datetime: heavy values, then rounds of ever finer cells for the rest."""
-        decimals, resolution = self._precision(column)
+        decimals, resolution, counted = self._precision(column)
         special = self._heavy(column, decimals, self.threshold())
         values = special.values
         width = column.kind.step(decimals, resolution)
@@ -199,6 +202,7 @@ class _Pass:
             resolution=resolution,
             declared=column.declared,
             respelled=column.decimals is None and special.finer,
+            rounded=self._rounded(column, counted, special, width, (fine, binned)),
         )
 
     def _heavy(self, column: Column, decimals: int | None, threshold: float) -> SpecialValues:
@@ -280,14 +284,48 @@ class _Pass:
         found = grid.support(coarse[able], self.plan.noise(RANGE_FINDING), (int(near[0]), int(near[1])), least)
         return found and (int(able[found[0]]), int(able[found[1]]))
 
-    def _precision(self, column: Column) -> tuple[int | None, int | None]:
-        """Return decimals and resolution in microseconds; a finer one needs more rows than noise or half a percent."""
+    def _precision(self, column: Column) -> tuple[int | None, int | None, np.ndarray | None]:
+        """Return decimals, resolution in microseconds, and noisy counts of values by the step that writes them, if any.
+
+        A finer one needs more rows than noise or half a percent.
+        """
         if not column.kind.measures_precision(column):
-            return column.kind.declared_decimals(column), None
+            counts = self._noisy(self.counts.precision(column), ROUNDED) if self._finds_rounding(column) else None
+            return column.kind.declared_decimals(column), None, counts
         noisy = self._noisy(self.counts.precision(column), RANGE_FINDING)
         finer = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)  # rows that need more than each
-        limit = max(3 * self.plan.noise(RANGE_FINDING) * math.sqrt(len(noisy)), 0.005 * self.total)
-        return column.kind.precision(int(np.flatnonzero(finer <= limit)[0]))
+        noise = self.plan.noise(RANGE_FINDING) * np.sqrt(np.arange(len(noisy))[::-1])
+        limit = np.maximum(3 * noise, 0.005 * self.total)
+        return *column.kind.precision(int(np.flatnonzero(finer <= limit)[0])), noisy
+
+    def _finds_rounding(self, column: Column) -> bool:
+        return finds_rounding(column) and self.plan.rounded(self.schema) > 0
+
+    def _rounded(
+        self,
+        column: Column,
+        counts: np.ndarray | None,
+        special: SpecialValues,
+        width: float,
+        bins: tuple[np.ndarray, np.ndarray],
+    ) -> tuple[tuple[float, float], ...]:
+        """Return the steps that values in bins are rounded to, and how many are: of the noisy counts of all, free.
+
+        Args:
+            counts: by step, released values included.
+            width: the step that all values are multiples of.
+            bins: edges and shares.
+        """
+        edges, mass = bins
+        if counts is None or not mass.any():
+            return ()
+        (_, *heavy), _ = special.counts()
+        own = [column.kind.precision_counts(np.array([x]), column) for x in special.points]
+        others = counts - sum((n * cells for n, cells in zip(heavy, own, strict=True)), np.zeros(len(counts)))
+        upto = np.cumsum(mass) / mass.sum()
+        low, high = edges[np.searchsorted(upto, 0.05)], edges[np.searchsorted(upto, 0.95) + 1]
+        noise = self.plan.noise(ROUNDED if finds_rounding(column) else RANGE_FINDING)
+        return rounded_to(column.kind.ladder, others, noise, own=width, spread=high - low)
 
     def _within(self, edges: np.ndarray, column: Column) -> np.ndarray:
         """Cut a grid to the bounds that a person declared."""

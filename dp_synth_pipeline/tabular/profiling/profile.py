@@ -42,6 +42,8 @@ class ColumnProfile:
         most_codes: into how many codes a number line is divided, at most.
         respelled: whether released values that need more digits than `decimals` come back as they are; else rounded, as
             profiles of earlier versions mean it.
+        rounded: steps that values are rounded to, finest first, each with the share of the values in bins that are; the
+            others are multiples of what `decimals` and `resolution` tell.
     """
 
     name: str
@@ -58,6 +60,7 @@ class ColumnProfile:
     misfits: float = 0.0
     most_codes: int = MOST_CODES
     respelled: bool = False
+    rounded: tuple[tuple[float, float], ...] = ()
 
     @property
     def hidden(self) -> bool:
@@ -156,8 +159,9 @@ class TableProfile:
         for column in facts["columns"]:
             if column["most_codes"] == MOST_CODES:
                 del column["most_codes"]
-            if not column["respelled"]:
-                del column["respelled"]
+            for name in ("respelled", "rounded"):
+                if not column[name]:
+                    del column[name]
         return json.dumps(facts, indent=1, default=_name)
 
     @classmethod
@@ -177,7 +181,8 @@ def _name(kind: Kind) -> str:
 
 def _column(facts: dict[str, Any]) -> ColumnProfile:
     facts["kind"] = lookup(facts["kind"])
-    facts["bins"] = tuple((float(a), float(b)) for a, b in facts["bins"])
+    for name in ("bins", "rounded"):
+        facts[name] = tuple((float(a), float(b)) for a, b in facts.get(name, ()))
     for name in ("values", "weights", "bin_weights", "declared"):
         facts[name] = tuple(facts[name])
     return ColumnProfile(**facts)

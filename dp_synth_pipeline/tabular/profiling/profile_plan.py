@@ -1,8 +1,9 @@
 """What a profile measures and what that costs, fixed from public facts and the noisy row count before the first histogram.
 
-There are three kinds of histograms. *Base* histograms count values and cells. *Range-finding* histograms, at twice the
-noise, find where values lie and how precise they are. *Refinement* histograms, at 0.4 of the noise, re-measure the columns
-that lost most categories to thresholding. How many of each there are depends on the rows by their noisy count alone. Which
+There are four kinds of histograms. *Base* histograms count values and cells. *Range-finding* histograms, at twice the
+noise, find where values lie and how precise they are. *Rounding* histograms, at four times the noise, find to which steps
+numbers of known digits are rounded. *Refinement* histograms, at 0.4 of the noise, re-measure the columns that lost most
+categories to thresholding. How many of each there are depends on the rows by their noisy count alone. Which
 columns are refined depends on what was noised already.
 """
 
@@ -19,8 +20,8 @@ from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.policies import NullPolicy
 
-RANGE_FINDING, REFINEMENT = 2.0, 0.4
-"""Noise of a range-finding and of a refinement histogram, in units of the noise of a base histogram."""
+RANGE_FINDING, REFINEMENT, ROUNDED = 2.0, 0.4, 4.0
+"""Noise of a range-finding, a refinement and a rounding histogram, in units of the noise of a base histogram."""
 
 MOST_REFINED = 3
 """Columns that are refined, at most."""
@@ -61,7 +62,12 @@ class ProfilePlan:
     def histogram_events(self, schema: TableSchema) -> tuple[Event, ...]:
         """What the histograms cost; the same whatever the rows are."""
         base, range_finding = _histograms(schema, self.unit)
-        counts = ((1.0, base), (REFINEMENT, self.refined), (RANGE_FINDING, range_finding))
+        counts = (
+            (1.0, base),
+            (REFINEMENT, self.refined),
+            (RANGE_FINDING, range_finding),
+            (ROUNDED, self.rounded(schema)),
+        )
         events = [self._event(self.noise(factor), n) for factor, n in counts if n]
         thresholds = [Threshold(self.threshold_delta)] if any(thresholded(c) for c in schema.learned) else []
         return (*events, *thresholds)
@@ -71,6 +77,10 @@ class ProfilePlan:
             return DiscreteGaussian(scale, self.unit.max_rows, count)
         return Gaussian(scale / self.unit.max_rows, count)
 
+    def rounded(self, schema: TableSchema) -> int:
+        """Return how many columns have a rounding histogram; a plan of an earlier version pays for none."""
+        return 0 if self.discrete else sum(finds_rounding(c) for c in schema.learned)
+
     def delta(self, schema: TableSchema) -> float:
         """Return each thresholded histogram's part of `threshold_delta`; refined columns have two."""
         histograms = self.refined + sum(thresholded(c) for c in schema.learned)
@@ -78,9 +88,13 @@ class ProfilePlan:
 
 
 def weight(schema: TableSchema, unit: PrivacyUnit, refined: int = 0) -> float:
-    """Return how many base histograms a profile of `schema` costs; a range-finding one costs 1/4, a refinement one 6.25."""
+    """Return how many base histograms a profile of `schema` costs.
+
+    A range-finding one costs 1/4, a refinement one 6.25 and a rounding one 1/16.
+    """
     base, range_finding = _histograms(schema, unit)
-    return base + range_finding / RANGE_FINDING**2 + refined / REFINEMENT**2
+    rounded = sum(finds_rounding(c) for c in schema.learned)
+    return base + range_finding / RANGE_FINDING**2 + refined / REFINEMENT**2 + rounded / ROUNDED**2
 
 
 def most_refined(schema: TableSchema) -> int:
@@ -116,6 +130,11 @@ def finds_categories(column: Column) -> bool:
 def thresholded(column: Column) -> bool:
     """Whether values of this column are released if many units hold them."""
     return column.kind.numeric or finds_categories(column)
+
+
+def finds_rounding(column: Column) -> bool:
+    """Whether the steps that values are rounded to must be found by a histogram of their own; else precision tells them."""
+    return bool(column.kind.ladder) and not column.kind.measures_precision(column)
 
 
 def counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:

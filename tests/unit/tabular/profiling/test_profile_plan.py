@@ -20,15 +20,16 @@ from dp_synth_pipeline.tabular.schema import TableSchema, build
 MIXED = build({"a": pa.int64(), "b": pa.string(), "c": pa.float64(), "d": pa.bool_(), "e": pa.timestamp("us")})
 
 
-def test_the_events_name_the_count_both_kinds_of_histograms_and_the_threshold() -> None:
+def test_the_events_name_the_count_each_kind_of_histogram_and_the_threshold() -> None:
     plan = ProfilePlan(0.1, 50.0, 1e-7)
     assert plan.count_events() == (DiscreteLaplace(10.0),)
     assert plan.histogram_events(MIXED) == (
         Gaussian(50.0, 8),
         Gaussian(100.0, 9),
+        Gaussian(200.0, 1),
         Threshold(1e-7),
     )
-    assert profile_plan.weight(MIXED, PrivacyUnit()) == 8 + 9 / 4
+    assert profile_plan.weight(MIXED, PrivacyUnit()) == 8 + 9 / 4 + 1 / 16
     assert ProfilePlan(None, 50.0, 1e-7).count_events() == ()
 
 
@@ -88,7 +89,7 @@ def rounded(events: Sequence[Event], digits: int, order: list[int]) -> list[Even
     st.sampled_from([MIXED, TEXTS]),
     st.sampled_from([PrivacyUnit(), PrivacyUnit("u", 7)]),
     st.sampled_from([3, 4, 17]),
-    st.permutations(range(4)),
+    st.permutations(range(5)),
 )
 def test_declared_events_pay_for_the_plan_that_is_read_from_them_however_rounded_and_in_whatever_order(
     scale: float, closer: int, schema: TableSchema, unit: PrivacyUnit, digits: int, order: list[int]
@@ -114,6 +115,14 @@ def test_the_discrete_noise_of_an_earlier_plan_is_what_was_declared_to_the_last_
     assert covers(written, read.histogram_events(TEXTS))
     for factor, n in kinds.items():
         assert n == 0 or DiscreteGaussian(read.noise(factor), 1, n) in written
+
+
+def test_a_discrete_plan_of_an_earlier_version_pays_for_no_rounding() -> None:
+    events = [DiscreteGaussian(50.0, 1, 8), DiscreteGaussian(100.0, 1, 9), Threshold(1e-7)]
+    read = profile_plan.declared(ProfilePlan(0.1, 0.0, 1e-7), events, MIXED)
+    assert read is not None
+    assert read.histogram_events(MIXED) == tuple(events)
+    assert ProfilePlan(0.1, 50.0, 1e-7).rounded(MIXED) == 1, "of the whole number; precision tells it of the others"
 
 
 def noise_of(events: Sequence[Event]) -> tuple[float, int] | None:

@@ -26,6 +26,7 @@ from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular import schema as schema_lib
+from dp_synth_pipeline.tabular.profiling.profile_plan import RANGE_FINDING, REFINEMENT, ROUNDED
 
 Step = tuple[str, Event]
 CODES = 40
@@ -55,8 +56,8 @@ def _name(event: Event, scale: float) -> str:
         return "row count"
     if isinstance(event, Threshold):
         return "profile: thresholds"
-    by = event.noise / scale
-    return f"profile: {'range-finding' if by > 1 else 'refinement' if by < 1 else 'base'} histograms"
+    factors = {REFINEMENT: "refinement", 1.0: "base", RANGE_FINDING: "range-finding", ROUNDED: "rounding"}
+    return f"profile: {factors[min(factors, key=lambda factor: abs(factor - event.noise / scale))]} histograms"
 
 
 def noise(event: Event) -> str:

@@ -27,6 +27,10 @@ PEOPLE = (
     "policyholder donor guest passenger voter subscriber cardholder"
 )
 KEYS = "id key uid no nr num number identifier"
+THINGS = (
+    "id license licence policy order invoice serial case claim ticket transaction receipt registration certificate tracking "
+    "reference record document contract booking reservation application permit file docket"
+)
 
 KNOWN: dict[str, tuple[str, ...]] = {
     "identifier": (
@@ -77,6 +81,7 @@ DOUBTFUL: dict[str, tuple[str, ...]] = {
         "vin",
         "account",
         "account number",
+        *(f"{what} {key}" for what, key in product(THINGS.split(), ("no", "nr", "num", "number"))),
     ),
     "phone": ("telephone", "tel", "mobile", "fax"),
     "address": ("address", "addr"),

@@ -79,6 +79,10 @@ def whole(name: str, low: float, high: float, heavy: bool = False) -> tuple[Colu
     [
         (text("store_id", 1.0), "identifier"),
         (text("store_id", 0.5), None),
+        (text("license_number", 1.0), "identifier"),
+        (text("idNum", 1.0), "identifier"),
+        (text("invoice_no", 0.5), None),
+        (text("flight_number", 1.0), None),
         (text("name", 0.97), "name"),
         (text("name", 0.6, nulls=0.38), "name"),
         (text("product_name", 1.0), None),
@@ -88,6 +92,7 @@ def whole(name: str, low: float, high: float, heavy: bool = False) -> tuple[Colu
         (whole("order_id", 1, 5000), "identifier"),
         (whole("order_id", 1, 5000, heavy=True), None),
         (whole("store_id", 1, 40), None),
+        (whole("case_number", 1, 5000), "identifier"),
         (whole("rank", 1, 5000), None),
     ],
 )

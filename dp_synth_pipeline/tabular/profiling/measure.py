@@ -19,7 +19,7 @@ import numpy as np
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.profiling import grid, public_lists
 from dp_synth_pipeline.tabular.profiling.counting import Counts
 from dp_synth_pipeline.tabular.profiling.precision import rounded_to
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
@@ -139,22 +139,23 @@ class _Pass:
             factor: noise of that histogram, in units of a base one's.
         """
         scale = self.plan.noise(factor)
-        names = column.names
-        counts = dict(self.counts.values(column, self.floor if names is None else 1))
-        keys = list(counts) if names is None else list(names)
-        noisy = self._noisy(np.array([self.counts.nulls(column), *(counts.get(k, 0) for k in keys)]), factor)
+        keys, noisy = self._named(column, factor)
         null_rate, cells = self._rate(noisy[0], scale), noisy[1:]
-        empty = self._all_null(noisy[0], scale)
-        shown = cells >= (self.threshold(factor) if names is None else self._least(column, empty=empty))
-        if names is None or empty or shown.any():
-            keys, cells = [k for k, s in zip(keys, shown, strict=True) if s], cells[shown]
+        empty, present = self._all_null(noisy[0], scale), self.total * (1 - null_rate)
+        public = np.full(len(keys), column.names is not None)
+        if column.names is None:
+            public = public_lists.held(self._lists(column), keys, cells, present, scale)
+            shown = public | (cells >= self.threshold(factor))
+        else:
+            shown = cells >= self._least(column, empty=empty)
+        if column.names is None or empty or shown.any():
+            keys, cells, public = [k for k, s in zip(keys, shown, strict=True) if s], cells[shown], public[shown]
         if not keys and empty:
             return ColumnProfile(column.name, column.kind, (), (), null_rate=1.0, declared=column.declared)
-        present = self.total * (1 - null_rate)
         other = present - cells.sum() if column.kind.categorical else 0.0
         if other < 3 * math.hypot(scale * math.sqrt(len(cells) + 1), self.total_noise):
             other = 0.0
-        if names is not None:
+        if public.any():
             cells = shrunk(cells, present - other, scale)
         share = grid.to_probabilities(np.append(cells, other) if other else cells, present) * (1 - null_rate)
         order = column.kind.order(column, keys, share[: len(keys)])
@@ -168,6 +169,18 @@ class _Pass:
             null_rate=null_rate,
             declared=column.declared,
         )
+
+    def _named(self, column: Column, factor: float) -> tuple[list[str], np.ndarray]:
+        """Return names and their noisy counts, after that of nulls: public names, and those of at least `floor` rows."""
+        public = [*(column.names or ()), *(v for values in self._lists(column) for v in values)]
+        found = dict(self.counts.values(column, 1 if public else self.floor))
+        rare = [k for k, n in found.items() if n >= self.floor] if column.names is None else []
+        keys = list(dict.fromkeys([*public, *rare]))
+        return keys, self._noisy(np.array([self.counts.nulls(column), *(found.get(k, 0) for k in keys)]), factor)
+
+    def _lists(self, column: Column) -> public_lists.Lists:
+        listed = finds_categories(column) and not column.kind.ordered
+        return public_lists.of(column.name) if listed else ()
 
     def numeric(self, column: Column) -> ColumnProfile:
         """Measure a number, date or datetime: heavy values, then rounds of ever finer cells for the rest."""

@@ -116,7 +116,7 @@ def check(till: Till, snapshot: Snapshot, plan: ProfilePlan) -> None:
     assert deltas(till.odometer.used) <= deltas(events)
     assert {s for _, s, _ in till.calls} <= {plan.unit.max_rows}
     assert {s for s, _, _ in till.calls} <= {
-        plan.scale * by for by in (1, profile_plan.RANGE_FINDING, profile_plan.REFINEMENT)
+        plan.scale * by for by in (1, profile_plan.RANGE_FINDING, profile_plan.REFINEMENT, profile_plan.ROUNDED)
     }
     assert float(price(events)) == pytest.approx(
         profile_plan.weight(snapshot.schema, plan.unit, plan.refined) * (plan.unit.max_rows / plan.scale) ** 2
@@ -221,7 +221,7 @@ def test_the_profile_of_an_earlier_plan_draws_the_discrete_noise_that_was_declar
     """Its figures were rounded by a person, so that no kind of histogram has just a multiple of another's noise."""
     snapshot = take(pa.table({"x": column(pa.string(), "few"), "y": column(pa.int64(), "few")}), tmp_path)
     now = ProfilePlan(1.0, 5.0, 1e-7, refined=1)
-    base, closer, ranges, _ = now.histogram_events(snapshot.schema)
+    base, closer, ranges, *_ = now.histogram_events(snapshot.schema)
     events = (
         DiscreteGaussian(5.01, 1, base.size),
         DiscreteGaussian(2.0, 1, closer.size),

@@ -22,6 +22,8 @@ STEPS = (
 )
 """Steps of numbers, the coarsest first."""
 
+ONE = STEPS.index(1)
+
 MINUTE = 60_000_000
 
 RESOLUTIONS = (1440 * MINUTE, 60 * MINUTE, 30 * MINUTE, 15 * MINUTE, 5 * MINUTE, MINUTE, 1_000_000, 1_000, 1)
@@ -49,18 +51,19 @@ def count_steps(x: np.ndarray, *, single: bool) -> np.ndarray:
     Args:
         single: whether values were stored in single precision.
     """
-    x = x[x != 0]
-    needed, whole = np.full(len(x), len(STEPS)), _written(x, 0, single=single)
-    for i in reversed(range(len(STEPS))):
-        with np.errstate(over="ignore", invalid="ignore"):
-            if STEPS[i] > 1:
-                multiple = whole & (np.rint(x / STEPS[i]) * STEPS[i] == np.rint(x))
-            else:
-                multiple = (
-                    _written(x / 0.5, 0, single=single) if STEPS[i] == 0.5 else _written(x, digits(i), single=single)
-                )
-        needed[multiple] = i
-    return np.bincount(needed, minlength=len(STEPS) + 1).astype(np.int64)
+    x, counts = x[x != 0], np.zeros(len(STEPS) + 1, dtype=np.int64)
+    is_whole = _written(x, 0, single=single)
+    whole, others = np.rint(x[is_whole]), x[~is_whole]
+    for i in reversed(range(ONE)):
+        multiple = np.rint(whole / STEPS[i]) * STEPS[i] == whole
+        counts[i + 1], whole = len(whole) - multiple.sum(), whole[multiple]
+    for i in range(ONE + 1, len(STEPS)):
+        written = (
+            _written(others / 0.5, 0, single=single) if STEPS[i] == 0.5 else _written(others, digits(i), single=single)
+        )
+        counts[i], others = written.sum(), others[~written]
+    counts[0], counts[-1] = len(whole), len(others)
+    return counts
 
 
 def _written(x: np.ndarray, digits: int | None, *, single: bool) -> np.ndarray:

@@ -306,10 +306,12 @@ class _Pass:
             counts = self._noisy(self.counts.precision(column), ROUNDED) if self._finds_rounding(column) else None
             return column.kind.declared_decimals(column), None, counts
         noisy = self._noisy(self.counts.precision(column), RANGE_FINDING)
+        told = [column.kind.precision(i) for i in range(len(noisy))]
+        last = np.array([i for i, precision in enumerate(told) if precision not in told[i + 1 :]])
         finer = np.append(np.cumsum(noisy[::-1])[::-1][1:], 0)  # rows that need more than each
-        noise = self.plan.noise(RANGE_FINDING) * np.sqrt(np.arange(len(noisy))[::-1])
-        limit = np.maximum(3 * noise, 0.005 * self.total)
-        return *column.kind.precision(int(np.flatnonzero(finer <= limit)[0])), noisy
+        noise = self.plan.noise(RANGE_FINDING) * np.sqrt(len(noisy) - 1 - last)
+        fits = finer[last] <= np.maximum(3 * noise, 0.005 * self.total)
+        return *told[last[np.flatnonzero(fits)[0]]], noisy
 
     def _finds_rounding(self, column: Column) -> bool:
         return finds_rounding(column) and self.plan.rounded(self.schema) > 0

@@ -34,7 +34,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, TableCode
     """Return rows, their codec, what it makes of their codes, and their profile."""
     dated = pa.array((times() * 60_000_000).astype("datetime64[us]"), pa.timestamp("us"))
     rate = np.round(np.where(np.random.default_rng().random(ROWS) < 0.5, np.rint(incomes() / 999), incomes() / 999), 2)
-    table = pa.table({"income": incomes(), "even": np.arange(ROWS), "rate": rate, "seen": dated})
+    mass = np.random.default_rng().lognormal(8, 0.5, ROWS)
+    mass = np.round(np.where(np.arange(ROWS) % 2, np.round(mass, 1), mass), 2)
+    fixed = np.where(np.arange(ROWS) % 5 < 2, 50_000, np.arange(ROWS) * 5 + 1)
+    columns = {"income": incomes(), "even": np.arange(ROWS), "rate": rate, "seen": dated, "mass": mass, "fixed": fixed}
+    table = pa.table(columns)
     taken = take(table, tmp_path_factory.mktemp("rows"))
     with no_noise():
         known = profile(taken, quiet(ROWS, 0.18))
@@ -50,7 +54,7 @@ def multiples(values: pa.ChunkedArray, step: float) -> float:
 @pytest.mark.parametrize(
     ("column", "step"),
     [("income", 100), ("income", 1_000), ("income", 5_000), ("income", 10_000), ("even", 10), ("even", 100), ("rate", 1),
-     ("rate", 0.5), ("seen", 60_000_000), ("seen", 900_000_000), ("seen", 3_600_000_000)],
+     ("rate", 0.5), ("mass", 0.1), ("mass", 1), ("seen", 60_000_000), ("seen", 900_000_000), ("seen", 3_600_000_000)],
 )  # fmt: skip
 def test_as_many_drawn_values_are_round_as_real_ones(
     found: tuple[pa.Table, TableCodec, pa.Table, TableProfile], column: str, step: float
@@ -61,7 +65,7 @@ def test_as_many_drawn_values_are_round_as_real_ones(
 
 def test_rounding_moves_no_value_to_another_code(found: tuple[pa.Table, TableCodec, pa.Table, TableProfile]) -> None:
     table, codec, drawn, _ = found
-    assert [c.rounding is not None for c in codec.columns] == [True, False, True, True]
+    assert [c.rounding is not None for c in codec.columns] == [True, False, True, True, True, False]
     assert (codec.encode(drawn) == codec.encode(table)).all()
 
 
@@ -70,8 +74,24 @@ def test_what_a_code_stands_for_is_told_without_rounding(
 ) -> None:
     _, codec, _, _ = found
     income = codec.columns[0]
-    values = support(income).values.to_numpy()
-    assert (values % 100 != 0).mean() > 0.5
+    assert support(income).values.equals(support(income).values)
+    assert (support(income).values.to_numpy() % 100 != 0).mean() > 0.5
+
+
+def test_rounded_decimals_are_written_with_the_digits_of_the_others(
+    found: tuple[pa.Table, TableCodec, pa.Table, TableProfile],
+) -> None:
+    drawn = found[2]["mass"].to_numpy()
+    assert (drawn == np.round(drawn, 2)).all()
+
+
+def test_a_released_value_that_is_round_makes_no_others_round(
+    found: tuple[pa.Table, TableCodec, pa.Table, TableProfile],
+) -> None:
+    """Two fifths of the rows are 50,000, which has a code of its own."""
+    fixed = found[3]["fixed"]
+    assert 50_000 in fixed.values
+    assert fixed.rounded == ()
 
 
 def test_a_profile_is_read_back_with_its_rounding_and_one_of_an_earlier_version_has_none(

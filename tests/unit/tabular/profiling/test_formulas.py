@@ -131,8 +131,15 @@ def flags(rows: int = ROWS) -> np.ndarray:
         (np.full(ROWS, 1), 0.25 * flags()),
         (np.where(np.arange(ROWS) % 50, 1, 0), np.full(ROWS, 45)),
         (np.where(flags(), 1, 3), np.full(ROWS, 10)),
+        (1 + np.arange(ROWS) % 2, 0.25 * (1 + np.arange(ROWS) % 2) * flags()),
     ],
-    ids=["a flag and a constant", "a constant and a rate", "two columns of nearly one value", "10 and 10 / 3"],
+    ids=[
+        "a flag and a constant",
+        "a constant and a rate",
+        "two columns of nearly one value",
+        "10 and 10 / 3",
+        "or none",
+    ],
 )
 def test_what_holds_since_a_column_is_nearly_always_one_value_is_not_found(
     tmp_path: Path, first: np.ndarray, second: np.ndarray

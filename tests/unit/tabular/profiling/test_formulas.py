@@ -151,6 +151,16 @@ def test_what_holds_since_a_column_is_nearly_always_one_value_is_not_found(
         assert found(dict(reversed(rows.items())), tmp_path, scale) == ()
 
 
+def test_a_row_keeps_a_formula_to_the_digits_of_its_target_and_a_target_of_0_is_0() -> None:
+    values = {"tax": np.array([3.8, 3.79, 0.0, 0.0, np.nan, 4.0]), "net": np.array([20.0, 20.0, 1.5, 0.0, 5.0, 20.0])}
+    halves = {name: formulas._half_step(x) for name, x in values.items()}
+    placed = candidates.cells(Candidate("tax", "*", ("net",), 0, 0.19), values, halves)
+    assert list(placed >= candidates.BUCKETS) == [False, True, True, False, False], (
+        "4 is 3.8 rounded; a null says nothing"
+    )
+    assert len(set(placed[[0, 1, 4]] % candidates.BUCKETS)) == 1, "rows of one net price are one group"
+
+
 def test_a_formula_is_found_of_a_part_that_has_few_values(tmp_path: Path) -> None:
     rng = np.random.default_rng()
     nights, rate = rng.integers(1, 6, ROWS), np.round(rng.lognormal(4, 0.4, ROWS), 2)

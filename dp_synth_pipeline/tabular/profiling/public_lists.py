@@ -17,8 +17,8 @@ from dp_synth_pipeline.tabular.recognition import words_of
 MOST = 0.9
 """Part of a column's values that a list must hold."""
 
-SURE = 3.0
-"""Deviations of noise by which it must hold half of them."""
+SURE = 4.5
+"""Deviations of noise by which it must hold half of them: with few rows, noise alone holds as many in some list."""
 
 FORM = frozenset(["code", "abbr", "abbreviation", "name", "iso", "alpha", "usps"])
 """Words after the one that says what is listed."""

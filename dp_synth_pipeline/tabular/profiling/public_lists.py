@@ -14,8 +14,8 @@ import numpy as np
 
 from dp_synth_pipeline.tabular.recognition import words_of
 
-MOST = 0.9
-"""Part of a column's values that a list must hold."""
+MOST, BUT = 0.9, 2.0
+"""Part of a column's values that a list must hold, but for so many deviations of noise."""
 
 SURE = 4.5
 """Deviations of noise by which it must hold half of them: with few rows, noise alone holds as many in some list."""
@@ -52,7 +52,7 @@ def held(lists: Lists, keys: Sequence[str], noisy: np.ndarray, present: float, s
         return np.zeros(len(keys), dtype=bool)
     best = max(of_each, key=lambda own: noisy[own].sum())
     rows, noise = float(noisy[best].sum()), scale * math.sqrt(best.sum())
-    return best & (rows >= MOST * present and rows - SURE * noise >= present / 2)
+    return best & (rows >= MOST * present - BUT * noise and rows - SURE * noise >= present / 2)
 
 
 @cache

@@ -65,19 +65,19 @@ def test_all_states_are_drawn_where_noise_hides_most_of_them(tmp_path: Path) -> 
     assert len(hidden.values) < 15
     assert set(listed.values) >= set(STATES[:51])
     assert distance(listed, values) < distance(hidden, values) / 2
-    assert listed.other == 0
+    assert listed.other < 0.15, "noise of all fifty"
 
 
 def test_a_list_that_a_column_does_not_hold_adds_nothing(tmp_path: Path) -> None:
     values = np.random.default_rng().choice(["open", "closed"], ROWS)
     assert set(found("state", values, tmp_path).values) == {"open", "closed"}
-    mixed = np.where(np.random.default_rng().random(ROWS) < 0.7, states(), "elsewhere")
+    mixed = np.where(np.random.default_rng().random(ROWS) < 0.6, states(), "elsewhere")
     assert len(found("state", mixed, tmp_path).values) < 15
 
 
 def test_values_beside_the_list_are_found_as_they_ever_were(tmp_path: Path) -> None:
-    values = np.where(np.random.default_rng().random(ROWS) < 0.06, "Ontario", states())
-    assert {"Ontario", "WY", "CA"} <= set(found("state", values, tmp_path).values)
+    values = np.where(np.random.default_rng().random(ROWS) < 0.04, "Ontario", states())
+    assert {"Ontario", "WY", "CA"} <= set(found("state", values, tmp_path, 10.0).values)
 
 
 @pytest.mark.parametrize("rows", [40, 300])

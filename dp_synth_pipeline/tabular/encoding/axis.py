@@ -130,12 +130,9 @@ class AxisCodec:
         if self.step == 0:
             return np.ones(len(low), dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):
-            return grid.is_coarse(low, high, self.step) | (self._multiple(low) < self._multiple(high))
-
-    def _multiple(self, x: np.ndarray) -> np.ndarray:
-        """Return which multiple of the step comes first from x on; a few last digits below one count as it."""
-        q = x / self.step
-        return np.ceil(q - 8 * np.spacing(np.abs(q)))
+            return grid.is_coarse(low, high, self.step) | (
+                grid.first_multiple(low, self.step) < grid.first_multiple(high, self.step)
+            )
 
     def _group(self, groups: int) -> None:
         total = self.mass.sum()
@@ -231,8 +228,8 @@ class AxisCodec:
         named = low == high
         coarse, holds = grid.is_coarse(low, high, step), self._holds(low, high)
         low, high = np.where(coarse, 0, low), np.where(coarse, 0, high)
-        first = self._multiple(low)
-        count = np.maximum(self._multiple(high) - first, 1)
+        first = grid.first_multiple(low, step)
+        count = np.maximum(grid.first_multiple(high, step) - first, 1)
         drawn = np.where((high > low) & holds, (first + np.floor(u * count)) * step, low)
         return np.where(named, between, grid.written(np.where(coarse, between, drawn), self.decimals))
 

@@ -30,15 +30,13 @@ class Rounding:
         """Weigh the steps of each half-open bin [low, high), float64 (bins,); a bin without width is not rounded."""
         self.steps, shares = np.array(rounded, dtype=float).T
         with np.errstate(over="ignore", invalid="ignore"):
-            ends = [_first_from(x[:, None] / self.steps) for x in (low, high)]
+            ends = [grid.first_multiple(x[:, None], self.steps) for x in (low, high)]
             open_bins = (high > low) & ~grid.is_coarse(low, high, self.steps.min())
         self.first = ends[0]
         self.count = np.where(open_bins[:, None], np.maximum(ends[1] - ends[0], 0), 0)
         weights = np.column_stack([(1 - shares.sum()) * (high - low), shares * self.steps * self.count])
-        weights[~open_bins] = np.eye(1, weights.shape[1])
-        total = weights.sum(1, keepdims=True)
-        weights = np.where(total > 0, weights / np.maximum(total, 1e-300), np.eye(1, weights.shape[1]))
-        self.likely = np.cumsum(weights, axis=1)[:, :-1]
+        weights[~(open_bins & (weights.sum(1) > 0))] = np.eye(1, weights.shape[1])
+        self.likely = np.cumsum(weights / weights.sum(1, keepdims=True), axis=1)[:, :-1]
 
     def rounded(self, x: np.ndarray, bins: np.ndarray, within: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return values of which some are rounded to a multiple in their bin.
@@ -52,12 +50,6 @@ class Rounding:
         chosen = step >= 0
         place, step = bins[chosen], step[chosen]
         found = x.copy()
-        found[chosen] = (self.first[place, step] + np.floor(within[chosen] * self.count[place, step])) * self.steps[
-            step
-        ]
+        number = self.first[place, step] + np.floor(within[chosen] * self.count[place, step])
+        found[chosen] = number * self.steps[step]
         return found
-
-
-def _first_from(multiples: np.ndarray) -> np.ndarray:
-    """Return which multiple comes first from each place on; a few last digits below one count as it."""
-    return np.ceil(multiples - 8 * np.spacing(np.abs(multiples)))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
 from dp_synth_pipeline.tabular.kinds.base import Codec
+from dp_synth_pipeline.tabular.profiling import grid
 
 EACH = 64
 """Values of a bin up to which all of them are named; of a wider one, its ends and `SOME` between."""
@@ -132,7 +133,7 @@ def _within_axis(codec: AxisCodec, values: pa.Array, codes: np.ndarray) -> np.nd
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = np.where(low == high, 1.0, high - low)
         if codec.step > 0:
-            many = np.maximum(codec._multiple(high) - codec._multiple(low), 1)
+            many = np.maximum(grid.first_multiple(high, codec.step) - grid.first_multiple(low, codec.step), 1)
             spread = np.where(low == high, 1.0, many)
         logs = np.log(codec.mass[member]) - np.log(total) - np.log(spread)
     found[grouped] = np.where(inside, logs, -np.inf)

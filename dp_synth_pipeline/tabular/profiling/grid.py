@@ -52,6 +52,12 @@ def is_coarse(low: Any, high: Any, width: float) -> Any:
     return np.maximum(np.abs(low), np.abs(high)) >= 2.0**52 * width
 
 
+def first_multiple(x: np.ndarray, step: float | np.ndarray) -> np.ndarray:
+    """Return which multiple of a step comes first from x on; a few last digits below one count as it."""
+    q = x / step
+    return np.ceil(q - 8 * np.spacing(np.abs(q)))
+
+
 def written(x: np.ndarray, decimals: int | None) -> np.ndarray:
     """Return numbers as they are written with so many digits after the point, so that sums of cents are those cents."""
     if decimals is None:

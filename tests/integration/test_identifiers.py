@@ -153,7 +153,7 @@ def test_what_was_recognised_is_found_again_with_the_profile(bench: Bench) -> No
 def test_a_table_that_is_not_as_good_as_asked_is_not_published(bench: Bench) -> None:
     rows = hospital()[["ward_id", "age", "sex"]]
     gate = {"report_epsilon": 0.01, "at_least": "excellent"}
-    result = refreshed(bench, rows[:300], validation=gate, epsilon=0.5)
+    result = refreshed(bench, rows[:300], validation=gate, epsilon=2.0)
     assert not result.success
     assert not (bench.folder / "warehouse.duckdb").exists()
     checks = {c["name"]: c for c in json.loads((bench.store / "releasable/people/checks.json").read_text())}

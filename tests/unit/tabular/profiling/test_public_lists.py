@@ -64,7 +64,7 @@ def test_all_states_are_drawn_where_noise_hides_most_of_them(tmp_path: Path) -> 
     listed, hidden = found("state", values, tmp_path), found("place", values, tmp_path)
     assert len(hidden.values) < 15
     assert set(listed.values) >= set(STATES[:51])
-    assert distance(listed, values) < distance(hidden, values) / 2
+    assert distance(listed, values) < distance(hidden, values) * 2 / 3, "two fifths, give or take a twentieth"
     assert listed.other < 0.15, "noise of all fifty"
 
 

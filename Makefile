@@ -32,8 +32,8 @@ test: $(STAMP)  ## Run every test, two processes of one thread each
 check: lint  ## Lint, types, and the tests that are fast: some three minutes, before each commit
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "(unit or architecture) and not slow"
 
-nightly: $(STAMP)  ## Run the fuzzers and the distinguishing attacks at length: hours
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m nightly
+nightly: $(STAMP)  ## Run every test on fresh noise, and the fuzzers and the distinguishing attacks at length: hours
+	CHANCE=fresh OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "nightly or not nightly"
 
 studies: $(STAMP)  ## Run what is missing of the studies of training, and write what they found into docs/studies.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.studies

@@ -7,6 +7,7 @@ The house, top to bottom; imports point down and siblings never meet::
      reporting/                                 pages for people; computes no figure
      synthesis/                                 one release, from its source to its synthetic rows
      validation/                                figures, expectations, attacks
+     relations/  |  texts/                      related tables  |  text columns
      tabular/  |  model/ (torch)  |  ledger/    tables  |  generators  |  what has been spent
      privacy/                                   what a release costs
      errors.py

@@ -23,6 +23,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.reporting import database_card
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, DrawnTables
@@ -33,7 +34,6 @@ from dp_synth_pipeline.synthesis.run_state import load_schema
 from dp_synth_pipeline.synthesis.sampling import Asked, Report, few
 from dp_synth_pipeline.tabular.condition import Where
 from dp_synth_pipeline.tabular.constraints import parse
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import once
+from tests import chance, once
 
 settings.register_profile("house", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
@@ -20,6 +20,30 @@ FOLDERS = ("adversarial", "architecture", "docs", "golden", "gpu", "integration"
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell runs in the background; programs inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fix what tests draw, before any module of theirs is read, unless each run is to be another one."""
+    if not chance.FRESH:
+        patch = pytest.MonkeyPatch()
+        chance.install(patch)
+        config.add_cleanup(patch.undo)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give what several tests share a stream of its own, whichever of them comes first."""
+    if chance.FRESH or fixturedef.scope == "function":
+        return (yield)
+    with chance.apart(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param', '')}"):
+        return (yield)
+
+
+@pytest.fixture(autouse=True)
+def own_chance(request: pytest.FixtureRequest) -> None:
+    """Let a test draw what it drew before."""
+    if not chance.FRESH:
+        chance.begin(request.node.nodeid)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

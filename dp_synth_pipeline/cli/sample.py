@@ -182,8 +182,8 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     """
     import pyarrow.parquet as pq
 
+    from dp_synth_pipeline.relations import together
     from dp_synth_pipeline.synthesis.database.drawing import redrawn_sentence
-    from dp_synth_pipeline.tabular.targets import together
 
     if asked.share is not None or release:
         raise InvalidInput("--share and --release are for single tables; related tables are drawn as a whole.")

@@ -17,9 +17,9 @@ from dp_synth_pipeline.cli.terminal import say_more
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.resources import StoreResource
 from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings
+from dp_synth_pipeline.relations import names
 from dp_synth_pipeline.synthesis.section import said
 from dp_synth_pipeline.synthesis.settings import table_name
-from dp_synth_pipeline.tabular.relations import names
 from dp_synth_pipeline.tabular.sources import ingestion, source
 
 SUFFIXES = (".parquet", ".pq", ".csv")

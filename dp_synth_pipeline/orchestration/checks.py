@@ -13,14 +13,14 @@ from dp_synth_pipeline.orchestration.failures import reported
 from dp_synth_pipeline.orchestration.progress import DagsterProgress
 from dp_synth_pipeline.orchestration.resources import StoreResource, of_project
 from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.relations.ruling import judged
+from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.synthesis.blocks import part
 from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import constraints
-from dp_synth_pipeline.tabular.relations.ruling import judged
-from dp_synth_pipeline.tabular.relations.structure import Related
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import CheckName, CheckResult, grouped

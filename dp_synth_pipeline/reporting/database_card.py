@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.reporting.card import INTENDED, OUT_OF_SCOPE, CardFacts, ReleaseCard
 from dp_synth_pipeline.reporting.release_card import (
     checks_in,
@@ -23,7 +24,6 @@ from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.reading import dates_sentence, regenerated_sentence
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.tabular.encoding import exact
-from dp_synth_pipeline.tabular.relations.structure import Related
 
 TOGETHER = (
     "Which rows belong to one {root} follows from that one's own keys. Rows whose keys lead to none were left out, and so "

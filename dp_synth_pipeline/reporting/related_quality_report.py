@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.relations import relating
 from dp_synth_pipeline.reporting import quality_report
 from dp_synth_pipeline.reporting.related_report import render_related
 from dp_synth_pipeline.reporting.report import ReportMeta
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
-from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.validation import related_frames
 from dp_synth_pipeline.validation.related_figures import RelatedFigures, measure_related
 

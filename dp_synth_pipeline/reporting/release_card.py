@@ -33,7 +33,7 @@ from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.texts import survivors
+from dp_synth_pipeline.texts import survivors
 
 KEPT = "cards"
 """Where the card of every release stays, beside the newest one."""

@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.relations import ruling
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.reporting import data_docs
 from dp_synth_pipeline.reporting.data_docs import Heading
 from dp_synth_pipeline.synthesis.blocks import FOLDER
@@ -20,8 +22,6 @@ from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.relations import ruling
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.targets import sink
 from dp_synth_pipeline.validation import drift, related
 from dp_synth_pipeline.validation.check_plan import CheckPlan

@@ -41,6 +41,7 @@ from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
 from dp_synth_pipeline.privacy.events import Event, Gaussian, SubsampledGaussian, Threshold
 from dp_synth_pipeline.privacy.odometer import ROUNDING
+from dp_synth_pipeline.relations.static_columns import StaticPlan
 from dp_synth_pipeline.synthesis.release_plan import PROFILE, ReleasePlan
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.profiling import formulas, ordered_dates, profile_plan, types
@@ -48,9 +49,8 @@ from dp_synth_pipeline.tabular.profiling.formulas import FormulasPlan
 from dp_synth_pipeline.tabular.profiling.ordered_dates import DatesPlan, Pairs
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
-from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.tabular.texts.plan import ROUNDS, TextPlan, VotesPlan
+from dp_synth_pipeline.texts.plan import ROUNDS, TextPlan, VotesPlan
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 
 if TYPE_CHECKING:

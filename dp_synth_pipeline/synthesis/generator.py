@@ -23,13 +23,14 @@ from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_ran, load_ran
+from dp_synth_pipeline.tabular import text_lengths
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.sources import ingestion, public_list, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
 from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.texts import lengths, storage
-from dp_synth_pipeline.tabular.texts.writer import Writer
+from dp_synth_pipeline.texts import storage
+from dp_synth_pipeline.texts.writer import Writer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -173,7 +174,7 @@ def raked_texts(release: Release, codec: TableCodec, draw: Callable[..., np.ndar
         return []
     codes = draw(rng=rng)[:TEXTS]
     rows = codec.decode(codes[:, : len(codec.columns)], rng=rng)
-    return [writer.raked(codes, lengths.drawn(rows, writer.name), rng) for writer in storage.load(file)]
+    return [writer.raked(codes, text_lengths.drawn(rows, writer.name), rng) for writer in storage.load(file)]
 
 
 def raked_notes(release: Release, codec: TableCodec, draw: Callable[..., np.ndarray]) -> list[Path]:
@@ -190,7 +191,7 @@ def raked_notes(release: Release, codec: TableCodec, draw: Callable[..., np.ndar
     writer = NoteWriter.load(path) if path.name == generator_files.NOTES else None
     if writer is not None and writer.words is not None:
         codes = draw(rng=rng)[:TEXTS]
-        drawn_lengths = lengths.drawn(codec.decode(codes[:, : len(codec.columns)], rng=rng), writer.name)
+        drawn_lengths = text_lengths.drawn(codec.decode(codes[:, : len(codec.columns)], rng=rng), writer.name)
         raked = writer.raked(codes, drawn_lengths, rng, release.reporter("raking of notes"))
         with retention.private(), sink.replacing(path) as partial_path:
             raked.save(partial_path)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dp_synth_pipeline.synthesis.generator_files import NOTES
-from dp_synth_pipeline.tabular.texts import tokens
-from dp_synth_pipeline.tabular.texts.leanings import Leanings
-from dp_synth_pipeline.tabular.texts.measuring import Counted, WordCounts
-from dp_synth_pipeline.tabular.texts.prompts import Prompts
+from dp_synth_pipeline.tabular import text_lengths
+from dp_synth_pipeline.texts import tokens
+from dp_synth_pipeline.texts.leanings import Leanings
+from dp_synth_pipeline.texts.measuring import Counted, WordCounts
+from dp_synth_pipeline.texts.prompts import Prompts
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.language.drawing import Drawn
@@ -238,7 +239,7 @@ def checked(text: str, most: int) -> str:
         >>> checked("a bell" + chr(7) + "\\n rang ", 9)
         'a bell ra'
     """
-    return tokens.cleaned("".join(c for c in text if c.isspace() or unicodedata.category(c)[0] != "C"), most)
+    return text_lengths.cleaned("".join(c for c in text if c.isspace() or unicodedata.category(c)[0] != "C"), most)
 
 
 def written_by(folder: Path) -> list[NoteWriter]:

@@ -21,13 +21,13 @@ from dp_synth_pipeline.synthesis.rebalancing import Share
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import load_schema
 from dp_synth_pipeline.synthesis.settings import DrawSettings
-from dp_synth_pipeline.tabular import constraints, offsets
+from dp_synth_pipeline.tabular import constraints, offsets, text_lengths
 from dp_synth_pipeline.tabular.condition import Condition, Where, respelled, written
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.texts import lengths, storage, survivors
+from dp_synth_pipeline.texts import storage, survivors
 
 FILE = "synthetic.parquet"
 """In a table's releasable folder."""
@@ -224,7 +224,7 @@ class Drawer:
         codes = np.concatenate([self.codec.encode(rows), *above], 1)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         for writer in self.writers:
-            texts = writer.write(codes, lengths.drawn(rows, writer.name), rng)
+            texts = writer.write(codes, text_lengths.drawn(rows, writer.name), rng)
             null = np.asarray(columns[writer.name].is_null())
             columns[writer.name] = pa.array(texts, pa.string(), mask=null)
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)

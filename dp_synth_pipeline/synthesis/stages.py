@@ -62,7 +62,7 @@ from dp_synth_pipeline.tabular.profiling.types import Types as Measured
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
-from dp_synth_pipeline.tabular.texts import storage, survivors
+from dp_synth_pipeline.texts import storage, survivors
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.marginals.measuring import Marginals as Counts

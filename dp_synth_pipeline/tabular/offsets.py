@@ -25,14 +25,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput, nearest
-from dp_synth_pipeline.tabular import date_parts
+from dp_synth_pipeline.tabular import date_parts, text_lengths
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import LENGTH, MOMENT, NUMBER, Column, lookup
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.texts import lengths
 
 AFTER, SAME_AS = HANGS = "after", "same_as"
 """What a person declares: each names a column."""
@@ -173,7 +172,7 @@ def offset_name(column: Column) -> str:
 def modelled_name(column: Column) -> str:
     """Return the name under which a column is modelled: its own, its offset's, or that of its texts' lengths."""
     if column.kind.composed:
-        return lengths.name_of(column)
+        return text_lengths.name_of(column)
     return column.name if column.after is None else offset_name(column)
 
 
@@ -206,7 +205,7 @@ def modelled(schema: TableSchema, *, parts: bool = True) -> TableSchema:
 
 def _modelled(column: Column, schema: TableSchema) -> Column:
     if column.kind.composed:
-        return lengths.modelled(column)
+        return text_lengths.modelled(column)
     if column.part is not None:
         return replace(column, same_as=None, part=None)
     if column.after is None:
@@ -267,8 +266,10 @@ def with_offsets(table: pa.Table, schema: TableSchema) -> pa.Table:
         table: rows with the columns of the source.
     """
     for column in schema:
-        if column.kind.composed and lengths.name_of(column) not in table.column_names:
-            table = table.append_column(lengths.name_of(column), lengths.of_texts(_array(table, column.name), column))
+        if column.kind.composed and text_lengths.name_of(column) not in table.column_names:
+            table = table.append_column(
+                text_lengths.name_of(column), text_lengths.of_texts(_array(table, column.name), column)
+            )
         if column.after is not None and offset_name(column) not in table.column_names:
             base = schema[column.after]
             values = _offsets(_array(table, column.name), _array(table, base.name), column, base)
@@ -292,7 +293,7 @@ def restored(
     known = {} if known is None else _moved(values, schema, known)
     for column in ordered(schema):
         if column.kind.composed:
-            found[column.name] = lengths.blanks(found[lengths.name_of(column)])
+            found[column.name] = text_lengths.blanks(found[text_lengths.name_of(column)])
         if column.base is not None:
             points, null = placed(found[column.base], schema[column.base], column)
             if column.after is not None:
@@ -441,8 +442,8 @@ def published(schema: TableSchema, profile: TableProfile) -> TableProfile:
             offset = found.get(offset_name(column)) if column.after is not None else None
             if column.after is None or offset is not None:
                 found[column.name] = _released(column, schema[column.base], found[column.base], offset)
-        if column.kind.composed and lengths.name_of(column) in found:
-            found[column.name] = lengths.released(column, found[lengths.name_of(column)])
+        if column.kind.composed and text_lengths.name_of(column) in found:
+            found[column.name] = text_lengths.released(column, found[text_lengths.name_of(column)])
     hidden = {modelled_name(c) for c in schema if c.after is not None or c.kind.composed}
     names = [n for n in schema.names if n in found] + [n for n in found if n not in schema.names and n not in hidden]
     return replace(profile, columns=tuple(found[name] for name in names))

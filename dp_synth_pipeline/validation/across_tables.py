@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from dp_synth_pipeline.tabular.relations.structure import Relations
+from dp_synth_pipeline.relations.structure import Relations
 from dp_synth_pipeline.validation.binning import code
 from dp_synth_pipeline.validation.fidelity import PairFidelity, badness, mean, pair_fidelity
 from dp_synth_pipeline.validation.history_figures import Compared, chosen_pairs, count_cells, count_column

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from dp_synth_pipeline.tabular.relations.relating import gap_of
-from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.relations.relating import gap_of
+from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular.schema import Column, TableSchema, build
 from dp_synth_pipeline.validation.binning import MISSING, Cells, axis, code, text
 from dp_synth_pipeline.validation.coherence import Coherence, coherence

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_synth_pipeline.relations import ruling
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.relations import ruling
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.validation.checks import TYPE, Check, CheckName, stems_of
 from dp_synth_pipeline.validation.rules import rule_names

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dp_synth_pipeline.tabular.relations.structure import Relations
+from dp_synth_pipeline.relations.structure import Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation import texts
 from dp_synth_pipeline.validation.across_tables import Link, Together, counted_together, links

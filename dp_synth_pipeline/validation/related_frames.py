@@ -14,9 +14,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.relations.relating import PARENT, TIME
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import offsets
-from dp_synth_pipeline.tabular.relations.relating import PARENT, TIME
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 from dp_synth_pipeline.validation.frames import LARGEST, plain

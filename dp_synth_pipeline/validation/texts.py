@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from dp_synth_pipeline.tabular import text_lengths
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
-from dp_synth_pipeline.tabular.texts import lengths, tokens
+from dp_synth_pipeline.texts import tokens
 from dp_synth_pipeline.validation.checks import Check
 
 EXPECTATION = "expect_texts_to_be_short_and_to_identify_nobody"
@@ -42,7 +43,7 @@ def evaluate(check: Check, table: pa.Table) -> tuple[bool, dict[str, Any]]:
 
 def lengths_of(schema: TableSchema) -> TableSchema:
     """Return the columns that are compared: lengths in the place of texts."""
-    return TableSchema(tuple(lengths.modelled(c) if c.kind.composed else c for c in schema))
+    return TableSchema(tuple(text_lengths.modelled(c) if c.kind.composed else c for c in schema))
 
 
 def by_length(frame: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
@@ -50,8 +51,8 @@ def by_length(frame: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
     frame = frame.copy(deep=False)
     for column in schema:
         if column.kind.composed and column.name in frame:
-            counts = lengths.of_texts(pa.array(frame[column.name], pa.string(), from_pandas=True), column)
-            frame[lengths.name_of(column)] = pd.Series(counts.to_pandas(types_mapper=pd.ArrowDtype)).to_numpy(
+            counts = text_lengths.of_texts(pa.array(frame[column.name], pa.string(), from_pandas=True), column)
+            frame[text_lengths.name_of(column)] = pd.Series(counts.to_pandas(types_mapper=pd.ArrowDtype)).to_numpy(
                 float, na_value=float("nan")
             )
     return frame

@@ -40,7 +40,7 @@ from dp_synth_pipeline.ledger import key as keys
 from dp_synth_pipeline.model.dpsgd.batches import UnitRows
 from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.orchestration import metadata
-from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.privacy import mechanisms, noise
 from dp_synth_pipeline.reporting import release_card, statements, table_checks
 from dp_synth_pipeline.reporting.statement_page import render_statement
 from dp_synth_pipeline.synthesis import profile_cache, retention, schema_inference
@@ -106,6 +106,7 @@ def _pin_chance(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(uuid, "uuid4", uuid4)
     patch.setattr(view, "uuid4", uuid4)
     patch.setattr(os, "urandom", random_bytes)
+    patch.setattr(noise.os, "urandom", random_bytes)
     patch.setattr(secrets, "token_bytes", random_bytes)
     patch.setattr(np.random, "default_rng", default_rng)
     patch.setattr(torch, "Generator", Pinned)

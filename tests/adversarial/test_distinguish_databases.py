@@ -28,6 +28,8 @@ from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
+from dp_synth_pipeline.relations import relating
+from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.synthesis.allocation import Declared
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
@@ -43,8 +45,6 @@ from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
-from dp_synth_pipeline.tabular.relations import relating
-from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from tests.adversarial.distinguish import Claim, Distinguished, check, check_in_turn, unprobed  # noqa: F401
 from tests.adversarial.test_distinguish_pipeline import cumulated

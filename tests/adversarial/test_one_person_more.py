@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_synth_pipeline.relations import relating
 from dp_synth_pipeline.synthesis.database import drawing, histories, stages
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
-from dp_synth_pipeline.tabular.relations import relating
 from dp_synth_pipeline.tabular.schema import TableSchema
 from tests.adversarial.databases import Tables, clinic, one_more, released
 from tests.adversarial.pinned import Stage, differences

@@ -31,6 +31,8 @@ from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.model.marginals import measuring
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.relations import relating
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.database import histories, stages
 from dp_synth_pipeline.synthesis.database.beside import Matched
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
@@ -41,8 +43,6 @@ from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.counting import Counts
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import finds_categories
-from dp_synth_pipeline.tabular.relations import relating
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column
 from tests.adversarial.databases import MOST, Tables, clinic, one_more, settings
 

@@ -67,6 +67,13 @@ def test_a_model_that_draws_needs_nothing_of_what_training_does():
     assert not found & {"opacus", "scipy"}
 
 
+def test_no_room_is_more_than_a_fifth_of_the_house():
+    package = ROOT / "dp_synth_pipeline"
+    lines = {f: len(f.read_text().splitlines()) for f in package.rglob("*.py")}
+    rooms = {room: sum(n for f, n in lines.items() if room in f.parents) for room in package.iterdir() if room.is_dir()}
+    assert max(rooms.values()) <= sum(lines.values()) / 5, max(rooms, key=lambda room: rooms[room]).name
+
+
 def test_every_file_of_orchestration_imports_dagster_and_no_other_does():
     package = ROOT / "dp_synth_pipeline"
     imports = re.compile(

@@ -12,13 +12,13 @@ from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReadingFailed
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.relations import relating, static_columns
 from dp_synth_pipeline.synthesis import conditional, generator_files
 from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
 from dp_synth_pipeline.tabular.condition import Condition
-from dp_synth_pipeline.tabular.relations import relating, static_columns
 from tests.integration.clinic import clinic
 
 RELATIONS = {

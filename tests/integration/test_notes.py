@@ -30,7 +30,7 @@ from dp_synth_pipeline.reporting.card_verification import verify
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter, WordLeanings
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.texts import measuring
+from dp_synth_pipeline.texts import measuring
 from tests.integration.clinic import clinic
 from tests.integration.test_texts import visits
 from tests.light import light  # noqa: F401

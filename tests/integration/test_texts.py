@@ -15,7 +15,7 @@ from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
 from dp_synth_pipeline.synthesis.mechanisms.texts import Texts
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.texts import tokens
+from dp_synth_pipeline.texts import tokens
 from tests.integration.clinic import clinic
 from tests.light import light  # noqa: F401
 

@@ -24,8 +24,8 @@ from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.card_verification import verify
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.texts import evolution, survivors, tokens
-from dp_synth_pipeline.tabular.texts.plan import ROUNDS
+from dp_synth_pipeline.texts import evolution, survivors, tokens
+from dp_synth_pipeline.texts.plan import ROUNDS
 from tests.integration.clinic import WARDS, clinic
 from tests.integration.test_texts import visits
 from tests.light import light  # noqa: F401

@@ -18,13 +18,13 @@ from dp_synth_pipeline.cli import summary
 from dp_synth_pipeline.errors import InvalidInput, ReadingFailed, Unlearnable
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.privacy import mechanisms
+from dp_synth_pipeline.relations.relating import RelatedRows
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.reporting import quality_report, related_quality_report, report
 from dp_synth_pipeline.synthesis import stages
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.relations.relating import RelatedRows
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 ROWS = 3000

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
+from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, at_points, carrying, drawn_columns
@@ -26,7 +27,6 @@ from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.constraints import Rule, digits, limits
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling import grid
-from dp_synth_pipeline.tabular.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
-from dp_synth_pipeline.tabular.relations.structure import Related
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import NONE, Context
+from dp_synth_pipeline.relations.relating import LEFT, PARENT, PLACE, TIME
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
 from dp_synth_pipeline.synthesis.database.table_release import Given, RowsAbove, TableRelease
@@ -21,8 +23,6 @@ from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
-from dp_synth_pipeline.tabular.relations.relating import LEFT, PARENT, PLACE, TIME
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from dp_synth_pipeline.ledger import Ledger, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
+from dp_synth_pipeline.relations.structure import Relations
 from dp_synth_pipeline.synthesis import idempotency, memory, retention, terms
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
@@ -26,7 +27,6 @@ from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.relations.structure import Relations
 
 
 class DatabaseRelease:

@@ -17,13 +17,13 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from dp_synth_pipeline.relations import ruling
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, drawn_columns, of_persons, together
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints import Comparison, Rule
 from dp_synth_pipeline.tabular.constraints.enforce import ATTEMPTS, Keeper, alike
 from dp_synth_pipeline.tabular.constraints.write import copies
-from dp_synth_pipeline.tabular.relations import ruling
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 FEWEST = 0.25

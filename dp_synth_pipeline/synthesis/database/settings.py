@@ -12,6 +12,9 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import check_delta, check_release
+from dp_synth_pipeline.relations import ruling
+from dp_synth_pipeline.relations.static_columns import STATIC
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.section import Section
 from dp_synth_pipeline.synthesis.settings import (
     Charge,
@@ -23,9 +26,6 @@ from dp_synth_pipeline.synthesis.settings import (
 )
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular.constraints import Rule, parse
-from dp_synth_pipeline.tabular.relations import ruling
-from dp_synth_pipeline.tabular.relations.static_columns import STATIC
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 

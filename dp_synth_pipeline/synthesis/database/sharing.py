@@ -17,6 +17,8 @@ from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.privacy.events import Event, Gaussian, Threshold
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
+from dp_synth_pipeline.relations import static_columns
+from dp_synth_pipeline.relations.static_columns import StaticPlan
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import (
     Allocation,
@@ -28,8 +30,6 @@ from dp_synth_pipeline.synthesis.allocation import (
 )
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.protection import LedgerProtection, events_of
-from dp_synth_pipeline.tabular.relations import static_columns
-from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
 
 STATIC_SHARE = 0.02
 """Part of a table's squared signal to noise that takes to find which columns below it are static."""

@@ -18,6 +18,9 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
+from dp_synth_pipeline.relations import relating, ruling, static_columns, together
+from dp_synth_pipeline.relations.relating import RelatedRows
+from dp_synth_pipeline.relations.structure import Related, check_keys
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, publication, retention
 from dp_synth_pipeline.synthesis.database import histories, learning
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, redrawn_sentence
@@ -42,12 +45,9 @@ from dp_synth_pipeline.synthesis.stages import (
 )
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
-from dp_synth_pipeline.tabular.relations import relating, ruling, static_columns
-from dp_synth_pipeline.tabular.relations.relating import RelatedRows
-from dp_synth_pipeline.tabular.relations.structure import Related, check_keys
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
-from dp_synth_pipeline.tabular.targets import sink, together
+from dp_synth_pipeline.tabular.targets import sink
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from dp_synth_pipeline.errors import ReleaseStateError
+from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_schema
-from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.relations import relating
+from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.reading import may_hang, reading
 from dp_synth_pipeline.synthesis.release import Columns, Release, TextRows
@@ -19,8 +21,6 @@ from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import ordered_dates
-from dp_synth_pipeline.tabular.relations import relating
-from dp_synth_pipeline.tabular.relations.relating import RelatedRows
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.tabular.sources.csv.values import CellType

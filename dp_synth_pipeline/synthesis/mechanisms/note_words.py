@@ -16,11 +16,12 @@ from dp_synth_pipeline.synthesis.mechanisms.texts import coded_beside
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter, WordLeanings
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import NOTE_WORDS
+from dp_synth_pipeline.tabular import text_lengths
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.texts import lengths, measuring, tokens
-from dp_synth_pipeline.tabular.texts.measuring import Read, Rows
-from dp_synth_pipeline.tabular.texts.plan import TextPlan
+from dp_synth_pipeline.texts import measuring
+from dp_synth_pipeline.texts.measuring import Read, Rows
+from dp_synth_pipeline.texts.plan import TextPlan
 
 
 class NoteWords(Mechanism[TextPlan, WordLeanings]):
@@ -49,13 +50,13 @@ class NoteWords(Mechanism[TextPlan, WordLeanings]):
         read_rows, model = release.text_rows([self._writer.name]), self._writer.model
         cells, codes = read_rows.cells.column(0).to_pylist(), read_rows.codes
         held = [row for row, cell in enumerate(cells) if cell is not None]
-        words = [model.tokens(tokens.cleaned(str(cells[row]), self._writer.most)) for row in held]
+        words = [model.tokens(text_lengths.cleaned(str(cells[row]), self._writer.most)) for row in held]
         read = Read(
             model.network.vocabulary,
             np.array([word for own in words for word in own], np.int64),
             np.repeat(np.arange(len(held)), [len(own) for own in words]),
         )
         by = np.stack([np.array(merged_codes)[codes[held, number]] for number, merged_codes in merged], 1)
-        typical = self._profile[lengths.name_of(own.schema[self._writer.name])].mean or 1.0
+        typical = self._profile[text_lengths.name_of(own.schema[self._writer.name])].mean or 1.0
         rows = Rows((), by.astype(np.int64), shares, model.written, typical)
         return WordLeanings.of(measuring.measure_words(rows, read, plan, odometer), merged)

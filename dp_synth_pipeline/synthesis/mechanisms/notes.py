@@ -24,11 +24,11 @@ from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import NOTES
+from dp_synth_pipeline.tabular import text_lengths
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column
-from dp_synth_pipeline.tabular.texts import lengths, tokens
-from dp_synth_pipeline.tabular.texts.prompts import Prompts
+from dp_synth_pipeline.texts.prompts import Prompts
 
 CHECKPOINT = "notes_checkpoint"
 """The folder, beside the completed rows, from which a training that was cut short goes on."""
@@ -106,7 +106,7 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
         assert writer is not None
         rows = release.text_rows([writer.name])
         cells = rows.cells.column(0).to_pylist()
-        texts = [None if cell is None else tokens.cleaned(str(cell), writer.most) for cell in cells]
+        texts = [None if cell is None else text_lengths.cleaned(str(cell), writer.most) for cell in cells]
         model, report, audit = writer.model, release.reporter(NOTES), None
         codes = model.encode(writer.prompts.say(rows.codes), texts)
         work = Work(codes, plan, self._spec, units=rows.units, resume_from=steps_done)
@@ -127,7 +127,7 @@ class Notes(Mechanism[TrainingPlan, Learnt]):
         from dp_synth_pipeline.model.language.note_model import NoteModel
 
         public, most = PublicModel.at(str(column.model)), column.max_length or 0
-        prompts = Prompts.of(self._codecs, lengths.name_of(column))
+        prompts = Prompts.of(self._codecs, text_lengths.name_of(column))
         draft = NoteModel(public, self._spec.rank, MOST_PROMPT, most)
         prompt = min(MOST_PROMPT, draft.longest([prompts.longest()]) + len(prompts.names))
         found = NoteWriter(

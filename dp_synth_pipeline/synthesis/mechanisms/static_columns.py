@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.relations import static_columns
+from dp_synth_pipeline.relations.relating import RelatedRows
+from dp_synth_pipeline.relations.static_columns import StaticPlan
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import STATIC
-from dp_synth_pipeline.tabular.relations import static_columns
-from dp_synth_pipeline.tabular.relations.relating import RelatedRows
-from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
 
 
 class StaticColumns(Mechanism[StaticPlan, dict[str, tuple[str, ...]]]):

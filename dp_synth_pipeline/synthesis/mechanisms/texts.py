@@ -13,13 +13,14 @@ from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release, TextRows
 from dp_synth_pipeline.synthesis.release_plan import TEXT
+from dp_synth_pipeline.tabular import text_lengths
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column
-from dp_synth_pipeline.tabular.texts import fitting, lengths, measuring, tokens
-from dp_synth_pipeline.tabular.texts.measuring import Rows
-from dp_synth_pipeline.tabular.texts.plan import TextPlan
-from dp_synth_pipeline.tabular.texts.writer import Writer
+from dp_synth_pipeline.texts import fitting, measuring
+from dp_synth_pipeline.texts.measuring import Rows
+from dp_synth_pipeline.texts.plan import TextPlan
+from dp_synth_pipeline.texts.writer import Writer
 
 MERGED = 12
 """Codes of a column that words are counted by, at most: with more, each is learnt from few rows."""
@@ -55,11 +56,11 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
 
     def _writer(self, column: Column, read: TextRows, plan: TextPlan, odometer: Odometer) -> Writer:
         """Return what writes one column; the rows are looked at here, and what is made of them after is released."""
-        profile, most = self._profile[lengths.name_of(column)], column.max_length or 0
+        profile, most = self._profile[text_lengths.name_of(column)], column.max_length or 0
         cells, codes = read.cells[column.name].combine_chunks(), read.codes
         merged, shares = coded_beside(self._codecs)
         held = np.flatnonzero(~np.asarray(cells.is_null()))
-        texts = [tokens.cleaned(text, most) for text in cells.take(pa.array(held)).cast(pa.string()).to_pylist()]
+        texts = [text_lengths.cleaned(text, most) for text in cells.take(pa.array(held)).cast(pa.string()).to_pylist()]
         by = [np.array(codes_of)[codes[held, number]] for number, codes_of in merged]
         stacked = np.stack(by, 1).astype(np.int64) if by else np.zeros((len(held), 0), np.int64)
         count = max(1, round(self._profile.rows * (1 - profile.null_rate)))
@@ -70,7 +71,7 @@ class Texts(Mechanism[TextPlan, list[Writer]]):
             most=most,
             merged=merged,
             count=count,
-            lengths=lengths.shares(profile, most),
+            lengths=text_lengths.shares(profile, most),
             rng=np.random.default_rng(),
         )
 
@@ -81,7 +82,7 @@ def coded_beside(codecs: Sequence[TableCodec]) -> tuple[list[tuple[int, tuple[in
     Args:
         codecs: of the texts' own table, and of those that it hangs on.
     """
-    texts = {lengths.name_of(c) for codec in codecs for c in codec.schema if c.kind.composed}
+    texts = {text_lengths.name_of(c) for codec in codecs for c in codec.schema if c.kind.composed}
     coded_columns = [pair for codec in codecs for pair in zip(codec.modelled, codec.columns, strict=True)]
     merged, shares = [], []
     for number, (column, coded) in enumerate(coded_columns):

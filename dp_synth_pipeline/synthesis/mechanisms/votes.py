@@ -21,15 +21,16 @@ from dp_synth_pipeline.synthesis.mechanisms.texts import MERGED
 from dp_synth_pipeline.synthesis.note_writer import AGAIN, checked
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import VOTES
+from dp_synth_pipeline.tabular import text_lengths
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds.text import named
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column
-from dp_synth_pipeline.tabular.texts import evolution, lengths, tokens
-from dp_synth_pipeline.tabular.texts.evolution import Voters
-from dp_synth_pipeline.tabular.texts.plan import VotesPlan
-from dp_synth_pipeline.tabular.texts.prompts import Prompts
-from dp_synth_pipeline.tabular.texts.survivors import Survivors
+from dp_synth_pipeline.texts import evolution, tokens
+from dp_synth_pipeline.texts.evolution import Voters
+from dp_synth_pipeline.texts.plan import VotesPlan
+from dp_synth_pipeline.texts.prompts import Prompts
+from dp_synth_pipeline.texts.survivors import Survivors
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.language.asked import Asked
@@ -92,7 +93,7 @@ class Votes(Mechanism[VotesPlan, Survivors]):
         assert begun is not None
         (asked, sha256, beside), most = begun, column.max_length or 0
         voters, rng = _voters(release, column, beside), np.random.default_rng()
-        shares = lengths.shares(self._profile[lengths.name_of(column)], most)
+        shares = text_lengths.shares(self._profile[text_lengths.name_of(column)], most)
         report, written = release.reporter(VOTES), itertools.count(1)
 
         def write(codes: np.ndarray, beginnings: Sequence[str]) -> list[str]:
@@ -128,7 +129,7 @@ def _voters(release: Release, column: Column, beside: Beside) -> Voters:
     """Return the texts that vote; private. A row without a text, or with an empty one, has no vote."""
     rows = release.text_rows([column.name])
     codes, units, cells = rows.codes, rows.units, rows.cells.column(0).to_pylist()
-    texts = ["" if cell is None else tokens.cleaned(str(cell), column.max_length or 0) for cell in cells]
+    texts = ["" if cell is None else text_lengths.cleaned(str(cell), column.max_length or 0) for cell in cells]
     held = np.array([i for i, text in enumerate(texts) if text], dtype=np.int64)
     own = np.zeros(len(codes), np.int64) if beside.number is None else np.array(codes[:, beside.number], np.int64)
     units = np.arange(len(codes)) if units is None else np.array(units)

@@ -2,6 +2,7 @@
 
 import math
 import multiprocessing
+import os
 
 import numpy as np
 import pytest
@@ -110,7 +111,8 @@ def test_magnitudes_beyond_the_stairs_are_as_likely_as_they_should_be(monkeypatc
     assert stats.chisquare(np.histogram(samples, edges)[0], expected).pvalue > 1e-6
 
 
-def test_two_calls_and_forked_processes_share_no_bits():
+def test_two_calls_and_forked_processes_share_no_bits(monkeypatch):
+    monkeypatch.setattr(noise, "os", os)
     pool = multiprocessing.get_context("fork").Pool(2)
     streams = [noise.secure_bytes(32), noise.secure_bytes(32), *pool.map(noise.secure_bytes, [32] * 8)]
     pool.close()  # SIGTERM ends no worker where an earlier test left a handler of it, so they are let go

@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.reporting.related_report import render_related
 from dp_synth_pipeline.reporting.report import ReportMeta
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.validation.related_figures import RelatedFigures, measure_related
 from dp_synth_pipeline.validation.related_frames import RelatedFrame

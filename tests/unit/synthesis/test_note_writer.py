@@ -13,9 +13,9 @@ import pytest
 from dp_synth_pipeline.model.language.drawing import Drawn, Wanted
 from dp_synth_pipeline.synthesis import note_writer
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter, WordLeanings
-from dp_synth_pipeline.tabular.texts.leanings import Leanings
-from dp_synth_pipeline.tabular.texts.measuring import Counted, WordCounts
-from dp_synth_pipeline.tabular.texts.prompts import Prompts
+from dp_synth_pipeline.texts.leanings import Leanings
+from dp_synth_pipeline.texts.measuring import Counted, WordCounts
+from dp_synth_pipeline.texts.prompts import Prompts
 
 PROMPTS = Prompts((1, 0), ("note: length", "place"), (("0", "20"), ("home", "ward")))
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from dp_synth_pipeline.tabular.relations import relating, static_columns
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.relations import relating, static_columns
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.validation.related_frames import RealFiles, RelatedFrame, real_frames, synthetic_frames

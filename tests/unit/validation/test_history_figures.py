@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_synth_pipeline.tabular.relations.structure import Related
+from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.validation import frames, history_figures
 from dp_synth_pipeline.validation.history_figures import Compared

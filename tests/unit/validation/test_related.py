@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.kinds.base import lookup
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.validation import related
 from dp_synth_pipeline.validation.run import validate

@@ -7,6 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.model.histories.context import Beside, Context
+from dp_synth_pipeline.relations import relating
+from dp_synth_pipeline.relations.relating import RelatedRows
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import generator
 from dp_synth_pipeline.synthesis.database import histories, learning
 from dp_synth_pipeline.synthesis.database.beside import Neighbours
@@ -26,9 +29,6 @@ from dp_synth_pipeline.synthesis.mechanisms.texts import coded_beside
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
-from dp_synth_pipeline.tabular.relations import relating
-from dp_synth_pipeline.tabular.relations.relating import RelatedRows
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 

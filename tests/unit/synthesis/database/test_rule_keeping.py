@@ -5,10 +5,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, of_persons, together
 from dp_synth_pipeline.synthesis.database.rule_keeping import RuleKeeping
 from dp_synth_pipeline.tabular.constraints import parse
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import build
 
 RELATIONS = Relations(

@@ -13,9 +13,10 @@ from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.tabular.texts import fitting, measuring, tokens
-from dp_synth_pipeline.tabular.texts.measuring import Read, Rows
-from dp_synth_pipeline.tabular.texts.plan import TextPlan
+from dp_synth_pipeline.tabular import text_lengths
+from dp_synth_pipeline.texts import fitting, measuring, tokens
+from dp_synth_pipeline.texts.measuring import Read, Rows
+from dp_synth_pipeline.texts.plan import TextPlan
 
 SENTENCES = (
     "the cat sat on the mat",
@@ -73,7 +74,7 @@ ONE_MORE = (
 @pytest.mark.parametrize("columns", [1, 3, measuring.MOST_COLUMNS + 2])
 def test_one_row_more_moves_each_histogram_by_at_most_its_sensitivity(monkeypatch, text, columns):
     without, more = (
-        seen(monkeypatch, rows([*SENTENCES, *extra], columns)) for extra in ([], [tokens.cleaned(text, 60)])
+        seen(monkeypatch, rows([*SENTENCES, *extra], columns)) for extra in ([], [text_lengths.cleaned(text, 60)])
     )
     assert len(without) == len(more) > 10
     for (a, sensitivity), (b, _) in zip(without, more, strict=True):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.sources import duckdb_uri
 from dp_synth_pipeline.tabular.sources.warehouse import engines
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown

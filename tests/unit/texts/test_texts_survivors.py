@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_synth_pipeline.tabular.texts import survivors
-from dp_synth_pipeline.tabular.texts.evolution import Candidates
-from dp_synth_pipeline.tabular.texts.survivors import Survivors
+from dp_synth_pipeline.texts import survivors
+from dp_synth_pipeline.texts.evolution import Candidates
+from dp_synth_pipeline.texts.survivors import Survivors
 
 LONG = "walked a very long way home " * 5 + "and slept"
 CANDIDATES = Candidates(

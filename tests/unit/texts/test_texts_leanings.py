@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_synth_pipeline.tabular.texts.leanings import Leanings
+from dp_synth_pipeline.texts.leanings import Leanings
 
 MERGED = ((1, (0, 1, 1)),)
 """The second of two columns, whose last two codes are merged."""

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.relations import ruling
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.constraints import parse
-from dp_synth_pipeline.tabular.relations import ruling
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import build
 
 RELATIONS = Relations(

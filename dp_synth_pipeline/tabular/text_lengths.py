@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_synth_pipeline.tabular.kinds.base import Column, lookup
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
-from dp_synth_pipeline.tabular.texts import tokens
+
+COMPOSED = 4
+"""Characters that Unicode composes to one, at most."""
+
+
+def cleaned(text: str, most: int) -> str:
+    """Return a text with single blanks, in Unicode's composed form, cut to `most` characters.
+
+    Example:
+        >>> cleaned("  two\\n lines ", 80), cleaned("cut here", 5)
+        ('two lines', 'cut h')
+    """
+    needed = " ".join(text.split())[: COMPOSED * most]  # a run of marks takes the square of its length to compose
+    return unicodedata.normalize("NFC", needed)[:most].rstrip()
 
 
 def name_of(column: Column) -> str:
@@ -30,7 +45,7 @@ def of_texts(values: pa.Array, column: Column) -> pa.Array:
 
 def _length(text: str, most: int) -> int:
     """Return the length of a cleaned text; blanks that stand for a text that is not written yet count as they are."""
-    return len(tokens.cleaned(text, most)) if text.strip(" ") else min(len(text), most)
+    return len(cleaned(text, most)) if text.strip(" ") else min(len(text), most)
 
 
 def blanks(lengths: pa.Array) -> pa.Array:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_synth_pipeline.tabular.texts import tokens
-from dp_synth_pipeline.tabular.texts.leanings import Leanings
-from dp_synth_pipeline.tabular.texts.measuring import (
+from dp_synth_pipeline.texts import tokens
+from dp_synth_pipeline.texts.leanings import Leanings
+from dp_synth_pipeline.texts.measuring import (
     CHARACTERS,
     SORTS,
     SURE_OF_SPELLING,
@@ -18,7 +18,7 @@ from dp_synth_pipeline.tabular.texts.measuring import (
     shares_of,
     total_of,
 )
-from dp_synth_pipeline.tabular.texts.writer import Writer
+from dp_synth_pipeline.texts.writer import Writer
 
 PAIR_WEIGHT = 1.4 / 1.05
 """By how much one thing weighs more in counts of pairs than of words: the clip of one over the other's."""

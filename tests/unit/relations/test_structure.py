@@ -3,7 +3,7 @@
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.relations.structure import Beginning, Related, Relations
+from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
 
 PATIENTS = Related("patients", key="patient_id")
 VISITS = Related("visits", "visit_id", "patients", "patient_id", "visited", max_rows=30)

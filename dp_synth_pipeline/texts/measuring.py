@@ -20,9 +20,9 @@ import numpy as np
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.tabular.texts import tokens
-from dp_synth_pipeline.tabular.texts.plan import WEIGHT, TextPlan
-from dp_synth_pipeline.tabular.texts.tokens import Vocabulary
+from dp_synth_pipeline.texts import tokens
+from dp_synth_pipeline.texts.plan import WEIGHT, TextPlan
+from dp_synth_pipeline.texts.tokens import Vocabulary
 
 SHAPES, CODED_REST, PROSE_REST = 0.06, 0.3, 0.9
 """Part that shapes take of a column, and parts of the rest that words take where most, or some, have a released shape."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dp_synth_pipeline.tabular.texts.writer import Writer
+from dp_synth_pipeline.texts.writer import Writer
 
 FILE = "texts.safetensors"
 """Beside a generator."""

@@ -3,7 +3,7 @@
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.relations.names import guess
+from dp_synth_pipeline.relations.names import guess
 
 
 def test_a_grandchild_belongs_to_the_nearest_table_above_it():

@@ -16,8 +16,8 @@ import numpy as np
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.tabular.texts.measuring import weighted
-from dp_synth_pipeline.tabular.texts.plan import WEIGHT, VotesPlan
+from dp_synth_pipeline.texts.measuring import weighted
+from dp_synth_pipeline.texts.plan import WEIGHT, VotesPlan
 
 FEATURES = 1 << 16
 """Cells that runs of characters are hashed to."""

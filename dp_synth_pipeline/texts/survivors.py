@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dp_synth_pipeline.tabular.texts.evolution import Candidates
+from dp_synth_pipeline.texts.evolution import Candidates
 
 FILE = "survivors.json"
 """Beside a generator."""

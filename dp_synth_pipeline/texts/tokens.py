@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,23 +29,9 @@ DIGIT, UPPER, LOWER = "0", "A", "a"
 FILLED = {DIGIT: "0123456789", UPPER: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", LOWER: "abcdefghijklmnopqrstuvwxyz"}
 """What may stand at each place of a shape; any other character of a shape stands for itself."""
 
-COMPOSED = 4
-"""Characters that Unicode composes to one, at most."""
-
 _CODES = {c: i for i, c in enumerate(ALPHABET, 1)}
 _SHAPE = str.maketrans({c: shape for shape, characters in FILLED.items() for c in characters})
 _IDENTIFYING = re.compile("|".join(rf"(?<!\w)(?:{pattern})(?!\w)" for pattern in PATTERNS.values()))
-
-
-def cleaned(text: str, most: int) -> str:
-    """Return a text with single blanks, in Unicode's composed form, cut to `most` characters.
-
-    Example:
-        >>> cleaned("  two\\n lines ", 80), cleaned("cut here", 5)
-        ('two lines', 'cut h')
-    """
-    needed = " ".join(text.split())[: COMPOSED * most]  # a run of marks takes the square of its length to compose
-    return unicodedata.normalize("NFC", needed)[:most].rstrip()
 
 
 def identifies(text: str) -> bool:

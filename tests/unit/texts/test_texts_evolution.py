@@ -14,9 +14,9 @@ from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer, Unmetered
-from dp_synth_pipeline.tabular.texts import evolution
-from dp_synth_pipeline.tabular.texts.evolution import Candidates, Voters
-from dp_synth_pipeline.tabular.texts.plan import WEIGHT, VotesPlan
+from dp_synth_pipeline.texts import evolution
+from dp_synth_pipeline.texts.evolution import Candidates, Voters
+from dp_synth_pipeline.texts.plan import WEIGHT, VotesPlan
 
 WORDS = ("slept", "well", "home", "ward", "new", "plan", "pain", "went", "rash", "walked")
 PLAN = VotesPlan(0.5, 4, 100)

@@ -19,10 +19,10 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import Event, Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.relations.relating import PARENT, PLACE, ROW, RelatedRows
+from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
-from dp_synth_pipeline.tabular.relations.relating import PARENT, PLACE, ROW, RelatedRows
-from dp_synth_pipeline.tabular.relations.structure import Related
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted

@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dp_synth_pipeline.tabular.texts import tokens
-from dp_synth_pipeline.tabular.texts.leanings import Leanings
-from dp_synth_pipeline.tabular.texts.tokens import FILLED, Vocabulary
+from dp_synth_pipeline.texts import tokens
+from dp_synth_pipeline.texts.leanings import Leanings
+from dp_synth_pipeline.texts.tokens import FILLED, Vocabulary
 
 AT_ONCE = 1 << 21
 """Rows times words that are weighed at a time, about."""

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.relations import relating
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import ordered_dates
-from dp_synth_pipeline.tabular.relations import relating
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT

@@ -10,11 +10,11 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput, NotCharged
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.tabular.relations import relating, static_columns
-from dp_synth_pipeline.tabular.relations.static_columns import StaticPlan
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
+from dp_synth_pipeline.relations import relating, static_columns
+from dp_synth_pipeline.relations.static_columns import StaticPlan
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import build
-from tests.unit.tabular.relations.test_relating import related
+from tests.unit.relations.test_relating import related
 
 VISITS = Related("visits", "visit", "patients", "patient", "seen", max_rows=4)
 RELATIONS = Relations(

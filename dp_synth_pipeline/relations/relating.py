@@ -17,17 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.relations.structure import Related, Relations
+from dp_synth_pipeline.tabular import offsets, text_lengths
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.kinds.base import NUMBER
 from dp_synth_pipeline.tabular.policies import NullPolicy
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import KEY_OF, UNIT
 from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
 from dp_synth_pipeline.tabular.storage import is_text
-from dp_synth_pipeline.tabular.texts import lengths
 
 ROW, PARENT, PLACE, LEFT, TIME = "__row", "__parent", "__place", "__left", "__time"
 """Columns of related rows: their own number and their parent's, their place in their parent's rows, how many follow, and
@@ -77,7 +76,7 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     table, source = relations[name], sources[name]
     _check_keys(table, source)
     # Rows that `nulls: drop` leaves out are left out before they are related, so that no null of these columns stays.
-    texts = {lengths.name_of(column): column for column in source if column.kind.composed}
+    texts = {text_lengths.name_of(column): column for column in source if column.kind.composed}
     own = [texts.get(column.name, column) for column in offsets.modelled(source, parts=False).learned]
     columns = [_with_nulls(column) for column in own if column.name != table.order]
     bases = _bases(relations, table, sources)
@@ -349,7 +348,7 @@ def _begun(
 
 def _stored(schema: TableSchema) -> list[str]:
     """Return the columns that a file of rows has: theirs, and the length of each text."""
-    return [*schema.names, *(lengths.name_of(column) for column in schema if column.kind.composed)]
+    return [*schema.names, *(text_lengths.name_of(column) for column in schema if column.kind.composed)]
 
 
 def _distance(gap: Column, order: Column, following: str, start: str = f"t.{TIME}") -> str:

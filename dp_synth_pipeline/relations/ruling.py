@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.constraints import Rule
-from dp_synth_pipeline.tabular.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 

@@ -159,8 +159,10 @@ def checked(**facts: Any) -> TableSettings:
     try:
         return TableSettings(**facts)
     except ValidationError as error:
-        place = error.errors()[0]["loc"]
-        option = "--schema: " if place[:1] == ("columns",) else "--set " if len(place) > 1 else "--" if place else ""
+        first = error.errors()[0]
+        place, unknown = first["loc"], first["type"] == "extra_forbidden"  # no option has a name that no setting has
+        within = len(place) > 1 or unknown
+        option = "--schema: " if place[:1] == ("columns",) else "--set " if within else "--" if place else ""
         raise InvalidInput(option + said(error, TableSettings)) from None
 
 

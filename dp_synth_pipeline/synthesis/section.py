@@ -47,4 +47,17 @@ def meant(path: list[str], settings: type[BaseModel]) -> str:
     for part in path[:-1]:
         field = getattr(section, "model_fields", {}).get(part)  # a group of settings, and no list or choice of them
         section = field.annotation if field is not None else None
+    if found := [place for place in _places(path[-1], settings) if place != ".".join(path)]:
+        return f" Did you mean {found[0]}?"
     return nearest(path[-1], getattr(section, "model_fields", {}))
+
+
+def _places(name: str, settings: type[BaseModel], above: str = "") -> list[str]:
+    """Return where there is a setting of this very name, the nearest to the top first."""
+    groups = {
+        group: field.annotation
+        for group, field in settings.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    }
+    here = [above + name] if name in settings.model_fields else []
+    return here + [place for group, below in groups.items() for place in _places(name, below, f"{above}{group}.")]

@@ -32,7 +32,9 @@ def test_what_is_set_stands_beside_what_options_say_with_the_type_that_it_has() 
     ("assigned", "told"),
     [
         ("training.epochs=3", r"^--set training\.epochs: there is no such setting\. Did you mean max_epochs\?"),
-        ("trainin.looks=3", r"^--trainin: there is no such setting\. Did you mean training\?"),
+        ("trainin.looks=3", r"^--set trainin: there is no such setting\. Did you mean training\?"),
+        ("rules=[a > 0]", r"^--set rules: there is no such setting\. Did you mean validation\.rules\?"),
+        ("training.rows=3", r"^--set training\.rows: there is no such setting\. Did you mean rows\?"),
         ("training.max_epochs=many", r"^--set training\.max_epochs: .*integer"),
         ("training.batch_share=0", "training: batch_share must be finite and above 0"),
         ("epsilon=9", r"--set epsilon: the command has an option for it, --epsilon; use that"),

@@ -36,7 +36,11 @@ NUMBERS = (UNIT, ROW, PARENT, PLACE, LEFT, TIME)
 """All of them, and the number of the person."""
 
 CHANCE = "__chance"
-"""A random number of each row, fresh in every run, by which rows are chosen and ties are broken."""
+"""A random number of each row, fresh in every run, by which rows are chosen."""
+
+POSITION = "__position"
+"""Where a row stands in its snapshot, by which rows of one time are ordered. The rows of other persons can move it, but not
+the order of one person's rows: that is theirs if it is a file's, and chance otherwise (`ingestion`)."""
 
 DAY_OF = "date", "datetime"
 """Days of rows that hang on a moment: which day that moment is on depends on a zone, so no distance is taken."""
@@ -240,11 +244,11 @@ def named_roots(relations: Relations, files: Mapping[str, Path], path: Path) -> 
 
 
 def _source(table: Related, file: Path, source: TableSchema) -> str:
-    """Write the view of a table's rows, each with its chance; of `nulls: drop`, rows with a null are left out one by one."""
+    """Write the view of a table's rows, each with its chance and its position; `nulls: drop` leaves out row by row."""
     own = offsets.modelled(source, parts=False).learned
     wanted = [f" AND {quoted(c.name)} IS NOT NULL" for c in own if c.nulls is NullPolicy.DROP]
     return (
-        f"CREATE VIEW {_view('source', table)} AS SELECT *, {DRAWN} AS {CHANCE} "
+        f"CREATE VIEW {_view('source', table)} AS SELECT *, {DRAWN} AS {CHANCE}, row_number() OVER () AS {POSITION} "
         f"FROM read_parquet({literal(file)}) WHERE true{''.join(wanted)}"
     )
 
@@ -268,14 +272,14 @@ def _kept(relations: Relations, table: Related) -> str:
         return f"SELECT *, row_number() OVER () - 1 AS {ROW}, {ROW} AS {UNIT} FROM ({one})"
     parent = relations[table.parent]
     time = "CAST(NULL AS BIGINT)" if table.order is None else f"r.{quoted(table.order)}"
-    first = f"{time} NULLS LAST, r.{CHANCE}" if table.keep_first else f"r.{CHANCE}"
+    first = f"{time} NULLS LAST, r.{POSITION}" if table.keep_first else f"r.{CHANCE}"
     bounded = (
         f"SELECT r.*, p.{ROW} AS {PARENT}, p.{UNIT} AS {UNIT}, {time} AS {TIME} FROM {rows} r "
         f"JOIN {_view('kept', parent)} p ON r.{_key(table.reference)} = p.{_key(parent.key)} "
         f"QUALIFY row_number() OVER (PARTITION BY p.{ROW} ORDER BY {first}) <= {table.max_rows}"
     )
     placed = (
-        f"SELECT *, row_number() OVER (PARTITION BY {PARENT} ORDER BY {TIME} NULLS LAST, {CHANCE}) - 1 AS {PLACE}, "
+        f"SELECT *, row_number() OVER (PARTITION BY {PARENT} ORDER BY {TIME} NULLS LAST, {POSITION}) - 1 AS {PLACE}, "
         f"count(*) OVER (PARTITION BY {PARENT}) - {PLACE} - 1 AS {LEFT} FROM ({bounded})"
     )
     return f"SELECT *, row_number() OVER (ORDER BY {UNIT}, {PARENT}, {PLACE}) - 1 AS {ROW} FROM ({placed})"

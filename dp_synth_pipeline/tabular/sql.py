@@ -51,6 +51,16 @@ def readable(schema: pa.Schema) -> str:
     )
 
 
+def keep_order(con: duckdb.DuckDBPyConnection) -> None:
+    """Have a connection write rows in the order in which it reads them.
+
+    Where two threads compute and write row groups of Parquet, DuckDB 2.0 now and then swaps two, whatever
+    `preserve_insertion_order` says. What an ORDER BY sorts is written in that order by any number of threads.
+    """
+    con.execute("SET threads = 1")
+    con.execute("SET preserve_insertion_order = true")
+
+
 def connection_beside(restricted: Path) -> duckdb.DuckDBPyConnection:
     """Open DuckDB to read a restricted file. Rows that do not fit into memory spill beside that file, and nowhere else.
 

@@ -151,17 +151,18 @@ def _of_each(tables: Iterable[str], do: Callable[[str], T]) -> dict[str, T]:
     """Return what is done with each table.
 
     Raises:
-        InvalidInput: for all tables that it is refused of, each with its name.
+        InvalidInput: for all tables that it is refused of, each mistake once, with the name of the table that it lies in:
+            what is wrong with a table below another one is met at both.
     """
     found, mistakes = {}, []
     for name in tables:
         try:
             found[name] = do(name)
         except InvalidInput as error:
-            place, said = f"tables.{name}: ", str(error)
-            mistakes.append(said if said.startswith(place) else f"{place}{said}")
+            said = str(error).splitlines()
+            mistakes += [line if line.startswith("tables.") else f"tables.{name}: {line}" for line in said]
     if mistakes:
-        raise InvalidInput("\n".join(mistakes))
+        raise InvalidInput("\n".join(dict.fromkeys(mistakes)))
     return found
 
 

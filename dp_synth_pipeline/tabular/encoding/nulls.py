@@ -19,7 +19,7 @@ from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
-from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
+from dp_synth_pipeline.tabular.sql import connection_beside, keep_order, literal, quoted
 
 
 def fill_value(column: Column, profile: ColumnProfile) -> Any:
@@ -122,6 +122,7 @@ def _fill_values(columns: Iterable[Column], profile: TableProfile) -> dict[str, 
 def _copy(snapshot: Path, query: str, values: list[Any], out: Path) -> None:
     with connection_beside(snapshot) as con:
         con.execute("SET TimeZone = 'UTC'")
+        keep_order(con)  # rows of one unit follow each other
         con.from_parquet(str(snapshot)).create_view("snapshot")
         con.execute(f"COPY ({query}) TO {literal(out)} (FORMAT parquet)", values)
 

@@ -34,7 +34,7 @@ from dp_synth_pipeline.tabular.sources.header import header_of
 from dp_synth_pipeline.tabular.sources.source import Source
 from dp_synth_pipeline.tabular.sources.units import bound_rows, key_of
 from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
-from dp_synth_pipeline.tabular.sql import literal, one_file, quoted
+from dp_synth_pipeline.tabular.sql import keep_order, literal, one_file, quoted
 
 UNIT = "__privacy_unit"
 """The snapshot's column of dense unit numbers, when a unit is not a row."""
@@ -151,7 +151,8 @@ class Opened:
     def copy(self, path: Path) -> Snapshot:
         """Copy the rows that the filter keeps into a Parquet file with at most `max_rows` rows per unit.
 
-        Rows of a unit beyond `max_rows` are left out uniformly at random, with fresh randomness.
+        Rows of a unit beyond `max_rows` are left out uniformly at random, with fresh randomness. Rows with keys keep the
+        order of their source, if it has one, and else come in a random one.
 
         Raises:
             InvalidInput: if the source cannot be read to its end. Whoever may see rows may see the message; it says which.
@@ -159,8 +160,12 @@ class Opened:
         partial, staged = path.with_suffix(".partial"), path.with_suffix(".staged")
         try:
             with source_validation.explained(self._source):
+                if self._keys:
+                    keep_order(self._con)
                 set_aside, digest = self._stage(staged)
                 query = _selection(self.schema, self._unit, self._keys)
+                if self._keys and not self._source.ordered:
+                    query += " ORDER BY random()"
                 self._con.execute(f"COPY ({query}) TO {literal(partial)} (FORMAT parquet, COMPRESSION zstd)")
                 units = _bounded(partial, self._unit)
                 offsets.write_offsets(partial, self.schema)
@@ -242,7 +247,7 @@ def typed(
     partial = path.with_suffix(".partial")
     try:
         with _connection(path.parent) as con:
-            con.execute("SET preserve_insertion_order = true")  # rows are ordered by unit
+            keep_order(con)  # rows of one unit follow each other
             con.execute(f"CREATE VIEW {WHOLE} AS SELECT * FROM read_parquet({one_file(taken)})")
             con.execute(f"CREATE VIEW {stored.RAW} AS SELECT *{_typed(types)} FROM {WHOLE}")
             stored.open_rows(con, [], None)

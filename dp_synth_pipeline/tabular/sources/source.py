@@ -39,6 +39,11 @@ class Source:
         """Whether the rows are text, of which no schema says what it means."""
         return bool(self.csv)
 
+    @property
+    def ordered(self) -> bool:
+        """Whether each row stands where somebody put it. What a query answers first may hang on all of the rows."""
+        return bool(self.csv or self.parquet or self.table is not None)
+
 
 def parse(uri: str, *, where: str | None = None) -> Source:
     """Understand a source URI without reading a row or connecting.

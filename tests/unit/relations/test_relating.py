@@ -5,8 +5,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
@@ -467,3 +470,53 @@ def test_one_row_of_each_person_may_have_what_it_is_ordered_by(tmp_path):
     one = pq.read_table(relating.one_row_each(rows, tmp_path / "one.parquet", "seen")).to_pandas()
     assert len(one) == rows.units
     assert set(one["seen"]) <= set(read(rows)[relating.TIME])
+
+
+def of_one_time(rows: int, persons: int = 5) -> dict[str, pd.DataFrame]:
+    """Return persons whose visits are all on one day, dealt to them in turn, each with its place in the file."""
+    turn = np.arange(rows)
+    visits = pd.DataFrame({"visit": turn, "patient": turn % persons, "seen": pd.Timestamp("2024-01-01").date()})
+    return {
+        "patients": pd.DataFrame({"patient": np.arange(persons), "sex": "F"}),
+        "visits": visits.assign(score=turn.astype(float)),
+        "drugs": pd.DataFrame({"visit": turn, "drug": turn.astype(float)}),
+    }
+
+
+@pytest.mark.parametrize("keep_first", [False, True])
+def test_rows_of_one_time_or_of_none_stay_in_the_order_of_their_file(tmp_path, keep_first):
+    visits = Related("visits", "visit", "patients", "patient", "seen", max_rows=60, keep_first=keep_first)
+    relations = Relations([RELATIONS["patients"], visits, Related("drugs", None, "visits", "visit", max_rows=2)])
+    found = related(tmp_path, of_one_time(500), relations)
+    kept = read(found["visits"])
+    assert len(kept) == 300
+    for _, own in kept.groupby(UNIT):
+        assert own.sort_values(relating.PLACE)["score"].is_monotonic_increasing
+        assert keep_first == (own["score"].max() < 300), "which rows of one time are kept"
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
+def test_a_snapshot_with_keys_keeps_the_order_of_a_large_file(tmp_path, form):
+    """Two threads swap two row groups of a CSV in one copy of four, which is why it is taken several times."""
+    rows = pa.table({"key": pa.array(range(400_000)).cast(pa.string()), "at": pa.array(range(400_000))})
+    pacsv.write_csv(rows, tmp_path / "rows.csv")
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=1 << 14)
+    given = source.Source("frame", "frame", table=rows) if form == "frame" else source.parse(f"{tmp_path}/rows.{form}")
+    assert given.ordered
+    columns = {"key": {"kind": "identifier"}, "at": {"kind": "integer"}}
+    for turn in range(4):
+        taken = ingestion.snapshot(given, tmp_path / f"{turn}.parquet", declared=columns, keys=("key",))
+        assert pq.read_table(taken.path)["at"].to_pylist() == list(range(400_000))
+
+
+def test_a_snapshot_of_a_database_is_in_an_order_of_its_own(tmp_path):
+    """What a query answers first may hang on all of its rows, as a hash table does."""
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
+        con.execute("CREATE TABLE visits AS SELECT range AS visit, range AS at FROM range(1000)")
+    given = source.parse(f"duckdb:///{tmp_path}/d.duckdb?table=visits")
+    assert not given.ordered
+    taken = ingestion.snapshot(
+        given, tmp_path / "taken.parquet", declared={"visit": {"kind": "identifier"}}, keys=("visit",)
+    )
+    found = pq.read_table(taken.path)["at"].to_pylist()
+    assert sorted(found) == list(range(1000)) != found

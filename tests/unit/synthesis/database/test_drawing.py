@@ -235,7 +235,7 @@ def test_no_more_texts_are_written_to_rake_their_writer_than_of_a_single_table(m
     raked = []
     writer = SimpleNamespace(name="note", raked=lambda codes, sizes, rng: raked.append(len(codes)))
     monkeypatch.setattr(generator.storage, "load", lambda file: [writer])
-    monkeypatch.setattr(generator.lengths, "drawn", lambda rows, name: rows)
+    monkeypatch.setattr(generator.text_lengths, "drawn", lambda rows, name: rows)
     release = SimpleNamespace(state=SimpleNamespace(files=SimpleNamespace(texts="texts")))
     codec = SimpleNamespace(columns=[0], decode=lambda codes, rng: codes)
     generator.raked_texts(release, codec, lambda rng: np.zeros((2 * generator.TEXTS, 3)))  # type: ignore[arg-type]

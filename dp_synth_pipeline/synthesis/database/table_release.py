@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.relations import relating
 from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.synthesis import retention
@@ -167,11 +168,19 @@ class TableRelease(Release):
         return [*super().text_codecs, *(table.codec for table in self.above)]
 
     def text_rows(self, columns: Sequence[str]) -> TextRows:
-        """Return one row of each person, chosen anew, with the rows above it."""
+        """Return one row of each person, chosen anew, with the rows above it.
+
+        Raises:
+            TrainingError: if rows do not lie in the order of their numbers, so that a person would be counted twice.
+        """
         if not self.above:
             return super().text_rows(columns)
         chosen = relating.one_number_each(self.rows)
         rows = pq.read_table(self.whole_rows()).take(pa.array(chosen))
+        if len(rows.column(self.rows.unit).unique()) != len(chosen):
+            raise TrainingError(
+                "rows must lie in the order of their numbers, so that one row of each person is counted."
+            )
         above = [table.codes[table.numbers[chosen]] for table in self.above]
         return TextRows(rows.select(list(columns)), np.concatenate([self.codec.encode(rows), *above], 1))
 

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.histories.context import Beside, Context
 from dp_synth_pipeline.relations import relating
 from dp_synth_pipeline.relations.relating import RelatedRows
@@ -188,6 +190,11 @@ def test_texts_are_written_upon_the_rows_above_in_the_order_in_which_they_were_c
     assert release.text_codecs == [own, "v", "p"]
     assert counted.codes.tolist() == [[30, 10, 20], [31, 12, 21]]
     assert np.concatenate(written, 1).tolist() == [[12, 21], [10, 20]]
+    other = pq.read_table(path).set_column(2, UNIT, pa.array([0, 0]))  # of rows that were swapped, two are one person's
+    pq.write_table(other, tmp_path / "swapped.parquet")
+    monkeypatch.setattr(TableRelease, "whole_rows", lambda self: tmp_path / "swapped.parquet")
+    with pytest.raises(TrainingError, match="one row of each person"):
+        release.text_rows(["how"])
 
 
 def test_words_are_counted_by_columns_above_that_are_no_text():

@@ -24,7 +24,7 @@ from dp_synth_pipeline.synthesis import stages
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 DELTA = 1e-5
 """Of every benchmark."""

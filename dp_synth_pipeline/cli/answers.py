@@ -243,7 +243,7 @@ def can(
 
 def export(book: Ledger, account: str | None, format: str, out: str, console: Console) -> None:
     """Write the statement in one of three formats to a file, or to standard output; say first how much is used."""
-    from dp_synth_pipeline.tabular.targets import sink
+    from dp_synth_pipeline.targets import sink
 
     if format not in ("json", "csv", "html"):
         raise InvalidInput(f"--format: expected json, csv or html, got {format!r}.")

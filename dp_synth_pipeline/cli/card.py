@@ -16,7 +16,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.reporting import card_verification, registry
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json
 from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 app = typer.Typer(help="Verify a release card against the ledger, or write it in another form.", no_args_is_help=True)
 

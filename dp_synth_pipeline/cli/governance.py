@@ -20,7 +20,7 @@ from dp_synth_pipeline.ledger import Ledger, anchors
 from dp_synth_pipeline.orchestration import governance, in_process, lineage
 from dp_synth_pipeline.orchestration.build import load_project
 from dp_synth_pipeline.orchestration.resources import StoreResource
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 app = typer.Typer(
     help="One page on all accounts, tables and sources; what depends on what; and what an assessment asks.",

@@ -107,7 +107,7 @@ def _draw_table(model: str, rows: int, out: str, asked: Asked, release: str, as_
 
 def _written(drawn: Drawn, schema: pa.Schema, out: str) -> str:
     """Write rows as they are drawn; return where they are."""
-    from dp_synth_pipeline.tabular.targets import sink
+    from dp_synth_pipeline.targets import sink
 
     with TemporaryDirectory(prefix="dps-") as folder:
         file = Path(folder) / "rows.parquet"
@@ -118,7 +118,7 @@ def _written(drawn: Drawn, schema: pa.Schema, out: str) -> str:
 def _check_place(out: str) -> None:
     """Refuse a place that cannot be written, before anything is drawn."""
     from dp_synth_pipeline.tabular.sources.warehouse import engines
-    from dp_synth_pipeline.tabular.targets import sink
+    from dp_synth_pipeline.targets import sink
 
     sink.check_writable(out)
     if "://" not in out and Path(out).suffix.lower() not in (".csv", ".parquet", ".pq"):
@@ -182,8 +182,8 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     """
     import pyarrow.parquet as pq
 
-    from dp_synth_pipeline.relations import together
     from dp_synth_pipeline.synthesis.database.drawing import redrawn_sentence
+    from dp_synth_pipeline.targets import together
 
     if asked.share is not None or release:
         raise InvalidInput("--share and --release are for single tables; related tables are drawn as a whole.")

@@ -23,7 +23,7 @@ from dp_synth_pipeline.tabular.schema import kind_of
 from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.tabular.sources import source as sources
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 app = typer.Typer(help="See a table's columns, or discover privately what to declare about them.", no_args_is_help=True)
 

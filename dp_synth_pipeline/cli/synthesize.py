@@ -34,7 +34,7 @@ from dp_synth_pipeline.synthesis import schema_inference
 from dp_synth_pipeline.synthesis.settings import table_name
 from dp_synth_pipeline.tabular.sources import source as sources
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 
 class GuaranteeOptions(Options):

@@ -29,7 +29,7 @@ from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.accounts import WAITS, Refusal, refusals
 from dp_synth_pipeline.orchestration.failures import short
 from dp_synth_pipeline.orchestration.resources import LedgerResource, of_location
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 AUDIT = "audit"
 """How the name of every check that audits the noise, the sampling or the claim begins."""

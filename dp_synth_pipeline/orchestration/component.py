@@ -21,7 +21,6 @@ from dp_synth_pipeline.orchestration.settings import (
     TableSettings,
     is_independent,
 )
-from dp_synth_pipeline.relations import together
 from dp_synth_pipeline.relations.structure import check_keys
 from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.synthesis import named_columns
@@ -30,7 +29,7 @@ from dp_synth_pipeline.synthesis.settings import DEFAULT_DELTA
 from dp_synth_pipeline.synthesis.store import ledger_url
 from dp_synth_pipeline.tabular.sources.header import names_at_hand
 from dp_synth_pipeline.tabular.sources.warehouse import engines
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink, together
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

@@ -20,7 +20,7 @@ from dp_synth_pipeline.synthesis.protection import Unprotected
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.validation import figures, frames
 from dp_synth_pipeline.validation.evidence import Evidence
 from dp_synth_pipeline.validation.rows_per_unit import RowsPerUnit, rows_per_unit

@@ -32,7 +32,7 @@ from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.schema import TableSchema
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.texts import survivors
 
 KEPT = "cards"

@@ -22,7 +22,7 @@ from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.validation import drift, related
 from dp_synth_pipeline.validation.check_plan import CheckPlan
 from dp_synth_pipeline.validation.checks import OUTPUT, Check, CheckResult

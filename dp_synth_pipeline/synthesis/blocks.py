@@ -25,7 +25,7 @@ from dp_synth_pipeline.tabular.kinds.base import MOMENT
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 from dp_synth_pipeline.tabular.sql import literal, quoted
 from dp_synth_pipeline.tabular.storage import is_text
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 FOLDER = "partition="
 """How a partition's folder begins, in its table's."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis.retention import LEARNT, private
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.texts import storage, survivors
 from dp_synth_pipeline.texts.writer import Writer
 

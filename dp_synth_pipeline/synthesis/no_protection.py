@@ -37,7 +37,7 @@ from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.profiling.types import TypesPlan
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.texts.plan import ROUNDS, TextPlan, VotesPlan
 from dp_synth_pipeline.validation.dp_metrics import ChargedPlan
 

@@ -25,7 +25,7 @@ from dp_synth_pipeline.synthesis.run_state import LATER
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 PROFILE, FACTS = "profile.json", "profile.facts.json"
 """The cached profile, and where it comes from, in a table's releasable folder."""

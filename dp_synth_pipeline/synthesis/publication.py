@@ -15,7 +15,7 @@ from dp_synth_pipeline.synthesis.protection import Record
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.sampling import sealed
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, table_name
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 
 class Publication(Stage):

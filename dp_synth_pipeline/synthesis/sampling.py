@@ -26,7 +26,7 @@ from dp_synth_pipeline.tabular.condition import Condition, Where, respelled, wri
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.texts import storage, survivors
 
 FILE = "synthetic.parquet"

@@ -22,10 +22,10 @@ from dp_synth_pipeline.tabular import declarable
 from dp_synth_pipeline.tabular.constraints.parse import Rule, parse
 from dp_synth_pipeline.tabular.kinds.surrogates import check_locale
 from dp_synth_pipeline.tabular.sources import public_list
+from dp_synth_pipeline.tabular.sources.place import same_place
 from dp_synth_pipeline.tabular.sources.warehouse import engines, predicate
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
-from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.targets.place import same_place
+from dp_synth_pipeline.targets import sink
 
 DEFAULT_DELTA = 1e-5
 """The delta of an account opened without one."""

@@ -30,7 +30,7 @@ def test_definitions_load_without_what_only_some_steps_need():
     [
         "dp_synth_pipeline.privacy.accountant, dp_synth_pipeline.privacy.mechanisms, dp_synth_pipeline.privacy.calibration",
         "dp_synth_pipeline.tabular.encoding.codec, dp_synth_pipeline.tabular.profiling.measure",
-        "dp_synth_pipeline.tabular.sources.ingestion, dp_synth_pipeline.tabular.targets.sink",
+        "dp_synth_pipeline.tabular.sources.ingestion, dp_synth_pipeline.targets.sink",
         "dp_synth_pipeline.ledger",
         "dp_synth_pipeline.synthesis.stages, dp_synth_pipeline.synthesis.schema_inference",
         "dp_synth_pipeline.reporting.release_card",

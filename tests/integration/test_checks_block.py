@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from tests.integration.conftest import failure, lent, steps
 
 ROWS = 300

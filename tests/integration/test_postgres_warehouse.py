@@ -19,7 +19,7 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.warehouse import postgres
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from tests.integration.conftest import failure, steps
 
 pytest.importorskip("adbc_driver_postgresql")
@@ -205,7 +205,7 @@ def test_a_table_is_replaced_and_its_grants_stay(place, old):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.tabular.sources.warehouse.postgres import Postgres
 at = sys.argv[3]
 method, honest = ("drop", Postgres.drop) if at == "before" else ("rename", Postgres.rename)

@@ -20,7 +20,7 @@ from dp_synth_pipeline.orchestration.settings import TableSettings
 from dp_synth_pipeline.privacy import accountant, lower_bound
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.synthesis.blocks import FOLDER, folded_label
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.dpsgd.one_run_attack import Attacked

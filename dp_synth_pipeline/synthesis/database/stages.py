@@ -18,7 +18,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
-from dp_synth_pipeline.relations import relating, ruling, static_columns, together
+from dp_synth_pipeline.relations import relating, ruling, static_columns
 from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.relations.structure import Related, check_keys
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, publication, retention
@@ -47,7 +47,7 @@ from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink, together
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_synth_pipeline.tabular.calendar_effects import Placement
 from dp_synth_pipeline.tabular.encoding import exact
 from dp_synth_pipeline.tabular.encoding.copula import even_quantiles
 from dp_synth_pipeline.tabular.encoding.rounding import Rounding
@@ -75,6 +76,7 @@ class AxisCodec:
         order = np.lexsort((high, low))
         self.low, self.high, self.mass, self.origin = low[order], high[order], mass[order], origins[order]
         self.slack = self._slack()
+        self.placement = self._placement(profile)
         self.rounding = Rounding(self.low, self.high, profile.rounded) if profile.rounded and len(self.low) else None
         self._group(profile.most_codes - len(self.heavy))
         n = len(self.heavy) + len(self.starts)
@@ -184,13 +186,13 @@ class AxisCodec:
         return (self.encode(values) == codes) & ((codes < len(self.heavy)) | inside)
 
     def decode(
-        self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None, *, rounded: bool = True
+        self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None, *, spread: bool = True
     ) -> pa.Array:
         """Return values of the column's storage type, drawn within their cells by released weights.
 
         Args:
             quantiles: where in its cell each row lies, float (rows,) in [0, 1), see `copula`; None to spread rows evenly.
-            rounded: whether as many values are round as the profile tells.
+            spread: whether as many values are round, and on each weekday, as the profile tells; else evenly in each cell.
         """
         quantiles = even_quantiles(codes, rng) if quantiles is None else quantiles
         x = np.zeros(len(codes))
@@ -205,9 +207,11 @@ class AxisCodec:
         member = np.clip(np.searchsorted(cumulative, target, side="right") - 1, self.starts[g], ends[g] - 1)
         rest = (target - cumulative[member]) / np.maximum(self.mass[member], 1e-300)
         rest = np.clip(rest, 0, np.nextafter(1.0, 0.0))
-        x[grouped] = self._within(self.low[member], self.high[member], rest)
-        if rounded and self.rounding is not None:
-            x[grouped] = grid.written(self.rounding.rounded(x[grouped], member, rest, rng), self.decimals)
+        low, high = self.low[member], self.high[member]
+        at = self.placement.placed(low, high, rest) if spread and self.placement is not None else None
+        x[grouped] = self._within(low, high, rest, at)
+        if spread and self.rounding is not None:
+            x[grouped] = grid.written(self.rounding.rounded(x[grouped], member, rest, rng, at), self.decimals)
         origin = np.full(len(codes), -1)
         origin[own], origin[grouped] = self.heavy_origin[codes[own]], self.origin[member]
         null = codes == (-1 if self.null is None else self.null)
@@ -219,10 +223,20 @@ class AxisCodec:
             return values
         return pc.if_else(pa.array(origin >= 0), self.exact.take(pa.array(np.maximum(origin, 0))), values)  # type: ignore[attr-defined]
 
-    def _within(self, low: np.ndarray, high: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Return the value at share `u` of those in [low, high), on the column's own step; a named one as it is spelled."""
+    def _placement(self, profile: ColumnProfile) -> Placement | None:
+        """Return what places dates within their cells, if the profile tells of calendar effects."""
+        if profile.effects is None:
+            return None
+        return Placement(profile.effects, self.low, self.high, grid.DAY / self.column.kind.rule_scale)
+
+    def _within(self, low: np.ndarray, high: np.ndarray, u: np.ndarray, at: np.ndarray | None = None) -> np.ndarray:
+        """Return the value at share `u` of those in [low, high), on the column's own step; a named one as it is spelled.
+
+        Args:
+            at: the points at which values are placed, instead of `u`.
+        """
         step = self.step
-        between = np.where(high > low, low + u * (high - low), low)
+        between = np.where(high > low, low + u * (high - low), low) if at is None else at
         if step == 0:
             return between
         named = low == high
@@ -230,7 +244,8 @@ class AxisCodec:
         low, high = np.where(coarse, 0, low), np.where(coarse, 0, high)
         first = grid.first_multiple(low, step)
         count = np.maximum(grid.first_multiple(high, step) - first, 1)
-        drawn = np.where((high > low) & holds, (first + np.floor(u * count)) * step, low)
+        number = np.floor(u * count) if at is None else np.clip(np.floor(at / step) - first, 0, count - 1)
+        drawn = np.where((high > low) & holds, (first + number) * step, low)
         return np.where(named, between, grid.written(np.where(coarse, between, drawn), self.decimals))
 
 

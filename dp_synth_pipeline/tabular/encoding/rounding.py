@@ -38,18 +38,29 @@ class Rounding:
         weights[~(open_bins & (weights.sum(1) > 0))] = np.eye(1, weights.shape[1])
         self.likely = np.cumsum(weights / weights.sum(1, keepdims=True), axis=1)[:, :-1]
 
-    def rounded(self, x: np.ndarray, bins: np.ndarray, within: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def rounded(
+        self,
+        x: np.ndarray,
+        bins: np.ndarray,
+        within: np.ndarray,
+        rng: np.random.Generator,
+        at: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Return values of which some are rounded to a multiple in their bin.
 
         Args:
             x: values, float64 (rows,).
             bins: the bin of each, int64 (rows,).
             within: where in its bin each lies, float64 (rows,) in [0, 1).
+            at: the points after which no multiple is chosen, but the bin's first, float64 (rows,), instead of `within`.
         """
         step = (rng.random(len(x))[:, None] >= self.likely[bins]).sum(1) - 1
         chosen = step >= 0
         place, step = bins[chosen], step[chosen]
         found = x.copy()
-        number = self.first[place, step] + np.floor(within[chosen] * self.count[place, step])
-        found[chosen] = number * self.steps[step]
+        first, count = self.first[place, step], self.count[place, step]
+        number = np.floor(within[chosen] * count)
+        if at is not None:
+            number = np.clip(np.floor(at[chosen] / self.steps[step]) - first, 0, count - 1)
+        found[chosen] = (first + number) * self.steps[step]
         return found

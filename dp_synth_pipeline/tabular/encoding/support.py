@@ -100,7 +100,7 @@ def _of_axis(codec: AxisCodec) -> Support:
     assert groups == len(codec.starts)
     flat = np.concatenate(codes).astype(np.int64)
     within = np.minimum(np.concatenate(places), np.nextafter(1.0, 0.0))
-    values = codec.decode(flat, np.random.default_rng(), within, rounded=False)
+    values = codec.decode(flat, np.random.default_rng(), within, spread=False)
     return Support(values, flat, whole)
 
 

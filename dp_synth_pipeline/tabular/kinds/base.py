@@ -85,6 +85,7 @@ class Kind:
         sql: the SQL type of a snapshot's values, unless its storage says more.
         rounds: how many range-finding histograms come between the public grid and the last histogram.
         ladder: steps that values may be rounded to, the coarsest first; none where they are not.
+        effects: the calendar effects that are looked for, by their names in `calendar_effects`.
         usual: points between which values of most tables lie: where noise hides a column's, they are expected there.
         rule_scale: how many of the units that rules compare there are in one unit of the number line.
         ends_as_text: whether checks name the ends of the number line as text.
@@ -116,6 +117,7 @@ class Kind:
     sql: ClassVar[str] = "DOUBLE"
     rounds: ClassVar[int] = 1
     ladder: ClassVar[tuple[float, ...]] = ()
+    effects: ClassVar[tuple[str, ...]] = ()
     usual: ClassVar[tuple[float, float]] = (-1e6, 1e6)
     rule_scale: ClassVar[float] = 1
     ends_as_text: ClassVar[bool] = False

@@ -32,6 +32,7 @@ class Date(Moment):
     rule_scale = grid.DAY
     written = date
     usual = USUAL_DAYS
+    effects = ("weekdays", "days")
 
     def csv_type(self, facts: Mapping[str, Any]) -> str:
         return "DATE"

@@ -29,6 +29,7 @@ class Datetime(Moment, Timed):
     sql = "TIMESTAMP"
     rounds = 2  # values may all lie in one day of ten years
     written = datetime
+    effects = ("weekdays", "days", "hours")
     usual = (USUAL_DAYS[0] * grid.DAY, USUAL_DAYS[1] * grid.DAY)
 
     def csv_type(self, facts: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.tabular import calendar_effects
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
@@ -82,6 +83,13 @@ class Counts:
         """Count values by the precision they need: decimals by digits after the point, others by resolution."""
         empty = column.kind.precision_counts(np.zeros(0), column)
         return sum((column.kind.precision_counts(x, column) for x, _ in self._axis(column)), start=empty)
+
+    def calendar(self, column: Column) -> list[np.ndarray]:
+        """Count dates by each calendar effect that is looked for: by weekday, day of the month and hour."""
+        names, day = column.kind.effects, grid.DAY / column.kind.rule_scale
+        counts = [calendar_effects.count(np.zeros(0), day, names)]
+        counts += [calendar_effects.count(x, day, names) for x, _ in self._axis(column)]
+        return [np.sum(of_name, axis=0) for of_name in zip(*counts, strict=True)]
 
     def _axis(self, column: Column) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the values of a column on its number line, and how many nulls stood between them."""

@@ -11,6 +11,7 @@ and their noise do not, so the cost is that of a fixed plan (`profile_plan`). An
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ import numpy as np
 
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.tabular import calendar_effects
+from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.profiling import grid, public_lists
 from dp_synth_pipeline.tabular.profiling.counting import Counts
 from dp_synth_pipeline.tabular.profiling.precision import rounded_to
@@ -202,7 +205,7 @@ class _Pass:
         binned = np.zeros(len(cells))
         binned[held] = share[len(values) :]
         kept = np.flatnonzero(binned > 1e-12)  # the projection leaves dust where it cut to 0
-        return ColumnProfile(
+        found = ColumnProfile(
             column.name,
             column.kind,
             tuple(str(v) if isinstance(v, Decimal) else v for v in values),
@@ -215,8 +218,9 @@ class _Pass:
             resolution=resolution,
             declared=column.declared,
             respelled=column.decimals is None and special.finer,
-            rounded=self._rounded(column, counted, special, width, (fine, binned)),
         )
+        found = replace(found, rounded=self._rounded(column, found, counted, special))
+        return replace(found, effects=self._effects(column, found, special))
 
     def _heavy(self, column: Column, decimals: int | None, threshold: float) -> SpecialValues:
         """Release the values within declared bounds whose noisy count passes the threshold. One base histogram."""
@@ -317,30 +321,46 @@ class _Pass:
         return finds_rounding(column) and self.plan.rounded(self.schema) > 0
 
     def _rounded(
-        self,
-        column: Column,
-        counts: np.ndarray | None,
-        special: SpecialValues,
-        width: float,
-        bins: tuple[np.ndarray, np.ndarray],
+        self, column: Column, found: ColumnProfile, counts: np.ndarray | None, special: SpecialValues
     ) -> tuple[tuple[float, float], ...]:
         """Return the steps that values in bins are rounded to, and how many are: of the noisy counts of all, free.
 
         Args:
             counts: by step, released values included.
-            width: the step that all values are multiples of.
-            bins: edges and shares.
         """
-        edges, mass = bins
-        if counts is None or not mass.any():
+        if counts is None or not found.bins:
             return ()
-        (_, *heavy), _ = special.counts()
         own = [column.kind.precision_counts(np.array([x]), column) for x in special.points]
-        others = counts - sum((n * cells for n, cells in zip(heavy, own, strict=True)), np.zeros(len(counts)))
-        upto = np.cumsum(mass) / mass.sum()
-        low, high = edges[np.searchsorted(upto, 0.05)], edges[np.searchsorted(upto, 0.95) + 1]
+        upto = np.cumsum(found.bin_weights) / math.fsum(found.bin_weights)
+        low, high = found.bins[np.searchsorted(upto, 0.05)][0], found.bins[np.searchsorted(upto, 0.95)][1]
         noise = self.plan.noise(ROUNDED if finds_rounding(column) else RANGE_FINDING)
-        return rounded_to(column.kind.ladder, others, noise, own=width, spread=high - low)
+        width = column.kind.step(found.decimals, found.resolution)
+        return rounded_to(column.kind.ladder, special.without(counts, own), noise, own=width, spread=high - low)
+
+    def _effects(self, column: Column, found: ColumnProfile, special: SpecialValues) -> CalendarEffects | None:
+        """Count by weekday, day of the month and hour, and return the calendar effects of values in bins.
+
+        A plan of an earlier version pays for no such histograms.
+        """
+        names = column.kind.effects
+        if not names or not self.plan.rounded(self.schema):
+            return None
+        noisy = [self._noisy(counts, ROUNDED) for counts in self.counts.calendar(column)]
+        if not found.bins:
+            return None
+        day = grid.DAY / column.kind.rule_scale
+        own = [calendar_effects.count(np.array([x]), day, names) for x in special.points]
+        counts = {
+            name: special.without(cells, [each[i] for each in own])
+            for i, (name, cells) in enumerate(zip(names, noisy, strict=True))
+        }
+        if "hours" in counts:
+            midnights = any(step == day for step, _ in found.rounded)
+            counts["hours"] = calendar_effects.hours(counts["hours"], midnights=midnights)
+        low, high = np.array(found.bins).T
+        bins = low, high, np.array(found.bin_weights)
+        released = special.points // day if column.kind.step(found.decimals, found.resolution) == day else ()
+        return calendar_effects.fitted(counts, self.plan.noise(ROUNDED), bins, day, released)
 
     def _within(self, edges: np.ndarray, column: Column) -> np.ndarray:
         """Cut a grid to the bounds that a person declared."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import events as ev
+from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.kinds.base import Kind, lookup
 
 FORMAT = 1
@@ -44,6 +45,7 @@ class ColumnProfile:
             profiles of earlier versions mean it.
         rounded: steps that values are rounded to, finest first, each with the share of the values in bins that are; the
             others are multiples of what `decimals` and `resolution` tell.
+        effects: on which weekdays, days of a month and hours dates in bins fall more often; None if on all alike.
     """
 
     name: str
@@ -61,6 +63,7 @@ class ColumnProfile:
     most_codes: int = MOST_CODES
     respelled: bool = False
     rounded: tuple[tuple[float, float], ...] = ()
+    effects: CalendarEffects | None = None
 
     @property
     def hidden(self) -> bool:
@@ -159,7 +162,7 @@ class TableProfile:
         for column in facts["columns"]:
             if column["most_codes"] == MOST_CODES:
                 del column["most_codes"]
-            for name in ("respelled", "rounded"):
+            for name in ("respelled", "rounded", "effects"):
                 if not column[name]:
                     del column[name]
         return json.dumps(facts, indent=1, default=_name)
@@ -185,4 +188,6 @@ def _column(facts: dict[str, Any]) -> ColumnProfile:
         facts[name] = tuple((float(a), float(b)) for a, b in facts.get(name, ()))
     for name in ("values", "weights", "bin_weights", "declared"):
         facts[name] = tuple(facts[name])
+    if found := facts.get("effects"):
+        facts["effects"] = CalendarEffects.from_dict(found)
     return ColumnProfile(**facts)

@@ -2,9 +2,9 @@
 
 There are four kinds of histograms. *Base* histograms count values and cells. *Range-finding* histograms, at twice the
 noise, find where values lie and how precise they are. *Rounding* histograms, at four times the noise, find to which steps
-numbers of known digits are rounded. *Refinement* histograms, at 0.4 of the noise, re-measure the columns that lost most
-categories to thresholding. How many of each there are depends on the rows by their noisy count alone. Which
-columns are refined depends on what was noised already.
+numbers of known digits are rounded, and on which weekdays, days of a month and hours dates fall. *Refinement*
+histograms, at 0.4 of the noise, re-measure the columns that lost most categories to thresholding. How many of each there
+are depends on the rows by their noisy count alone. Which columns are refined depends on what was noised already.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class ProfilePlan:
         return Gaussian(scale / self.unit.max_rows, count)
 
     def rounded(self, schema: TableSchema) -> int:
-        """Return how many columns have a rounding histogram; a plan of an earlier version pays for none."""
-        return 0 if self.discrete else sum(finds_rounding(c) for c in schema.learned)
+        """Return how many rounding histograms there are; a plan of an earlier version pays for none."""
+        return 0 if self.discrete else _rounding(schema)
 
     def delta(self, schema: TableSchema) -> float:
         """Return each thresholded histogram's part of `threshold_delta`; refined columns have two."""
@@ -93,8 +93,7 @@ def weight(schema: TableSchema, unit: PrivacyUnit, refined: int = 0) -> float:
     A range-finding one costs 1/4, a refinement one 6.25 and a rounding one 1/16.
     """
     base, range_finding = _histograms(schema, unit)
-    rounded = sum(finds_rounding(c) for c in schema.learned)
-    return base + range_finding / RANGE_FINDING**2 + refined / REFINEMENT**2 + rounded / ROUNDED**2
+    return base + range_finding / RANGE_FINDING**2 + refined / REFINEMENT**2 + _rounding(schema) / ROUNDED**2
 
 
 def most_refined(schema: TableSchema) -> int:
@@ -135,6 +134,11 @@ def thresholded(column: Column) -> bool:
 def finds_rounding(column: Column) -> bool:
     """Whether the steps that values are rounded to must be found by a histogram of their own; else precision tells them."""
     return bool(column.kind.ladder) and not column.kind.measures_precision(column)
+
+
+def _rounding(schema: TableSchema) -> int:
+    """Count rounding histograms: one of a column's steps, and one of each calendar effect that is looked for."""
+    return sum(finds_rounding(c) + len(c.kind.effects) for c in schema.learned)
 
 
 def counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:

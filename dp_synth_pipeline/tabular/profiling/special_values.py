@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,3 +54,13 @@ class SpecialValues:
         all_of_them = (later * trust.sum() + self.first / self.scale**2) / total
         lucky = np.append(False, self.first[1:] < self.sure)
         return np.where(lucky, later, all_of_them), np.where(lucky, trust.sum(), total) ** -0.5
+
+    def without(self, counts: np.ndarray, cells: Sequence[np.ndarray]) -> np.ndarray:
+        """Return a noisy histogram of all rows without those of released values.
+
+        Args:
+            counts: of all rows, (cells,).
+            cells: which cell a row of each released value lies in: 1 there and 0 elsewhere, (cells,) each.
+        """
+        (_, *heavy), _ = self.counts()
+        return counts - sum((n * cell for n, cell in zip(heavy, cells, strict=True)), np.zeros(len(counts)))

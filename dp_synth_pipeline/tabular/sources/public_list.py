@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.tabular.declarable import FROM
 from dp_synth_pipeline.tabular.sources import ingestion
+from dp_synth_pipeline.tabular.sources.place import same_place
 from dp_synth_pipeline.tabular.sources.source import parse
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
-from dp_synth_pipeline.tabular.targets.place import same_place
 
 MOST = 100_000
 """Values of one list, at most: each is a cell of the column's noisy histogram."""

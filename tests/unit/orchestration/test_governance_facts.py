@@ -13,7 +13,7 @@ from dp_synth_pipeline.reporting.card import to_json
 from dp_synth_pipeline.reporting.governance_page import render_governance
 from dp_synth_pipeline.synthesis.no_protection import FOLDER
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from tests.unit.reporting.test_card_verification import card_of, released
 
 UNPROTECTED = {

@@ -16,7 +16,7 @@ from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.reporting import assessment, wording
 from dp_synth_pipeline.synthesis.no_protection import FOLDER
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from tests.unit.orchestration.test_governance_facts import UNPROTECTED, put
 from tests.unit.reporting.test_card_verification import released
 

@@ -11,7 +11,7 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.privacy.audit import NAMES, Audit, Finding
 from dp_synth_pipeline.synthesis import generator_files
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 SPEC = GeneratorSpec(hidden=4)
 

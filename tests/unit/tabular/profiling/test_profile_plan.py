@@ -26,10 +26,10 @@ def test_the_events_name_the_count_each_kind_of_histogram_and_the_threshold() ->
     assert plan.histogram_events(MIXED) == (
         Gaussian(50.0, 8),
         Gaussian(100.0, 9),
-        Gaussian(200.0, 1),
+        Gaussian(200.0, 4),
         Threshold(1e-7),
     )
-    assert profile_plan.weight(MIXED, PrivacyUnit()) == 8 + 9 / 4 + 1 / 16
+    assert profile_plan.weight(MIXED, PrivacyUnit()) == 8 + 9 / 4 + 4 / 16
     assert ProfilePlan(None, 50.0, 1e-7).count_events() == ()
 
 
@@ -122,7 +122,7 @@ def test_a_discrete_plan_of_an_earlier_version_pays_for_no_rounding() -> None:
     read = profile_plan.declared(ProfilePlan(0.1, 0.0, 1e-7), events, MIXED)
     assert read is not None
     assert read.histogram_events(MIXED) == tuple(events)
-    assert ProfilePlan(0.1, 50.0, 1e-7).rounded(MIXED) == 1, "of the whole number; precision tells it of the others"
+    assert ProfilePlan(0.1, 50.0, 1e-7).rounded(MIXED) == 4, "steps of the whole number, and three of the datetime"
 
 
 def noise_of(events: Sequence[Event]) -> tuple[float, int] | None:

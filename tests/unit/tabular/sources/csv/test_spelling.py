@@ -18,7 +18,7 @@ from dp_synth_pipeline.tabular import formats
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.schema import Kind
 from dp_synth_pipeline.tabular.sources import ingestion
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from tests.unit.tabular.snapshots import Declared, no_noise, profile, quiet, read, take
 
 pytestmark = pytest.mark.slow

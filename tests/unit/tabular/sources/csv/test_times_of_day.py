@@ -20,7 +20,7 @@ from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.suggest import suggest
 from dp_synth_pipeline.tabular.schema import Kind, TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.validation import binning, frames
 from dp_synth_pipeline.validation.expectations import suite_for
 from dp_synth_pipeline.validation.run import validate

@@ -10,7 +10,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.sources import source
 from dp_synth_pipeline.tabular.sources.warehouse import address
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 SECRET = "hunter2"
 

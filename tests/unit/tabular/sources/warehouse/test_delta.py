@@ -12,7 +12,7 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.sources import ingestion, source
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 deltalake = pytest.importorskip("deltalake")
 

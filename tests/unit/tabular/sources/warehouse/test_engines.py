@@ -12,7 +12,7 @@ import pytest
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from dp_synth_pipeline.tabular.sources.warehouse import cloud, engines, postgres, types
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 SNOWFLAKE = "snowflake://ann:p%40ss@org-acct/DB/PUBLIC?table=VISITS&warehouse=WH&role=R"
 BIGQUERY = "bigquery://my-project/clinic?table=visits&credentials=/keys/k.json&location=EU"

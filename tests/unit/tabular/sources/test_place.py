@@ -7,8 +7,8 @@ import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.orchestration.settings import TableSettings
-from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.targets.place import same_place
+from dp_synth_pipeline.tabular.sources.place import same_place
+from dp_synth_pipeline.targets import sink
 
 
 @pytest.fixture

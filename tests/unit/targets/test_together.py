@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.relations import together
 from dp_synth_pipeline.relations.structure import Related, Relations
+from dp_synth_pipeline.targets import together
 
 SERVER = os.environ.get("DP_SYNTH_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 RELATIONS = Relations(

@@ -19,8 +19,8 @@ from dp_synth_pipeline.tabular.sources.warehouse import engines
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.sources.warehouse.postgres import Postgres
 from dp_synth_pipeline.tabular.sql import one_file, quoted
-from dp_synth_pipeline.tabular.targets import sink
-from dp_synth_pipeline.tabular.targets.sink import Told
+from dp_synth_pipeline.targets import sink
+from dp_synth_pipeline.targets.sink import Told
 
 TABLE = "{table}"
 """Where an address names its table."""

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +146,7 @@ import resource, signal, sys
 from pathlib import Path
 import pyarrow as pa, numpy as np
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.tabular.targets import sink
+from dp_synth_pipeline.targets import sink
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.tabular import formats
 from dp_synth_pipeline.tabular.sources import duckdb_uri
+from dp_synth_pipeline.tabular.sources.place import same_place
 from dp_synth_pipeline.tabular.sources.warehouse import engines
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 from dp_synth_pipeline.tabular.sql import one_file, quoted, readable
-from dp_synth_pipeline.tabular.targets.place import same_place
 
 WAIT_SECONDS = 300.0
 """How long to wait for a DuckDB file that another process has open."""

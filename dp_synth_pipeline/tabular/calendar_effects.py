@@ -27,8 +27,8 @@ CELLS: Mapping[str, int] = {"weekdays": 7, "days": LAST_OF_MONTH + 1, "hours": M
 BY_CHANCE = 1e-3
 """Chance at which noise and sampling alone make an effect that is believed in."""
 
-EMPTY = 3.0
-"""Deviations of noise that a class falls short of in which nobody is, if it would hold twice as many without effects."""
+SURE = 3.0
+"""Deviations of noise that a class falls short of which holds few dates or none: such classes are taken as alike."""
 
 ROUNDS = 30
 """Times that weights are fitted to one histogram after the other."""
@@ -229,7 +229,11 @@ def _target(counted: np.ndarray, noise: float, even: np.ndarray) -> np.ndarray |
         return None
     target = np.zeros(len(even))
     target[able] = np.maximum(even[able] + (1 - (able.sum() - 1) / seen) * excess / total, 0)
-    target[(counted < EMPTY * noise) & (total * even > 2 * EMPTY * noise)] = 0
+    few = able & (counted < SURE * noise) & (total * even > 2 * SURE * noise)
+    held = float(counted[few].sum())
+    target[few] = (
+        even[few] / max(even[few].sum(), 1e-300) * held / total if held > SURE * noise * few.sum() ** 0.5 else 0
+    )
     return target / target.sum()
 
 

@@ -234,3 +234,20 @@ def test_a_cell_that_is_narrower_than_a_week_keeps_what_it_holds() -> None:
     share = np.bincount((np.floor(x).astype(int) + 3) % 7, minlength=7) / 9000
     assert share == pytest.approx([0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0], abs=0.01)
     assert (np.floor(placement.placed(np.array([3.0]), np.array([4.0]), np.array([0.7]))) == 3).all()
+
+
+def test_hours_of_few_dates_share_what_they_hold_and_a_class_of_none_has_none() -> None:
+    low, high = np.arange(0.0, 400.0, 100.0) * DAY, np.arange(100.0, 500.0, 100.0) * DAY
+    counts = np.array([50.0] * 7 + [600.0] * 11 + [50.0] * 6)
+    found = []
+    for _ in range(50):
+        hours = np.rint(counts + np.random.default_rng().normal(0, 30, 24))
+        week = np.rint(np.array([1200.0] * 6 + [0]) + np.random.default_rng().normal(0, 30, 7))
+        found.append(
+            calendar_effects.fitted({"weekdays": week, "hours": hours}, 30, (low, high, np.full(4, 0.25)), DAY)
+        )
+    night = np.array([e.hours[:7] + e.hours[18:] for e in found if e]) * sum(counts) / 24
+    assert len(night) == 50
+    assert night.mean() == pytest.approx(50, rel=0.2)
+    assert (night > 5).mean() > 0.97, "noise alone would leave one hour in fifteen without any"
+    assert sum(e.weekdays[6] == 0 for e in found if e) >= 48

@@ -210,8 +210,17 @@ class Release:
 
     @property
     def modelled(self) -> TableSchema:
-        """The columns that the profile measures and the generator models."""
+        """The columns that the generator models."""
         return offsets.modelled(self.schema)
+
+    @property
+    def profiled(self) -> TableSchema:
+        """The columns that the profile measures, and what rows of a history are ordered by."""
+        return self.modelled
+
+    def measured_rows(self) -> Path:
+        """Return where the rows are that the profile measures; restricted."""
+        return self.state.path("snapshot")
 
     @property
     def profile(self) -> TableProfile:

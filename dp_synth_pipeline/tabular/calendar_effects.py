@@ -33,6 +33,9 @@ SURE = 3.0
 ROUNDS = 30
 """Times that weights are fitted to one histogram after the other."""
 
+CYCLE = 10_227
+"""Days of the 28 years after which weekdays fall on the same days of a month again."""
+
 MOST_PIECES = 1_000_000
 """Days or hours in a column's cells up to which effects are found: some 114 years of hours."""
 
@@ -104,6 +107,21 @@ class Placement:
         hour = np.interp(share, self._hours, np.linspace(0, 1, MIDNIGHT + 1))
         point = (self._first + day + hour) * self._day
         return np.clip(point, low, np.maximum(low, np.nextafter(high, -np.inf)))
+
+    @property
+    def most_likely(self) -> float:
+        """How many times as likely as on an average the likeliest hour of the likeliest day is."""
+        return float(self._weights.max() / self._weights.mean() * np.diff(self._hours).max() * MIDNIGHT)
+
+    def likely(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return how many times as likely as on an average dates of each cell are; a cell without width is one point."""
+        wide = high > low
+        between = (self._mass(high) - self._mass(low)) / np.where(wide, (high - low) / self._day, 1)
+        day = np.clip(np.floor(low / self._day).astype(np.int64) - self._first, 0, len(self._weights) - 1)
+        rest = low / self._day - np.floor(low / self._day)
+        hour = np.diff(self._hours)[np.floor(rest * MIDNIGHT).astype(np.int64)] * MIDNIGHT
+        at = self._weights[day] * np.where(rest == 0, 1.0, hour)
+        return np.where(wide, between, at) / self._weights.mean()
 
     def _mass(self, x: np.ndarray) -> np.ndarray:
         """Return the weight of all days and hours before each point."""

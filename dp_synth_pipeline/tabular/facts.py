@@ -14,9 +14,15 @@ from dp_synth_pipeline.tabular.kinds.base import Column
 
 @dataclass(frozen=True)
 class TableSchema:
-    """An immutable sequence of columns with unique names."""
+    """An immutable sequence of columns with unique names.
+
+    Attributes:
+        columns: in table order.
+        order: what rows of a history are ordered by; not among the columns, since distances from row to row are learnt.
+    """
 
     columns: tuple[Column, ...]
+    order: Column | None = None
 
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]

@@ -17,6 +17,7 @@ from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
+from dp_synth_pipeline.synthesis.database.dated_gaps import TRIES, DatedGaps
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, at_points, carrying, drawn_columns
 from dp_synth_pipeline.synthesis.database.histories import Clock, clock, hung_on, kept_context
 from dp_synth_pipeline.synthesis.database.rule_keeping import RuleKeeping
@@ -27,6 +28,7 @@ from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.constraints import Rule, digits, limits
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class Following:
         context: composes what is given.
         clock: codes the time of each row; None without an order.
         order: the source's column that rows are ordered by; None without an order.
+        dated: leads to the days and hours on which rows lie; None where they lie on all alike.
     """
 
     table: Related
@@ -97,6 +100,7 @@ class Following:
     context: Context
     clock: Clock | None
     order: Column | None
+    dated: DatedGaps | None = None
 
     def parts(self, above: Above, rng: np.random.Generator) -> list[Part]:
         """Return the rows of each place, the first one's first."""
@@ -138,11 +142,14 @@ class Following:
         beside = None if matched is None else matched.taken(_codes_of(above.beside))
         time = None if now is None else self._time_codes(now)
         given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside)
-        follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)
-        own = np.full(follows.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
+        own = (
+            np.full(previous.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
+        )
+        follows, gaps = self._followed(given, previous, own, now, rng)
+        if self.dated is not None and now is not None:
+            self._lead(self.dated, (follows, gaps), (given, previous, own, now), left > 0, rng)
         stays, copied = self.context.stays(follows, previous), self.context.copied(follows, own)
         codes = self.context.absolute(follows, previous, own)
-        gaps = np.zeros(len(who), np.int64) if now is None else self._gaps(codes, rng)
         if matched is not None and self.context.beside is not None:
             ends = copied[:, self.context.beside.gap]
             gaps = np.where(ends & (matched.until >= 0), matched.until, gaps)
@@ -151,6 +158,52 @@ class Following:
             gaps = _within(gaps, self._room(now, left), left, rng)
         rows = None if matched is None else matched.rows
         return Part(who, follows, codes, stays, now, rows, copied, given.astype(np.int16)), gaps
+
+    def _followed(
+        self,
+        given: np.ndarray,
+        previous: np.ndarray,
+        own: np.ndarray,
+        now: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw rows, and the distances to the next ones; without an order, they are 0.
+
+        Args:
+            own: own codes of what is beside, int (rows, columns); -1 where nothing is.
+        """
+        follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)
+        codes = self.context.absolute(follows, previous, own)
+        return follows, np.zeros(len(given), np.int64) if now is None else self._gaps(codes, rng)
+
+    def _lead(
+        self,
+        dated: DatedGaps,
+        drawn: tuple[np.ndarray, np.ndarray],
+        upon: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+        open_rows: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Place distances where rows lie, and draw anew, in place, rows that lead to where few do.
+
+        A distance that ends where the next row beside begins leads there, whatever day that is.
+
+        Args:
+            drawn: codes and distances.
+            upon: what is given, the codes of the rows before, those of what is beside, and the times.
+            open_rows: which rows others follow, bool (rows,).
+        """
+        number, (follows, gaps) = self.codec.encoded.index(str(self.table.gap)), drawn
+        pending = np.flatnonzero(open_rows)
+        for tries in range(TRIES + 1):
+            given, previous, own, now = (each[pending] for each in upon)
+            if tries:
+                follows[pending], gaps[pending] = self._followed(given, previous, own, now, rng)
+            codes = self.context.absolute(follows[pending], previous, own)[:, number]
+            free = ~self.context.copied(follows[pending], own)[:, number]
+            likely = np.where(free, dated.likely(gaps[pending], codes, now), 1.0)
+            gaps[pending] = np.where(free, dated.placed(gaps[pending], codes, now, rng), gaps[pending])
+            pending = pending[rng.random(len(pending)) >= likely]
 
     def _beside(self, above: Above, who: np.ndarray, now: np.ndarray, turn: np.ndarray) -> Matched:
         """Return what lies beside rows of these parents."""
@@ -352,19 +405,22 @@ class DatabaseDrawer:
         """Return the table upon whose rows those of another one are drawn."""
         return self.relations.beside(table.name, self._drawer(str(table.parent)).codec.schema.names)
 
-    def following(self, name: str, model: GenerativeModel, codec: TableCodec, context: Context) -> Following:
+    def following(
+        self, name: str, model: GenerativeModel, codec: TableCodec, context: Context, profile: TableProfile
+    ) -> Following:
         """Return what draws the rows of a table by a model, upon those above it, whose generators are known."""
         table = self.relations[name]
         if table.order is None:
             return Following(table, model, codec, context, None, None)
         times = clock(self.relations, name, lambda above: self._drawer(above).codec)
-        return Following(table, model, codec, context, times, self.sources[name][table.order])
+        order, gap = self.sources[name][table.order], codec.columns[codec.encoded.index(str(table.gap))]
+        return Following(table, model, codec, context, times, order, DatedGaps.of(profile.calendar, order, gap))
 
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
         drawer, above = self._drawer(table.name), self._above(table, drawn)
         context = kept_context(self.folders[table.name], drawer.facts)
-        parts = self.following(table.name, drawer.model, drawer.codec, context).parts(above, rng)
+        parts = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile).parts(above, rng)
         return _joined(parts, above, drawer, rng)
 
     def _above(self, table: Related, drawn: Mapping[str, Rows]) -> Above:

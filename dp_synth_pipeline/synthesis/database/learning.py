@@ -121,7 +121,7 @@ class _Drawn:
     def __init__(self, model: GenerativeModel, table: TableRelease, release: DatabaseRelease, context: Context) -> None:
         folders = {t.name: place for t in release.known_tables.values() if t.name != table.name and (place := found(t))}
         drawer, self._rng = DatabaseDrawer(release.relations, release.state.sources, folders), np.random.default_rng()
-        self._following = drawer.following(table.name, model, table.codec, context)
+        self._following = drawer.following(table.name, model, table.codec, context, table.profile)
         population = release.table(release.relations.root.name).profile.population
         self._above = drawer.above(table.name, min(PERSONS, population), self._rng)
 

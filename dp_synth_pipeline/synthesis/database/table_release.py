@@ -139,6 +139,22 @@ class TableRelease(Release):
         hanging = ordered_dates.hung(dated, {name: facts for name, facts in dates.items() if name in free})
         return relating.hung(schema, hanging)
 
+    @property
+    def profiled(self) -> TableSchema:
+        return replace(self.modelled, order=self._order)
+
+    @property
+    def _order(self) -> Column | None:
+        """What the rows of one parent are ordered by."""
+        return None if self.order is None else self.source[self.order]
+
+    def measured_rows(self) -> Path:
+        """Write one row of each person with its order, if that has a calendar; return where."""
+        if self._order is None or not self._order.kind.effects:
+            return super().measured_rows()
+        with retention.private():
+            return relating.one_row_each(self.rows, self.restricted / "measured.parquet", self.order)
+
     def dated_rows(self) -> Path:
         """Write one row of each person with its order; return where."""
         with retention.private():

@@ -25,14 +25,13 @@ class Profile(Mechanism[ProfilePlan, TableProfile]):
         self._population = population
 
     def plan(self, release: Release) -> ProfilePlan:
-        return release.allocation.profile(release.modelled, self._population, len(release.state.untyped))
+        return release.allocation.profile(release.profiled, self._population, len(release.state.untyped))
 
     def events(self, release: Release, plan: ProfilePlan) -> Sequence[Event]:
-        return plan.histogram_events(release.modelled)
+        return plan.histogram_events(release.profiled)
 
     def run(self, release: Release, plan: ProfilePlan, odometer: Odometer) -> TableProfile:
-        snapshot = release.state.path("snapshot")
-        profile = measure.measure(snapshot, release.modelled, plan, self._population, odometer)
+        profile = measure.measure(release.measured_rows(), release.profiled, plan, self._population, odometer)
         noise = release.allocation.noise(self._population) * plan.unit.max_rows
         codes = worth_coding(profile.rows, noise, len(profile.columns))
         profile = replace(profile, columns=tuple(replace(column, most_codes=codes) for column in profile.columns))

@@ -19,7 +19,7 @@ class RowCount(Mechanism[ProfilePlan, int]):
     name = ROW_COUNT
 
     def plan(self, release: Release) -> ProfilePlan:
-        return release.allocation.profile(release.modelled)
+        return release.allocation.profile(release.profiled)
 
     def events(self, release: Release, plan: ProfilePlan) -> Sequence[Event]:
         return plan.count_events()

@@ -162,6 +162,14 @@ class AxisCodec:
         near = grid.written(x, self.decimals)
         return (np.where(np.isin(x, self.finer), x, near) if len(self.finer) else near), null
 
+    def cells(self, codes: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the cell of each drawn point, float64 (rows,); of a value by itself, both are the point."""
+        if not len(self.low):
+            return x.astype(float), x.astype(float)
+        member = np.clip(np.searchsorted(self.low, x, side="right") - 1, 0, len(self.low) - 1)
+        inside = (codes >= len(self.heavy)) & (x >= self.low[member]) & (x < self.high[member])
+        return np.where(inside, self.low[member], x), np.where(inside, self.high[member], x)
+
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,); values beyond the released cells take the nearest group."""
         x, null = self.points(values)

@@ -86,8 +86,9 @@ def measure(path: Path, schema: TableSchema, plan: ProfilePlan, population: int,
     columns = {c.name: pass_.numeric(c) if c.kind.numeric else pass_.category(c) for c in schema.learned}
     for column in _most_hidden(schema, columns)[: plan.refined]:
         columns[column.name] = pass_.category(column, REFINEMENT)
+    calendar = None if schema.order is None else pass_.of_times(schema.order)
     events = plan.count_events() + plan.histogram_events(schema)
-    return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events)
+    return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events, calendar=calendar)
 
 
 def _most_hidden(schema: TableSchema, profiles: dict[str, ColumnProfile]) -> list[Column]:
@@ -338,17 +339,10 @@ class _Pass:
         return rounded_to(column.kind.ladder, special.without(counts, own), noise, own=width, spread=high - low)
 
     def _effects(self, column: Column, found: ColumnProfile, special: SpecialValues) -> CalendarEffects | None:
-        """Count by weekday, day of the month and hour, and return the calendar effects of values in bins.
-
-        A plan of an earlier version pays for no such histograms.
-        """
-        names = column.kind.effects
-        if not names or not self.plan.rounded(self.schema):
+        """Count by weekday, day of the month and hour, and return the calendar effects of values in bins."""
+        names, noisy, day = column.kind.effects, self._calendar(column), grid.DAY / column.kind.rule_scale
+        if not noisy or not found.bins:
             return None
-        noisy = [self._noisy(counts, ROUNDED) for counts in self.counts.calendar(column)]
-        if not found.bins:
-            return None
-        day = grid.DAY / column.kind.rule_scale
         own = [calendar_effects.count(np.array([x]), day, names) for x in special.points]
         counts = {
             name: special.without(cells, [each[i] for each in own])
@@ -361,6 +355,23 @@ class _Pass:
         bins = low, high, np.array(found.bin_weights)
         released = special.points // day if column.kind.step(found.decimals, found.resolution) == day else ()
         return calendar_effects.fitted(counts, self.plan.noise(ROUNDED), bins, day, released)
+
+    def of_times(self, order: Column) -> CalendarEffects | None:
+        """Count what rows are ordered by as other dates are, and return its calendar effects over whole years.
+
+        Days without an hour have a midnight for one, which tells nothing of the hours of others.
+        """
+        day = grid.DAY / order.kind.rule_scale
+        counts = dict(zip(order.kind.effects, self._calendar(order), strict=False))
+        if "hours" in counts:
+            counts["hours"] = calendar_effects.hours(counts["hours"], midnights=True)
+        whole = np.zeros(1), np.array([calendar_effects.CYCLE * day]), np.ones(1)
+        return calendar_effects.fitted(counts, self.plan.noise(ROUNDED), whole, day)
+
+    def _calendar(self, column: Column) -> list[np.ndarray]:
+        """Return noisy counts by each calendar effect; none of a plan of an earlier version, which pays for none."""
+        paid = bool(column.kind.effects) and self.plan.rounded(self.schema) > 0
+        return [self._noisy(counts, ROUNDED) for counts in self.counts.calendar(column)] if paid else []
 
     def _within(self, edges: np.ndarray, column: Column) -> np.ndarray:
         """Cut a grid to the bounds that a person declared."""

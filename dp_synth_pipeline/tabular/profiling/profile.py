@@ -138,6 +138,7 @@ class TableProfile:
         columns: the learned columns, in table order.
         events: what the row count, the types of a CSV's columns and the histograms cost.
         set_aside: noisy number of a CSV's lines that were no rows; None where it was not measured.
+        calendar: on which weekdays, days of a month and hours the rows of histories lie; None if on all alike.
     """
 
     population: int
@@ -146,6 +147,7 @@ class TableProfile:
     columns: tuple[ColumnProfile, ...]
     events: tuple[ev.Event, ...] = ()
     set_aside: int | None = None
+    calendar: CalendarEffects | None = None
 
     def __getitem__(self, name: str) -> ColumnProfile:
         for column in self.columns:
@@ -165,6 +167,8 @@ class TableProfile:
             for name in ("respelled", "rounded", "effects"):
                 if not column[name]:
                     del column[name]
+        if not facts["calendar"]:
+            del facts["calendar"]
         return json.dumps(facts, indent=1, default=_name)
 
     @classmethod
@@ -175,6 +179,8 @@ class TableProfile:
             raise InvalidInput("this profile was written by another version; materialize `profile` again.")
         columns = tuple(_column(c) for c in facts.pop("columns"))
         events = tuple(ev.from_dict(e) for e in facts.pop("events"))
+        if found := facts.get("calendar"):
+            facts["calendar"] = CalendarEffects.from_dict(found)
         return cls(columns=columns, events=events, **facts)
 
 

@@ -137,8 +137,9 @@ def finds_rounding(column: Column) -> bool:
 
 
 def _rounding(schema: TableSchema) -> int:
-    """Count rounding histograms: one of a column's steps, and one of each calendar effect that is looked for."""
-    return sum(finds_rounding(c) + len(c.kind.effects) for c in schema.learned)
+    """Count rounding histograms: one of a column's steps, and one of each calendar effect, of histories' times as well."""
+    of_times = () if schema.order is None else schema.order.kind.effects
+    return sum(finds_rounding(c) + len(c.kind.effects) for c in schema.learned) + len(of_times)
 
 
 def counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.tabular import calendar_effects
 from dp_synth_pipeline.tabular.calendar_effects import CELLS, CalendarEffects, Placement
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.encoding.support import support
+from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import weight
+from dp_synth_pipeline.tabular.schema import TableSchema
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
 ROWS, DAY, HOUR = 20_000, 86_400_000_000, 3_600_000_000
@@ -251,3 +257,21 @@ def test_hours_of_few_dates_share_what_they_hold_and_a_class_of_none_has_none() 
     assert night.mean() == pytest.approx(50, rel=0.2)
     assert (night > 5).mean() > 0.97, "noise alone would leave one hour in fifteen without any"
     assert sum(e.weekdays[6] == 0 for e in found if e) >= 48
+
+
+def test_the_times_of_histories_are_counted_and_not_learnt(tmp_path: Path) -> None:
+    table = pa.table({"score": np.arange(ROWS) % 7, "seen": moments(days_alone())})
+    taken = take(table, tmp_path)
+    schema, order = TableSchema(taken.schema.columns[:1]), taken.schema["seen"]
+    plan, timed = quiet(ROWS, 10), replace(schema, order=order)
+    without, events = plan.histogram_events(schema), plan.histogram_events(timed)
+    assert events[-2].size - without[-2].size == 3, "weekdays, days of the month and hours, at the noise of rounding"
+    assert weight(timed, plan.unit) - weight(schema, plan.unit) == 3 / 16
+    with no_noise():
+        known = measure.measure(taken.path, timed, plan, ROWS, Odometer(events))
+    assert [c.name for c in known.columns] == ["score"]
+    assert known.calendar is not None
+    assert known.calendar.weekdays[6] == 0
+    assert sum(known.calendar.hours[:8] + known.calendar.hours[18:]) == 0, "midnight is a day without an hour"
+    assert TableProfile.from_json(known.to_json()) == known
+    assert '"calendar"' not in replace(known, calendar=None).to_json()

@@ -28,7 +28,8 @@ BY_CHANCE = 1e-3
 """Chance at which noise and sampling alone make an effect that is believed in."""
 
 SURE = 3.0
-"""Deviations of noise that a class falls short of which holds few dates or none: such classes are taken as alike."""
+"""Deviations of noise that a class falls short of which holds few dates or none: such classes are taken as alike, and as
+empty if all together fall short of it."""
 
 ROUNDS = 30
 """Times that weights are fitted to one histogram after the other."""
@@ -108,20 +109,12 @@ class Placement:
         point = (self._first + day + hour) * self._day
         return np.clip(point, low, np.maximum(low, np.nextafter(high, -np.inf)))
 
-    @property
-    def most_likely(self) -> float:
-        """How many times as likely as on an average the likeliest hour of the likeliest day is."""
-        return float(self._weights.max() / self._weights.mean() * np.diff(self._hours).max() * MIDNIGHT)
-
     def likely(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Return how many times as likely as on an average dates of each cell are; a cell without width is one point."""
+        """Return how many times as likely as on an average dates of each cell are; of a point, of its whole day."""
         wide = high > low
         between = (self._mass(high) - self._mass(low)) / np.where(wide, (high - low) / self._day, 1)
         day = np.clip(np.floor(low / self._day).astype(np.int64) - self._first, 0, len(self._weights) - 1)
-        rest = low / self._day - np.floor(low / self._day)
-        hour = np.diff(self._hours)[np.floor(rest * MIDNIGHT).astype(np.int64)] * MIDNIGHT
-        at = self._weights[day] * np.where(rest == 0, 1.0, hour)
-        return np.where(wide, between, at) / self._weights.mean()
+        return np.where(wide, between, self._weights[day]) / self._weights.mean()
 
     def _mass(self, x: np.ndarray) -> np.ndarray:
         """Return the weight of all days and hours before each point."""
@@ -247,11 +240,10 @@ def _target(counted: np.ndarray, noise: float, even: np.ndarray) -> np.ndarray |
         return None
     target = np.zeros(len(even))
     target[able] = np.maximum(even[able] + (1 - (able.sum() - 1) / seen) * excess / total, 0)
-    few = able & (counted < SURE * noise) & (total * even > 2 * SURE * noise)
-    held = float(counted[few].sum())
-    target[few] = (
-        even[few] / max(even[few].sum(), 1e-300) * held / total if held > SURE * noise * few.sum() ** 0.5 else 0
-    )
+    few = able & (counted < SURE * noise)
+    held, sure = float(counted[few].sum()), SURE * noise * few.sum() ** 0.5
+    if total * even[few].sum() > 2 * sure:
+        target[few] = even[few] / even[few].sum() * held / total if held > sure else 0
     return target / target.sum()
 
 

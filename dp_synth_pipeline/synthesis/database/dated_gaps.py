@@ -9,13 +9,13 @@ import numpy as np
 from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects, Placement
 from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.profiling import grid
-from dp_synth_pipeline.tabular.profiling.precision import RESOLUTIONS
+from dp_synth_pipeline.tabular.profiling.precision import MINUTE, RESOLUTIONS
 from dp_synth_pipeline.tabular.schema import Column
 
 YEARS = (-98_615, 120_895)
 """Days of the years 1700 to 2300, of which the calendar is followed; before and after them, distances stay as drawn."""
 
-MOST = 2.0
+MOST = 3.0
 """How many times as likely as on an average a row is taken to be, at most: else nearly all would be drawn anew."""
 
 TRIES = 20
@@ -38,7 +38,6 @@ class DatedGaps:
         self._day, self._gap = grid.DAY / order.kind.rule_scale, gap
         self._first, self._last = (y * self._day for y in YEARS)
         self._placement = Placement(effects, np.array([self._first]), np.array([self._last]), self._day)
-        self._most = min(self._placement.most_likely, MOST)
 
     @classmethod
     def of(cls, effects: CalendarEffects | None, order: Column | None, gap: object) -> Self | None:
@@ -71,10 +70,13 @@ class DatedGaps:
     def likely(self, gaps: np.ndarray, codes: np.ndarray, now: np.ndarray) -> np.ndarray:
         """Return with which chance rows stay as drawn, float64 (rows,) from 0 to 1; of a cell, that of all its days."""
         low, high = self._gap.cells(codes, gaps)
-        single = high - low <= 1
-        low, high = np.where(single, gaps, low), np.where(single, gaps, high)
+        whole = gaps % int(self._day) == 0  # then the hour stays, whatever it is
+        alone = high - low <= (1 if self._day == 1 else MINUTE)
+        low = np.where(alone, gaps, low)
+        high = np.where(alone, np.where(whole, gaps, gaps + MINUTE), high)
         likely = self._placement.likely(now + low, now + high)
-        return np.where(self._covered(now + low, now + high), np.minimum(likely / self._most, 1.0), 1.0)
+        most = min(float(likely.max(initial=1.0)), MOST)
+        return np.where(self._covered(now + low, now + high), np.minimum(likely / most, 1.0), 1.0)
 
     def _covered(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return (low >= self._first) & (high < self._last)

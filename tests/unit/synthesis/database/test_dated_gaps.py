@@ -84,8 +84,8 @@ def test_what_leads_to_a_closed_day_is_hardly_kept_and_a_wide_cell_is_kept_as_an
     saturday = (np.datetime64("2024-03-02").astype(int) * unit + 9 * HOUR * (unit > 1)) * np.ones(3, np.int64)
     kept = dated.likely(np.array([1, 7, 24]) * unit, np.array([0, 1, 3]), saturday)
     assert kept[0] < 1e-5
-    assert kept[1] >= 0.45
-    assert kept[2] == pytest.approx(1 / dated._most, rel=0.1)
+    assert kept[1] > 0.7
+    assert kept[2] > 0.8
 
 
 def test_distances_stay_as_they_are_where_there_is_no_calendar() -> None:

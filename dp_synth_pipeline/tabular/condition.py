@@ -6,6 +6,7 @@ it reads rows that a released generator drew and nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -396,6 +397,13 @@ def _judge() -> Judge:
     return judged
 
 
+def _words_of_sql(sql: str) -> Iterator[str]:
+    """Yield the words in double quotes of which a text would be a condition: names of columns, such as when or order."""
+    for word in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", sql)):
+        if predicate.tree(re.sub(rf"(?<![\w\"'.]){word}(?![\w\"'(])", f'"{word}"', sql)) is not None:
+            yield word
+
+
 def _tree(sql: str) -> dict[str, Any]:
     """Return DuckDB's syntax tree of a predicate of one row.
 
@@ -404,7 +412,13 @@ def _tree(sql: str) -> dict[str, Any]:
     """
     tree = predicate.tree(sql)
     if tree is None:
-        raise InvalidInput(f"where: this is no SQL condition: {sql}. To write one, {FORM}.")
+        word = next(_words_of_sql(sql), None)
+        hint = (
+            f"To write one, {FORM}."
+            if word is None
+            else f'{word} is a word of SQL: as a column, it is written "{word}".'
+        )
+        raise InvalidInput(f"where: this is no SQL condition: {sql}. {hint}")
     for node in predicate.nodes(tree):
         if what := predicate.beyond_one_row(node):
             raise InvalidInput(f"where: {what!r} is no function of one row; {FORM}.")

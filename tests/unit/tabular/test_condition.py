@@ -114,6 +114,7 @@ def test_what_a_column_may_be_depends_on_the_columns_before() -> None:
         ("years > 3", "no column 'years'; the table has: y, age"),
         ('y = "yes"', "no column 'yes'.*single quotes"),
         ("y =", "no SQL condition"),
+        ("x = 1 AND order < 9", 'order is a word of SQL: as a column, it is written "order".'),
         ("1=1); DROP TABLE x; --", "no SQL condition"),
         ("age + 1", "is no condition"),
         ("age > (SELECT max(age) FROM judged)", "'subquery' is no function of one row"),

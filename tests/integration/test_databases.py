@@ -12,6 +12,7 @@ from dp_synth_pipeline.errors import BudgetExceeded, InvalidInput, ReadingFailed
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
+from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.relations import relating, static_columns
 from dp_synth_pipeline.synthesis import conditional, generator_files
 from dp_synth_pipeline.synthesis.database import learning
@@ -464,6 +465,35 @@ def test_rows_of_tables_beside_each_other_lie_on_the_same_days_and_agree(tmp_pat
     assert all(set(model.sample(50, seed=2)[name]["ward"]) <= wards for name, wards in known.items())
     again = [model.sample(40, seed=3)["tests"] for _ in range(2)]
     assert again[0].equals(again[1])
+
+
+@pytest.mark.parametrize("moment", [False, True], ids=["date", "datetime"])
+def test_histories_stay_on_the_days_and_hours_on_which_rows_were_counted(tmp_path, moment):
+    """A clinic opens on Mondays to Fridays from 8 to 18; its patients come back whenever it is open."""
+    rng, persons, visits = np.random.default_rng(), np.arange(1500), []
+    day = 19_002 + 7 * rng.integers(0, 100, len(persons)) + rng.integers(0, 5, len(persons))
+    for _ in range(3):
+        hour = 8 + rng.integers(0, 60, len(persons)) / 6 if moment else 0
+        seen = pd.to_datetime(day * 86_400 + hour * 3_600, unit="s")
+        visits.append(pd.DataFrame({"patient_id": persons, "seen": seen, "score": rng.integers(0, 5, len(persons))}))
+        day = day + rng.integers(1, 40, len(persons))
+        day = np.where((day + 3) % 7 > 4, day + 7 - (day + 3) % 7, day)
+    rows = pd.concat(visits)
+    rows["seen"] = rows["seen"] if moment else rows["seen"].dt.date
+    tables = {
+        "patients": pd.DataFrame({"patient_id": persons, "sex": rng.choice(["f", "m"], len(persons))}),
+        "visits": rows,
+    }
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path}/ledger.db")
+    ledger.open_account("clinic", epsilon=20, delta=1e-5, unit="patient_id", why="test")
+    fitter, _ = synthesizer(tmp_path, account="clinic", epsilon=12.0)
+    relations = {"visits": {"parent": {"patient_id": "patients"}, "order": "seen", "max_rows": 3}}
+    model = fitter.fit(tables, relations={"patients": {"key": "patient_id"}, **relations})
+    seen = pd.to_datetime(model.sample(1500)["visits"]["seen"])
+    assert (seen.dt.day_of_week > 4).mean() < 0.02
+    assert not moment or (~seen.dt.hour.between(8, 17)).mean() < 0.1
+    (profile,) = [e for e in ledger.entries() if e.mechanism == "profile of visits"]
+    assert Gaussian(profile.events[-2].noise, 4) in profile.events, "steps of the score, days of gaps; or hours"
 
 
 def test_the_same_seed_draws_the_same_tables(fitted):

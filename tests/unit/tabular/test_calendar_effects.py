@@ -275,3 +275,22 @@ def test_the_times_of_histories_are_counted_and_not_learnt(tmp_path: Path) -> No
     assert sum(known.calendar.hours[:8] + known.calendar.hours[18:]) == 0, "midnight is a day without an hour"
     assert TableProfile.from_json(known.to_json()) == known
     assert '"calendar"' not in replace(known, calendar=None).to_json()
+
+
+def test_a_midnight_is_an_hour_unless_days_are_drawn_without_one() -> None:
+    counted = np.append(np.arange(24), 100)
+    assert calendar_effects.hours(counted, midnights=False).tolist() == [100, *range(1, 24)]
+    assert calendar_effects.hours(counted, midnights=True).tolist() == list(range(24))
+
+
+def test_weak_effects_are_nearer_to_the_truth_than_noisy_counts_are() -> None:
+    true, noise, nearer = 500 + 40 * np.arange(3, -4, -1.0), 40, []
+    for _ in range(200):
+        counts = noisy(true, noise)
+        found = calendar_effects.fitted(counts, noise, BINS, 1.0)
+        if found is not None:
+            raw = counts["weekdays"] / counts["weekdays"].mean()
+            errors = [float(((w - true / true.mean()) ** 2).sum()) for w in (np.array(found.weekdays), raw)]
+            nearer.append(errors[0] / errors[1])
+    assert len(nearer) > 10
+    assert np.median(nearer) < 0.9

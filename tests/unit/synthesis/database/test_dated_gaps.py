@@ -74,6 +74,7 @@ def test_distances_of_whole_days_stay_whole_days() -> None:
     gaps = 20 * DAY + rng.integers(0, 10, 5000) * DAY
     found = dated.placed(gaps, np.full(5000, 3), now, rng)
     assert (found % DAY == 0).all()
+    assert ((found >= 20 * DAY) & (found < 30 * DAY)).all()
     assert (weekday((now + found) // DAY) == 6).mean() < 0.01
 
 

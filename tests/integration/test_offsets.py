@@ -67,7 +67,8 @@ def hangs_together(rows: pd.DataFrame) -> None:
     assert (visited == rows["arrived"].dt.normalize()).all()
     assert (discharged.isna() | (discharged >= visited)).all()
     assert (billed.isna() | (billed >= discharged)).all()
-    assert (rows["gross"] >= rows["net"]).all()
+    assert (rows["gross"].isna() | (rows["gross"] >= rows["net"])).all()
+    assert rows["gross"].isna().mean() < 0.05  # where there is none, noise tells of a few once in some 700 releases
 
 
 def test_order_gap_and_equality_come_back(model):

@@ -191,9 +191,12 @@ def load_ran(ran: Iterable[Mapping[str, Any]]) -> tuple[TaggedEvent, ...]:
 
 
 def dump_schema(schema: TableSchema) -> str:
-    """Write a schema as JSON text; what later versions added stands there only if there is some, so that digests stay."""
+    """Write the columns of a schema as JSON text; what later versions added stands there only if there is some.
+
+    So digests of earlier versions stay. What rows are ordered by is a fact of how tables are related, and not written.
+    """
     none = {i: {fact for fact in LATER if getattr(c, fact) is None} for i, c in enumerate(schema.columns)}
-    return _SCHEMA.dump_json(schema, exclude={"columns": none}).decode()
+    return _SCHEMA.dump_json(schema, exclude={"order": True, "columns": none}).decode()
 
 
 def load_schema(text: str) -> TableSchema:

@@ -19,7 +19,7 @@ OPEN = ("reserved", "started")
 MADE = {
     **dict.fromkeys(("static columns", "row count", "types", "ordered dates", "formulas", "profile"), "profile"),
     **dict.fromkeys(("text", "words of notes", "notes", "votes"), "texts"),
-    "marginals": "marginals",
+    **dict.fromkeys(("marginals", "history counts"), "marginals"),
 }
 """The asset that keeps what a mechanism saw. Training keeps checkpoints instead."""
 

@@ -543,6 +543,10 @@ class Allocation(ABC):
         """Return the counts that tell which of some tables' columns are static; by table, the columns."""
         raise ReleaseStateError("only rows of related tables have static columns.")
 
+    def history_counts(self, population: int, spent: Sequence[Event]) -> float:
+        """Return the noise multiplier at which the codes of all rows of a table below others are counted."""
+        raise ReleaseStateError("only rows of related tables are counted together.")
+
     def study(self, spec: GeneratorSpec, population: int, spent: Sequence[Event], trials: float) -> StudyPlan:
         """Return the study of so many expected trainings, of which the best is released."""
         raise ReleaseStateError("only a release that reserved an epsilon selects among trainings.")

@@ -21,7 +21,7 @@ from dp_synth_pipeline.privacy.events import (
 STATIC, ROW_COUNT, TYPES, ORDERED_DATES, PROFILE = "static columns", "row count", "types", "ordered dates", "profile"
 FORMULAS = "formulas"
 TEXT, NOTE_WORDS, NOTES, VOTES = "text", "words of notes", "notes", "votes"
-MARGINALS, TRAINING, LOSS_QUERIES = "marginals", "training", "looks"
+HISTORY_COUNTS, MARGINALS, TRAINING, LOSS_QUERIES = "history counts", "marginals", "training", "looks"
 STUDY, ACCURACY = "study", "headline figures"
 """Names of mechanisms, as ledgers keep them."""
 

@@ -75,7 +75,7 @@ def fitted(tmp_path_factory, levelled, together):
 
 
 def recorded(level, levelled):
-    def told(model, draw, shares, noise, standing):
+    def told(model, draw, shares, noise, standing=()):
         before = distance(*draw(), shares)
         level(model, draw, shares, noise, standing)
         levelled.append((before, distance(*draw(), shares), noise))
@@ -116,7 +116,7 @@ def test_what_is_measured_of_a_table_has_the_sensitivity_of_one_row_whatever_its
     assert members == [1]
 
 
-def test_drawn_rows_of_each_child_come_nearer_to_the_shares_that_its_profile_released(fitted, levelled):
+def test_drawn_rows_of_each_child_come_nearer_to_the_noisy_counts_of_all_rows(fitted, levelled):
     assert len(levelled) == 2
     for before, after, noise in levelled:
         assert noise > 0
@@ -124,14 +124,54 @@ def test_drawn_rows_of_each_child_come_nearer_to_the_shares_that_its_profile_rel
     assert sum(after for _, after, _ in levelled) < 0.8 * sum(before for before, _, _ in levelled)
 
 
-def test_levelling_takes_the_profile_s_own_noise_and_not_that_of_counts_before_it(fitted, levelled):
-    model, ledger, _ = fitted
+def test_all_rows_of_each_child_are_counted_at_once_and_charged_as_one_gaussian_release(fitted, levelled):
+    _, ledger, _ = fitted
+    events = {e.mechanism: e.events for e in ledger.entries("patients")}
+    for child, (_, _, noise) in zip(("visits", "drugs"), levelled, strict=True):
+        (event,) = events[f"history counts of {child}"]
+        assert isinstance(event, Gaussian)
+        # A person's counts are as long as some rows in some columns are, and shares are of thousands of rows.
+        assert event.noise_multiplier / 10_000 < noise < event.noise_multiplier / 100
+    assert "history counts of patients" not in events
+
+
+def test_without_counts_of_rows_drawn_ones_are_levelled_to_the_profile_at_its_own_noise(tmp_path, monkeypatch):
+    levelled = []
+    monkeypatch.setattr(learning, "level", recorded(learning.level, levelled))
+    fitter, ledger = synthesizer(tmp_path, training={**ONCE, "method": "autoregressive"})
+    model = fitter.fit(clinic(400), relations=RELATIONS)
     events = {e.mechanism: e.events for e in ledger.entries("patients")}
     assert "static columns of visits" in events
+    assert "history counts of visits" not in events
     first, folder = events["profile of visits"][0], model.folder / "visits"
     population = Drawer(folder, folder / "profile.json", []).profile.population
     noise = first.combined_noise_multiplier * first.size**0.5 / population
     assert levelled[0][2] == pytest.approx(noise, rel=1e-3)
+
+
+def many_or_one(persons):
+    """Return persons of one visit, of kind `rare` in four of five, and as many of nine visits, of which one in ten is."""
+    rng = np.random.default_rng(3)
+    counts = np.where(np.arange(persons) % 2, 9, 1)
+    number = np.repeat(np.arange(persons), counts)
+    rare = rng.random(len(number)) < np.where(np.repeat(counts, counts) > 1, 0.1, 0.8)
+    visits = pd.DataFrame(
+        {"patient_id": number, "kind": np.where(rare, "rare", "often"), "age": rng.integers(20, 80, len(number))}
+    )
+    return {
+        "patients": pd.DataFrame({"patient_id": np.arange(persons), "born": rng.integers(1930, 2000, persons)}),
+        "visits": visits,
+    }
+
+
+def test_rows_of_those_who_have_many_count_as_rows_and_not_as_persons(tmp_path):
+    """Of all rows, 17 % are of the kind that 45 % of one row of each person are."""
+    tables = many_or_one(1600)
+    relations = {"patients": {"key": "patient_id"}, "visits": {"parent": {"patient_id": "patients"}, "max_rows": 9}}
+    one_step = {**ONCE, "batch_share": 1.0}  # it learns nothing of who has which kind
+    fitter, _ = synthesizer(tmp_path, training=one_step)
+    drawn = fitter.fit(tables, relations=relations).sample(1600)["visits"]
+    assert (drawn["kind"] == "rare").mean() == pytest.approx((tables["visits"]["kind"] == "rare").mean(), abs=0.05)
 
 
 def test_numbers_and_dates_learn_with_their_neighbours_in_the_root_and_in_histories(fitted, together):

@@ -54,7 +54,7 @@ ABOUT = {
         "Noisy counts of the shapes and words of texts of one row of each person, charged: what writes them.",
         "json",
     ),
-    "marginals": ("Noisy counts of pairs of columns, charged.", "json"),
+    "marginals": ("Noisy counts of pairs of columns, or of the codes of all rows, charged.", "json"),
     "generator": (
         "Learnt from all rows, each given what it hangs on; a person's whole gradient is clipped once.",
         "pytorch",

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.histories import history_counts
 from dp_synth_pipeline.model.histories.context import NONE, Context
 from dp_synth_pipeline.relations.relating import LEFT, PARENT, PLACE, TIME
 from dp_synth_pipeline.relations.structure import Related, Relations
@@ -40,6 +41,18 @@ def _share_of_zero(counts: ColumnProfile) -> float:
         if lower <= 0 < upper:
             found += weight / max(upper - max(lower, 0), 1)
     return min(max(found, 0.0), 1.0)
+
+
+def rows_each(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> float:
+    """Return how many rows a person has in a table, on an average over rows, as the released counts above tell: free."""
+    found = 1.0
+    for table in (relations[name], *relations.ancestors(name)):
+        if table.parent is not None:
+            counts = tables[table.parent].profile[table.count]
+            rows = np.array([*map(float, counts.values), *((low + high - 1) / 2 for low, high in counts.bins)])
+            weights = np.maximum([*counts.weights, *counts.bin_weights], 0.0) * np.maximum(rows, 0.0)
+            found *= max(float(weights @ rows) / max(float(weights.sum()), np.finfo(float).tiny), 1.0)
+    return found
 
 
 def encoded(release: TableRelease) -> np.ndarray:
@@ -122,9 +135,17 @@ def clock(relations: Relations, name: str, codec_of: Callable[[str], TableCodec]
 
 
 def given_rows(
-    release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context
+    release: TableRelease,
+    relations: Relations,
+    tables: Mapping[str, TableRelease],
+    context: Context,
+    shares: Sequence[np.ndarray] | None = None,
 ) -> Given:
-    """Return each row's codes after those that it hangs on; restricted."""
+    """Return each row's codes after those that it hangs on; restricted.
+
+    Args:
+        shares: of the codes of the table's own columns, as they were released; by default the profile's.
+    """
     table, own = relations[release.name], encoded(release).astype(np.int64)
     numbers = _numbers(release)
     parent, place, left = (numbers[n].to_numpy() for n in (PARENT, PLACE, LEFT))
@@ -146,16 +167,23 @@ def given_rows(
     given = context.given(codes, place, left, previous, time, beside)
     whole = np.concatenate([given, context.relative(own, previous, alike)], 1).astype(np.int16)
     about = (release, relations, tables, context)
-    return Given(whole, units.astype(np.int64), _columns(*about), _meaning(*about))
+    known = release.codec.marginals()
+    bound = history_counts.bound_of(known, rows_each(relations, release.name, tables))
+    columns = _columns(*about, shares or known)
+    return Given(whole, units.astype(np.int64), columns, _meaning(*about), own, bound)
 
 
 def _columns(
-    release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context
+    release: TableRelease,
+    relations: Relations,
+    tables: Mapping[str, TableRelease],
+    context: Context,
+    shares: Sequence[np.ndarray],
 ) -> Columns:
-    """Return the columns that are given with a table's rows, and its own."""
+    """Return the columns that are given with a table's rows, and its own, whose codes have these released shares."""
     above = [share for name in hung_on(relations, release.name) for share in tables[name].codec.marginals()]
     cardinalities = (*context.cardinalities, *context.own_cardinalities)
-    return Columns(cardinalities, context.shares(above, release.codec.marginals()), len(context.cardinalities))
+    return Columns(cardinalities, context.shares(above, shares), len(context.cardinalities))
 
 
 def _meaning(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease], context: Context) -> str:

@@ -1,7 +1,7 @@
 """Learns the rows of one table, each given what it hangs on, and brings what was learnt to what was released.
 
-Codes are levelled to the profile. A refresh that remembers goes on from the last one's network instead of training one, and
-its histories are raked to the noisy counts of all releases so far.
+Codes are levelled to noisy counts of all rows, or to the profile where there are none. A refresh that remembers goes on from
+the last one's network instead of training one, and its histories are raked to the noisy counts of all releases so far.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from dp_synth_pipeline.model.autoregressive.plan import capacity
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.histories import history_counts
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.histories.levelling import Histories, level
 from dp_synth_pipeline.model.histories.raking import rake
@@ -48,13 +49,19 @@ def found(table: TableRelease) -> Path | None:
     return next((place for place in places if generator_files.found(place, table.id)), None)
 
 
-def prepare(table: TableRelease, release: DatabaseRelease) -> tuple[Context, Sequence[Sequence[int]]]:
-    """Give a table what its rows are learnt from; return how that is composed, and which of its codes have an order."""
+def prepare(
+    table: TableRelease, release: DatabaseRelease, shares: Sequence[np.ndarray] | None = None
+) -> tuple[Context, Sequence[Sequence[int]]]:
+    """Give a table what its rows are learnt from; return how that is composed, and which of its codes have an order.
+
+    Args:
+        shares: of the codes of the table's own columns, as they were released; by default the profile's.
+    """
     relations, tables, name = release.relations, release.known_tables, table.name
     known = [relations[name], *histories.around(relations, name, tables)]
     codecs = {t.name: tables[t.name].codec for t in known}
     context = histories.context_of(relations, name, codecs)
-    table.given = histories.given_rows(table, relations, tables, context)
+    table.given = histories.given_rows(table, relations, tables, context, shares)
     return context, histories.orders_of(relations, name, codecs, context)
 
 
@@ -66,20 +73,17 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     """
     from dp_synth_pipeline.synthesis.generator import end_failed, noisy_marginals, raked_notes, raked_texts
 
-    context, orders = prepare(table, release)
     population, measured = table.profile.population, noisy_marginals(table)
+    counts, pairs = (None, measured) if release.settings.refresh.remember else (measured, None)
+    context, orders = prepare(table, release, None if counts is None else history_counts.shares_of(counts))
     spec = _sized(table, len(table.columns.cardinalities), population)
     training = Training.of(table, table.codec, spec, population)
-    model, facts = _learnt(table, training, measured, orders)
+    model, facts = _learnt(table, training, pairs, orders)
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
-    # Drawn histories come to what was released; no real row is looked at.
     drawn = _Drawn(model, table, release, context)
-    if not table.state.facts.remembered:  # else the last network's codes were levelled
-        level(model, drawn.weighted, table.codec.marginals(), _noise(table), context.standing)
-    if measured is not None:
-        drawn.use(rake(model, drawn.upon, measured))
+    _bring(drawn, table, counts, pairs)
     about = {
         "release": table.id,
         "schema": table.state.schema,
@@ -115,6 +119,20 @@ def _learnt(
     return (model, {}) if goes_on else training.train(model, table.reporter("training"))
 
 
+def _bring(drawn: _Drawn, table: TableRelease, counts: Marginals | None, pairs: Marginals | None) -> None:
+    """Bring drawn histories to what was released; no real row is looked at.
+
+    Args:
+        counts: of the codes of all rows; pairs: of columns. None if they were not measured.
+    """
+    if counts is not None:
+        level(drawn.model, drawn.counted, history_counts.shares_of(counts), counts.scale / counts.rows, drawn.standing)
+    elif not table.state.facts.remembered:  # else the last network's codes were levelled
+        level(drawn.model, drawn.weighted, table.codec.marginals(), _noise(table), drawn.standing)
+    if pairs is not None:
+        drawn.use(rake(drawn.model, drawn.upon, pairs))
+
+
 class _Drawn:
     """Draws rows of a table from what was learnt of it, upon persons and rows above that are drawn: free."""
 
@@ -124,11 +142,17 @@ class _Drawn:
         self._following = drawer.following(table.name, model, table.codec, context, table.profile)
         population = release.table(release.relations.root.name).profile.population
         self._above = drawer.above(table.name, min(PERSONS, population), self._rng)
+        self._bound = 0.0 if table.given is None else table.given.bound
 
     @property
     def model(self) -> GenerativeModel:
         """What draws them."""
         return self._following.model
+
+    @property
+    def standing(self) -> Sequence[int]:
+        """The own columns of which a code stands for others."""
+        return self._following.context.standing
 
     def use(self, model: GenerativeModel) -> None:
         """Draw by another model from here on."""
@@ -150,6 +174,13 @@ class _Drawn:
         parts = self._parts()
         codes, _, weights = self._rows(parts)
         return Histories(self._stacked(p.drawn for p in parts), codes, weights)
+
+    def counted(self) -> Histories:
+        """Return drawn rows, and their weights: all rows were counted, and those of a person who has many for less."""
+        parts = self._parts()
+        codes, parents, _ = self._rows(parts)
+        weights = history_counts.parts_of(codes, self._above.root[parents], self._bound)
+        return Histories(self._stacked(p.drawn for p in parts), codes, weights.astype(np.float64))
 
     def one_row_each(self, *, rng: np.random.Generator) -> np.ndarray:
         """Return codes of drawn rows and of those above, as texts were counted: a person's rows count as one."""

@@ -21,6 +21,7 @@ from dp_synth_pipeline.relations import static_columns
 from dp_synth_pipeline.relations.static_columns import StaticPlan
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import (
+    TRAINING,
     Allocation,
     BudgetRequest,
     Calibrated,
@@ -33,6 +34,9 @@ from dp_synth_pipeline.synthesis.protection import LedgerProtection, events_of
 
 STATIC_SHARE = 0.02
 """Part of a table's squared signal to noise that takes to find which columns below it are static."""
+
+HISTORY_COUNTS_SHARE = 0.1
+"""Part of what is left of a table's squared signal to noise that counting its rows takes; training takes the rest."""
 
 ROUNDED = 1e-6
 """Part of each table's threshold delta that is left unused, since the ledger rounds every charge up."""
@@ -90,6 +94,9 @@ class SharedAllocation(Calibrated):
     def static(self, columns: Mapping[str, tuple[str, ...]]) -> StaticPlan:
         whole = whole_noise(self.settings, self._request, self._release.relation)
         return StaticPlan(columns, whole * sqrt(static_columns.weight(columns) / STATIC_SHARE))
+
+    def history_counts(self, population: int, spent: Sequence[Event]) -> float:
+        return self._budget(spent, population).whole([TRAINING]) / sqrt(HISTORY_COUNTS_SHARE)
 
     def _budget(self, spent: Sequence[Event], population: int) -> RemainingBudget:
         return RemainingBudget.of(self._release, [*self._others, *spent, *self._promised], self.delta(population))

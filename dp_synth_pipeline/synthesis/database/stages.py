@@ -29,10 +29,11 @@ from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.sharing import named
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
+from dp_synth_pipeline.synthesis.mechanisms.history_counts import HistoryCounts
 from dp_synth_pipeline.synthesis.mechanisms.static_columns import StaticColumns
 from dp_synth_pipeline.synthesis.progress import Progress
 from dp_synth_pipeline.synthesis.reading import dates_sentence, reading
-from dp_synth_pipeline.synthesis.release import Stage
+from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_ran
 from dp_synth_pipeline.synthesis.sampling import FILE, sealed
 from dp_synth_pipeline.synthesis.stages import (
@@ -343,11 +344,43 @@ class TextsOfTable(OfTable):
             table.above = histories.above_rows(table, release.relations, release.known_tables)
 
 
-class MeasuringTable(OfTable):
-    """Counts pairs of a table's columns, and of those with what its rows hang on; all rows of a person count as one."""
+class CountingHistories(Stage):
+    """Counts the codes of all rows of a table below others, charged."""
 
-    def __init__(self, table: str) -> None:
-        super().__init__(table, Measuring())
+    name, makes = Measuring.name, Measuring.makes
+
+    def run(self, release: Release) -> dict[str, Any]:
+        """Return how many columns were counted, and at which noise."""
+        from dp_synth_pipeline.model.marginals import storage
+
+        if not isinstance(release, TableRelease) or release.given is None:
+            raise ReleaseStateError("only rows of a table below others are counted together.")
+        report = release.reporter(self.name)
+        report(0, 1)
+        codes = [len(share) for share in release.codec.marginals()]
+        mechanism = HistoryCounts(release.given.own, release.given.units, codes, release.given.bound)
+        path = release.restricted / "marginals.safetensors"
+        plan = mechanism.plan(release)
+        odometer = release.charge(mechanism.name, mechanism.events(release, plan))
+        with retention.private():
+            measured = mechanism.run(release, plan, odometer)
+            storage.save(path, measured)
+        release.state = release.state.with_(marginals=path)
+        report(1, 1)
+        noise = {"noise_multiplier": plan.noise_multiplier, "noise_per_cell": measured.scale}
+        return {**noise, "columns": len(measured.layout.cliques)}
+
+
+class MeasuringTable(OfTable):
+    """Counts what a table is learnt from besides its profile.
+
+    Of the root these are pairs of columns, and of a table below it the codes of all rows. If refreshes remember, these are
+    pairs as well, also with what its rows hang on, and all rows of a person count as one.
+    """
+
+    def __init__(self, table: Related, settings: DatabaseSettings) -> None:
+        pairs = table.parent is None or settings.refresh.remember
+        super().__init__(table.name, Measuring() if pairs else CountingHistories())
 
     def prepare(self, release: DatabaseRelease, table: TableRelease) -> None:
         """Find what its rows hang on."""
@@ -533,7 +566,7 @@ def of_database(settings: DatabaseSettings) -> list[DatabaseStage]:
         stages += [ProfilingTable(table.name), OfTable(table.name, Completion())]
         if settings.member(table.name).text_columns:
             stages.append(TextsOfTable(table.name))
-        if measures and (table.parent is None or settings.refresh.remember):
-            stages.append(MeasuringTable(table.name))
+        if measures:
+            stages.append(MeasuringTable(table, settings))
         stages.append(Learning(table.name))
     return [*stages, Settlement(), Sampling(), Publication()]

@@ -36,12 +36,16 @@ class Given:
         units: number of the person of each row, ascending.
         columns: of both; released, and so is what follows.
         by: what says what the codes of what is given mean.
+        own: the codes that the rows have in their own columns, and that these stand for, int (rows, own columns).
+        bound: how long the counts of one person's own codes are as a vector, about; released.
     """
 
     codes: np.ndarray
     units: np.ndarray
     columns: Columns
     by: str
+    own: np.ndarray
+    bound: float
 
 
 class RowsAbove(NamedTuple):

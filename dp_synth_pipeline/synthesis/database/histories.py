@@ -18,7 +18,7 @@ from dp_synth_pipeline.relations.relating import LEFT, PARENT, PLACE, TIME
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
-from dp_synth_pipeline.synthesis.database.table_release import Given, RowsAbove, TableRelease
+from dp_synth_pipeline.synthesis.database.table_release import Given, HistoryRows, RowsAbove, TableRelease
 from dp_synth_pipeline.synthesis.release import Columns
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
@@ -53,6 +53,20 @@ def rows_each(relations: Relations, name: str, tables: Mapping[str, TableRelease
             weights = np.maximum([*counts.weights, *counts.bin_weights], 0.0) * np.maximum(rows, 0.0)
             found *= max(float(weights @ rows) / max(float(weights.sum()), np.finfo(float).tiny), 1.0)
     return found
+
+
+def bound(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> float:
+    """Return how long the counts of a usual person's rows in a table are as a vector, in rows, as was released: free."""
+    return history_counts.bound_of(tables[name].codec.marginals(), rows_each(relations, name, tables))
+
+
+def history_rows(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> HistoryRows:
+    """Return what is counted of all rows of a table; restricted."""
+    persons = pq.read_table(release.rows.path, columns=[release.rows.unit])[release.rows.unit].to_numpy()
+    cardinalities = [len(share) for share in release.codec.marginals()]
+    return HistoryRows(
+        encoded(release), persons.astype(np.int64), cardinalities, bound(relations, release.name, tables)
+    )
 
 
 def encoded(release: TableRelease) -> np.ndarray:
@@ -167,10 +181,8 @@ def given_rows(
     given = context.given(codes, place, left, previous, time, beside)
     whole = np.concatenate([given, context.relative(own, previous, alike)], 1).astype(np.int16)
     about = (release, relations, tables, context)
-    known = release.codec.marginals()
-    bound = history_counts.bound_of(known, rows_each(relations, release.name, tables))
-    columns = _columns(*about, shares or known)
-    return Given(whole, units.astype(np.int64), columns, _meaning(*about), own, bound)
+    columns = _columns(*about, shares or release.codec.marginals())
+    return Given(whole, units.astype(np.int64), columns, _meaning(*about))
 
 
 def _columns(

@@ -142,7 +142,7 @@ class _Drawn:
         self._following = drawer.following(table.name, model, table.codec, context, table.profile)
         population = release.table(release.relations.root.name).profile.population
         self._above = drawer.above(table.name, min(PERSONS, population), self._rng)
-        self._bound = 0.0 if table.given is None else table.given.bound
+        self._bound = histories.bound(release.relations, table.name, release.known_tables)
 
     @property
     def model(self) -> GenerativeModel:

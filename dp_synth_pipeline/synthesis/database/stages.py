@@ -353,12 +353,11 @@ class CountingHistories(Stage):
         """Return how many columns were counted, and at which noise."""
         from dp_synth_pipeline.model.marginals import storage
 
-        if not isinstance(release, TableRelease) or release.given is None:
+        if not isinstance(release, TableRelease) or release.history is None:
             raise ReleaseStateError("only rows of a table below others are counted together.")
         report = release.reporter(self.name)
         report(0, 1)
-        codes = [len(share) for share in release.codec.marginals()]
-        mechanism = HistoryCounts(release.given.own, release.given.units, codes, release.given.bound)
+        mechanism = HistoryCounts(*release.history)
         path = release.restricted / "marginals.safetensors"
         plan = mechanism.plan(release)
         odometer = release.charge(mechanism.name, mechanism.events(release, plan))
@@ -372,20 +371,26 @@ class CountingHistories(Stage):
 
 
 class MeasuringTable(OfTable):
-    """Counts what a table is learnt from besides its profile.
+    """Counts pairs of a table's columns, and of those with what its rows hang on; all rows of a person count as one."""
 
-    Of the root these are pairs of columns, and of a table below it the codes of all rows. If refreshes remember, these are
-    pairs as well, also with what its rows hang on, and all rows of a person count as one.
-    """
-
-    def __init__(self, table: Related, settings: DatabaseSettings) -> None:
-        pairs = table.parent is None or settings.refresh.remember
-        super().__init__(table.name, Measuring() if pairs else CountingHistories())
+    def __init__(self, table: str) -> None:
+        super().__init__(table, Measuring())
 
     def prepare(self, release: DatabaseRelease, table: TableRelease) -> None:
         """Find what its rows hang on."""
         if release.relations[self.table].parent is not None:
             learning.prepare(table, release)
+
+
+class CountingTable(OfTable):
+    """Counts the codes of all rows of a table below others; the counts of a person are clipped together."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table, CountingHistories())
+
+    def prepare(self, release: DatabaseRelease, table: TableRelease) -> None:
+        """Find its rows."""
+        table.history = histories.history_rows(table, release.relations, release.known_tables)
 
 
 class Learning(OfTable):
@@ -567,6 +572,7 @@ def of_database(settings: DatabaseSettings) -> list[DatabaseStage]:
         if settings.member(table.name).text_columns:
             stages.append(TextsOfTable(table.name))
         if measures:
-            stages.append(MeasuringTable(table, settings))
+            pairs = table.parent is None or settings.refresh.remember
+            stages.append(MeasuringTable(table.name) if pairs else CountingTable(table.name))
         stages.append(Learning(table.name))
     return [*stages, Settlement(), Sampling(), Publication()]

@@ -36,15 +36,27 @@ class Given:
         units: number of the person of each row, ascending.
         columns: of both; released, and so is what follows.
         by: what says what the codes of what is given mean.
-        own: the codes that the rows have in their own columns, and that these stand for, int (rows, own columns).
-        bound: how long the counts of one person's own codes are as a vector, about; released.
     """
 
     codes: np.ndarray
     units: np.ndarray
     columns: Columns
     by: str
-    own: np.ndarray
+
+
+class HistoryRows(NamedTuple):
+    """What is counted of all rows of a table below others.
+
+    Attributes:
+        codes: of their own columns, int (rows, columns); restricted.
+        persons: number of the person of each row, int64 (rows,); restricted.
+        cardinalities: codes of each column.
+        bound: the most by which one person may move all counts together, in rows (L2); released.
+    """
+
+    codes: np.ndarray
+    persons: np.ndarray
+    cardinalities: Sequence[int]
     bound: float
 
 
@@ -70,6 +82,7 @@ class TableRelease(Release):
         name: the table's name in its database.
         rows: all rows of the table, with their persons.
         given: what its rows are learnt from; None for the root, which is learnt as a table by itself.
+        history: what is counted of all rows; None for the root, and where nothing is.
         above: what its texts may hang on besides their own rows; none of the root.
         source: the columns of its source.
         order: the column that its rows are ordered by; None without.
@@ -81,6 +94,7 @@ class TableRelease(Release):
     source: TableSchema
     order: str | None = None
     given: Given | None = None
+    history: HistoryRows | None = None
     above: Sequence[RowsAbove] = ()
 
     @property

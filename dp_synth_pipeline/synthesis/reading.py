@@ -14,8 +14,9 @@ import pyarrow as pa
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular import recognition
 from dp_synth_pipeline.tabular.offsets import HANGS, modelled_name
+from dp_synth_pipeline.tabular.policies import OtherPolicy
 from dp_synth_pipeline.tabular.profiling import ordered_dates
-from dp_synth_pipeline.tabular.profiling.profile import TableProfile
+from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.ingestion import Reading
@@ -23,6 +24,9 @@ from dp_synth_pipeline.tabular.storage import is_text
 
 EMPTY = 0.95
 """Part of a column that is null, by its noisy profile, from which hardly anything else is in it."""
+
+MOSTLY = 0.5
+"""Part of a column's values, by its noisy profile, from which a reader should know that others stand in their place."""
 
 COMPUTED = "Found by noisy counts to hold in nearly every row, and kept in all that are drawn"
 """How the sentence about formulas begins."""
@@ -169,12 +173,13 @@ def regenerated_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
 
 
 def warnings_about(schema: TableSchema, profile: TableProfile) -> list[str]:
-    """Say of which columns hardly anything but nulls is drawn, why, and what to declare of them."""
+    """Say of which columns hardly anything but nulls is drawn, or mostly other values than there were, and what to do."""
     columns = [(c, profile[modelled_name(c)]) for c in schema.learned if c.same_as is None]
     hidden = [c for c, released in columns if released.hidden]
     texts = _listed(c for c in hidden if c.kind.categorical)
     numbers = _listed(c for c in hidden if c.kind.numeric)
     empty = _listed(c for c, released in columns if released.null_rate >= EMPTY)
+    replaced = ", ".join(_released(c, released) for c, released in columns if _is_replaced(c, released))
     said = {
         f"Text of which no value is frequent enough to be released, so that only nulls are drawn: {texts}. Declare what it "
         f"is, such as kind: date, kind: identifier with a pattern, kind: name, kind: text with a max_length, or kind: "
@@ -183,8 +188,22 @@ def warnings_about(schema: TableSchema, profile: TableProfile) -> list[str]:
         f"their ends, as lower and upper; spend more epsilon; or name a source with more rows.": numbers,
         f"Nulls, and hardly anything else: {empty}. If the source has values there, they are not read as what was "
         f"declared: dates as text are read as ISO writes them, or by a declared format, such as format: '%d.%m.%Y'.": empty,
+        f"Most values of these columns are too rare to be released, and drawn rows have more frequent ones in their place, "
+        f"which come out too often: {replaced}. Name all values where they are public, as categories: {{from: FILE}}; "
+        f"have a label stand for the rare ones, other: draw; or leave the column out, kind: excluded.": replaced,
     }
     return [sentence for sentence, names in said.items() if names]
+
+
+def _is_replaced(column: Column, released: ColumnProfile) -> bool:
+    """Say whether most values of a column are too rare to be released, and released ones are drawn in their place."""
+    drops = column.kind.categorical and column.other is OtherPolicy.DROP
+    return drops and bool(released.values) and released.other >= MOSTLY * (1 - released.null_rate)
+
+
+def _released(column: Column, released: ColumnProfile) -> str:
+    share = released.other / (1 - released.null_rate)
+    return f"{column.name} ({share * 100:.0f} % of the values; {len(released.values):,} are released)"
 
 
 def _listed(columns: Iterable[Column]) -> str:

@@ -10,15 +10,16 @@ import pytest
 from dp_synth_pipeline.synthesis.reading import dates_sentence, may_hang, warnings_about
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.kinds import lookup
+from dp_synth_pipeline.tabular.policies import OtherPolicy
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 NUMBERS, TEXTS = {"integer": "int64", "date": "date32", "duration": "duration[us]"}, {"category": "string"}
 
 
-def warned(kind: str, **released: Any) -> list[str]:
+def warned(kind: str, policy: OtherPolicy = OtherPolicy.DROP, **released: Any) -> list[str]:
     """Return what is said of one column "c"."""
-    schema = TableSchema((Column("c", lookup(kind), {**NUMBERS, **TEXTS}[kind]),))
+    schema = TableSchema((Column("c", lookup(kind), {**NUMBERS, **TEXTS}[kind], other=policy),))
     return warnings_about(schema, TableProfile(9, 9, "row", (ColumnProfile("c", lookup(kind), **released),)))
 
 
@@ -38,6 +39,15 @@ def test_a_column_of_nulls_is_told_as_one_and_one_with_values_is_not_told() -> N
     assert said.startswith("Nulls, and hardly anything else: c.")
     assert warned("integer", values=(1,), weights=(0.9,), null_rate=0.1) == []
     assert warned("integer", values=(), weights=(), bins=((0.0, 9.0),), bin_weights=(0.9,), null_rate=0.1) == []
+
+
+def test_where_most_values_are_too_rare_to_be_released_a_reader_is_told_that_others_stand_for_them() -> None:
+    released: dict[str, Any] = {"values": ("a", "b"), "weights": (0.2, 0.1), "other": 0.5, "null_rate": 0.2}
+    (said,) = warned("category", **released)
+    assert re.search(r"too rare to be released.* too often: c \(62 % of the values; 2 are released\)\.", said)
+    assert "other: draw" in said
+    assert warned("category", **{**released, "weights": (0.4, 0.2), "other": 0.2}) == []
+    assert warned("category", policy=OtherPolicy.DRAW, **released) == []
 
 
 def dated(*hanging: tuple[str, str, str]) -> TableSchema:

@@ -536,6 +536,36 @@ def test_histories_stay_on_the_days_and_hours_on_which_rows_were_counted(tmp_pat
     assert Gaussian(profile.events[-2].noise, 4) in profile.events, "steps of the score, days of gaps; or hours"
 
 
+def test_rows_that_begin_at_a_distance_begin_on_days_on_which_rows_were_counted(tmp_path):
+    """What is ordered on any day arrives months later, from Monday to Friday; an order has one delivery."""
+    rng, persons = np.random.default_rng(), np.arange(1500)
+    day = 19_002 + rng.integers(0, 700, len(persons))
+    arrived = day + rng.integers(1, 300, len(persons))
+    arrived = np.where((arrived + 3) % 7 > 4, arrived + 7 - (arrived + 3) % 7, arrived)
+    dates = [pd.to_datetime(days * 86_400, unit="s").date for days in (day, arrived)]
+    tables = {
+        "people": pd.DataFrame({"patient_id": persons, "sex": rng.choice(["f", "m"], len(persons))}),
+        "orders": pd.DataFrame({"order_id": persons, "patient_id": persons, "ordered": dates[0]}),
+        "deliveries": pd.DataFrame({"order_id": persons, "arrived": dates[1]}),
+    }
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path}/ledger.db")
+    ledger.open_account("shop", epsilon=20, delta=1e-5, unit="patient_id", why="test")
+    fitter, _ = synthesizer(tmp_path, account="shop", epsilon=12.0)
+    relations = {
+        "people": {"key": "patient_id"},
+        "orders": {"key": "order_id", "parent": {"patient_id": "people"}, "order": "ordered", "max_rows": 1},
+        "deliveries": {"parent": {"order_id": "orders"}, "order": "arrived", "max_rows": 1},
+    }
+    drawn = fitter.fit(tables, relations=relations).sample(1500)
+    both = drawn["deliveries"].merge(drawn["orders"], on="order_id")
+    ordered, arrived = (pd.to_datetime(both[name]) for name in ("ordered", "arrived"))
+    assert (arrived.dt.day_of_week > 4).mean() < 0.12, (
+        "two in seven, but for cells of a day or two, which have no other day"
+    )
+    assert (ordered.dt.day_of_week > 4).mean() > 0.2
+    assert (arrived - ordered).dt.days.between(0, 310).mean() > 0.97
+
+
 def test_the_same_seed_draws_the_same_tables(fitted):
     model = fitted[0]
     first, again, other = (model.sample(50, seed=seed) for seed in (3, 3, 4))

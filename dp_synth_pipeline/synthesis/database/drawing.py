@@ -24,6 +24,7 @@ from dp_synth_pipeline.synthesis.database.rule_keeping import RuleKeeping
 from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.sampling import Asked, Drawer, Report
 from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.constraints import Rule, digits, limits
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
@@ -387,8 +388,12 @@ class DatabaseDrawer:
         codes = drawer.model.sample(persons, forbidden=drawer.codec.forbidden, rng=rng)
         return Rows(pa.Table.from_batches([drawer.codec.decode(codes, rng=rng)]), codes, None, np.arange(persons))
 
-    def above(self, name: str, persons: int, rng: np.random.Generator) -> Above:
-        """Draw so many persons, and the rows on the way from them to a table; return what its rows hang on."""
+    def above(self, name: str, persons: int, rng: np.random.Generator, calendar: CalendarEffects | None) -> Above:
+        """Draw so many persons, and the rows on the way from them to a table; return what its rows hang on.
+
+        Args:
+            calendar: of the times of the table's rows, which may not be released yet.
+        """
         path = [self.relations[name]]
         while path[0].parent is not None:
             path.insert(0, self.relations[str(path[0].parent)])
@@ -399,7 +404,7 @@ class DatabaseDrawer:
                 drawn[other.name] = self._rows(other, drawn, rng)
             if table.name != name:
                 drawn[table.name] = self._rows(table, drawn, rng)
-        return self._above(path[-1], drawn)
+        return self._above(path[-1], drawn, calendar, rng)
 
     def _lies_beside(self, table: Related) -> Related | None:
         """Return the table upon whose rows those of another one are drawn."""
@@ -418,17 +423,22 @@ class DatabaseDrawer:
 
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
-        drawer, above = self._drawer(table.name), self._above(table, drawn)
+        drawer = self._drawer(table.name)
+        above = self._above(table, drawn, drawer.profile.calendar, rng)
         context = kept_context(self.folders[table.name], drawer.facts)
         parts = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile).parts(above, rng)
         return _joined(parts, above, drawer, rng)
 
-    def _above(self, table: Related, drawn: Mapping[str, Rows]) -> Above:
+    def _above(
+        self, table: Related, drawn: Mapping[str, Rows], calendar: CalendarEffects | None, rng: np.random.Generator
+    ) -> Above:
         """Return what the rows of a table hang on, of drawn tables."""
         parents, parent = drawn[str(table.parent)], self.relations[str(table.parent)]
         orders = [None if t.order is None else self.sources[t.name][t.order] for t in (parent, table)]
-        schema = self._drawer(parent.name).codec.schema
-        counts, times = _shape(table, parents, schema, orders, self.relations.beginning(table.name, schema.names))
+        codec = self._drawer(parent.name).codec
+        beginning = self.relations.beginning(table.name, codec.schema.names)
+        lead = _leading(codec, parents.codes, beginning.distance, calendar, orders[1], rng)
+        counts, times = _shape(table, parents, codec.schema, orders, beginning, lead)
         hung = self._codes_above(table, drawn, np.arange(len(parents.codes)))
         above, other = Above(np.concatenate(hung, 1), counts, times, parents.root), self._lies_beside(table)
         if other is None or orders[1] is None:
@@ -476,8 +486,46 @@ class DatabaseDrawer:
         return tables
 
 
+Leading = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""Takes distances, which of them there are, and the times they lead from; returns those that lead to where rows lie."""
+
+
+def _leading(
+    codec: TableCodec,
+    codes: np.ndarray,
+    distance: str | None,
+    calendar: CalendarEffects | None,
+    order: Column | None,
+    rng: np.random.Generator,
+) -> Leading | None:
+    """Return what leads from a parent's time to its first row; None if rows begin at no distance, or on all days alike.
+
+    Args:
+        codes: of the parents, int64 (parents, columns); distance: the column of theirs that holds how far off rows begin.
+        calendar, order: of the times of the rows.
+    """
+    if distance is None:
+        return None
+    number = codec.encoded.index(distance)
+    dated = DatedGaps.of(calendar, order, codec.columns[number])
+    if dated is None:
+        return None
+
+    def lead(distances: np.ndarray, there: np.ndarray, times: np.ndarray) -> np.ndarray:
+        found = distances.copy()
+        found[there] = dated.placed(distances[there], codes[there, number], times[there], rng)
+        return found
+
+    return lead
+
+
 def _shape(
-    table: Related, parents: Rows, schema: TableSchema, orders: Sequence[Column | None], beginning: Beginning
+    table: Related,
+    parents: Rows,
+    schema: TableSchema,
+    orders: Sequence[Column | None],
+    beginning: Beginning,
+    lead: Leading | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return how many rows each parent row has, and when they begin; one that begins at no time has none.
 
@@ -485,6 +533,7 @@ def _shape(
         schema: of the parent's values.
         orders: what the parent's rows, and the table's, are ordered by.
         beginning: how the parent says when they begin.
+        lead: places distances to first rows; None if they stay as they were drawn.
     """
     counts = pc.fill_null(parents.values[table.count], 0).to_numpy().astype(np.int64)
     counts = np.clip(counts, 0, table.max_rows)
@@ -500,7 +549,8 @@ def _shape(
     points = offsets.in_units(points, start, order)
     if beginning.distance is not None:
         distances, valid = _points(parents, schema[beginning.distance])
-        points, begun = points + distances, begun & valid
+        begun = begun & valid
+        points = points + (distances if lead is None else lead(distances, begun, points))
     low, high = (end if end is None else grid.axis_value(end) for end in (order.lower, order.upper))
     points = points if low is None and high is None else np.clip(points, low, high)
     return np.where(begun, counts, 0), points

@@ -163,7 +163,7 @@ class TestWhatWouldBeCaught:
             return tables[str(relations[name].parent)].state.units
 
         monkeypatch.setattr(histories, "persons", told)
-        self.caught(stage, "/files/clinic/visits/")
+        self.caught(stage, "/files/clinic/calls/profile.json")  # of all children; the first ones are named
 
     @pytest.mark.parametrize("which", ["real ones", "their order"])
     def test_keys_of(self, stage: Stage, monkeypatch: pytest.MonkeyPatch, which: str) -> None:

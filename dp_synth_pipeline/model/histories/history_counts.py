@@ -62,14 +62,14 @@ def parts_of(codes: np.ndarray, units: np.ndarray, bound: float) -> np.ndarray:
 
     Args:
         codes: int (rows, columns).
-        units: number of the unit of each row, int (rows,), from 0.
+        units: number of the unit of each row, int64 (rows,), from 0.
     """
     if not len(codes):
         return np.zeros(0, np.int64)
     squares = np.zeros(int(units.max()) + 1)
-    for column in codes.T.astype(np.int64):
+    for column in codes.T:
         size = int(column.max()) + 1
-        cells, counts = np.unique(units * size + column, return_counts=True)
+        cells, counts = np.unique(units * size + column, return_counts=True)  # in the 64 bits of `units`
         squares += np.bincount(cells // size, counts.astype(np.float64) ** 2, minlength=len(squares))
     longest = np.maximum(np.sqrt(squares), bound)
     return np.floor(WHOLE * (bound / longest) * (1 - ROUNDING)).astype(np.int64)[units]

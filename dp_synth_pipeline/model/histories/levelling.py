@@ -1,11 +1,11 @@
 """Brings drawn histories to released shares of codes, by moving the biases that a network draws its codes by. Free.
 
 The noise of DP-SGD makes each code a little too frequent or too rare, and histories add to that, since each row is drawn
-upon the one before. How often a code is there was released with less noise, in the profile. So histories are drawn, and each
-code's log-odds move by a part of the log-ratio of both shares, again and again (iterative proportional fitting: Deming &
-Stephan 1940), each time upon histories that were drawn anew. What says "as in another row" stays as it is, since shares do
-not tell how often rows agree; but a distance "until the next row beside" moves as those codes do, on an average, for which
-it stood.
+upon the one before. How often a code is there was released with less noise, in counts of all rows or in the profile. So
+histories are drawn, and each code's log-odds move by a part of the log-ratio of both shares, again and again (iterative
+proportional fitting: Deming & Stephan 1940), each time upon histories that were drawn anew. What says "as in another row"
+stays as it is, since shares do not tell how often rows agree; but a distance "until the next row beside" moves as those
+codes do, on an average, for which it stood.
 """
 
 from __future__ import annotations

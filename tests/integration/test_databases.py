@@ -15,7 +15,7 @@ from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.relations import relating, static_columns
 from dp_synth_pipeline.synthesis import conditional, generator_files
-from dp_synth_pipeline.synthesis.database import learning
+from dp_synth_pipeline.synthesis.database import learning, stages
 from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
@@ -711,6 +711,22 @@ def test_a_fit_that_stopped_half_way_is_gone_on_with_and_learns_nothing_twice(tm
     assert before.items() <= after.items()
     assert model.release == release.id
     assert model.epsilon <= 4.0
+    assert len(model.sample(5)["patients"]) == 5
+
+
+def test_a_fit_of_a_version_that_counted_no_histories_is_gone_on_with_and_pays_for_nothing_more(tmp_path, monkeypatch):
+    fitter, ledger = synthesizer(tmp_path)
+    tables = {name: table for name, table in clinic(400).items() if name != "drugs"}
+    relations = {name: RELATIONS[name] for name in tables}
+    with monkeypatch.context() as patch:
+        patch.setattr(stages.CountingTable, "done", lambda *given: True)
+        patch.setattr(stages.Settlement, "run", lambda *given: 1 / 0)
+        with pytest.raises(UnexpectedFailure):
+            fitter.fit(tables, relations=relations)
+    (release,) = ledger.releases("patients")
+    before = [e.id for e in ledger.entries("patients")]
+    model = fitter.fit(tables, relations=relations, resume=release.id)
+    assert [e.id for e in ledger.entries("patients")] == before
     assert len(model.sample(5)["patients"]) == 5
 
 

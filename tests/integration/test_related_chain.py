@@ -29,7 +29,7 @@ TABLES = {
     },
     "drugs": {"parent": {"visit_id": "visits"}, "max_rows": 3},
 }
-OF_A_TABLE = ("profile", "completed", "generator")
+OF_A_TABLE = ("profile", "completed", "marginals", "generator")
 
 
 def settings(folder, **changes) -> RelatedTablesSettings:
@@ -75,7 +75,7 @@ def test_one_refresh_makes_every_asset_of_every_table_and_one_release_pays(refre
     assert release.final_epsilon <= 4.0
     keys = definitions.resolve_job_def("clinic_refresh").asset_layer.selected_asset_keys
     expected = {("clinic", t, s) for t in TABLES for s in (*OF_A_TABLE, "synthetic", "published")}
-    expected |= {("clinic", "patients", "marginals"), ("clinic", "visits", "texts")} | {
+    expected |= {("clinic", "visits", "texts")} | {
         ("clinic", s) for s in ("ingested", "settled", "quality_report", "release_card")
     }
     assert {tuple(k.path) for k in keys} == expected

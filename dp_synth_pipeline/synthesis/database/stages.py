@@ -388,6 +388,10 @@ class CountingTable(OfTable):
     def __init__(self, table: str) -> None:
         super().__init__(table, CountingHistories())
 
+    def done(self, release: DatabaseRelease) -> bool:
+        """Say whether they were counted; or whether the table is learnt already, by a version that did not count them."""
+        return super().done(release) or learning.found(release.table(self.table)) is not None
+
     def prepare(self, release: DatabaseRelease, table: TableRelease) -> None:
         """Find its rows."""
         table.history = histories.history_rows(table, release.relations, release.known_tables)

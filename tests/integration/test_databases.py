@@ -536,13 +536,16 @@ def test_histories_stay_on_the_days_and_hours_on_which_rows_were_counted(tmp_pat
     assert Gaussian(profile.events[-2].noise, 4) in profile.events, "steps of the score, days of gaps; or hours"
 
 
-def test_rows_that_begin_at_a_distance_begin_on_days_on_which_rows_were_counted(tmp_path):
+@pytest.mark.parametrize("moment", [False, True], ids=["date", "datetime"])
+def test_rows_that_begin_at_a_distance_begin_on_days_on_which_rows_were_counted(tmp_path, moment):
     """What is ordered on any day arrives months later, from Monday to Friday; an order has one delivery."""
     rng, persons = np.random.default_rng(), np.arange(1500)
     day = 19_002 + rng.integers(0, 700, len(persons))
     arrived = day + rng.integers(1, 300, len(persons))
     arrived = np.where((arrived + 3) % 7 > 4, arrived + 7 - (arrived + 3) % 7, arrived)
-    dates = [pd.to_datetime(days * 86_400, unit="s").date for days in (day, arrived)]
+    hours = 8 + rng.integers(0, 60, len(persons)) / 6 if moment else 0  # in which what arrives does
+    dates = [pd.to_datetime(days * 86_400 + at * 3_600, unit="s") for days, at in ((day, 0), (arrived, hours))]
+    dates = dates if moment else [each.date for each in dates]
     tables = {
         "people": pd.DataFrame({"patient_id": persons, "sex": rng.choice(["f", "m"], len(persons))}),
         "orders": pd.DataFrame({"order_id": persons, "patient_id": persons, "ordered": dates[0]}),
@@ -563,6 +566,7 @@ def test_rows_that_begin_at_a_distance_begin_on_days_on_which_rows_were_counted(
         "two in seven, but for cells of a day or two, which have no other day"
     )
     assert (ordered.dt.day_of_week > 4).mean() > 0.2
+    assert not moment or (~arrived.dt.hour.between(8, 17)).mean() < 0.1
     assert (arrived - ordered).dt.days.between(0, 310).mean() > 0.97
 
 

@@ -357,17 +357,14 @@ class CountingHistories(Stage):
             raise ReleaseStateError("only rows of a table below others are counted together.")
         report = release.reporter(self.name)
         report(0, 1)
-        mechanism = HistoryCounts(*release.history)
+        measured = HistoryCounts(*release.history).perform(release)
+        assert measured is not None  # there is always something to count
         path = release.restricted / "marginals.safetensors"
-        plan = mechanism.plan(release)
-        odometer = release.charge(mechanism.name, mechanism.events(release, plan))
         with retention.private():
-            measured = mechanism.run(release, plan, odometer)
             storage.save(path, measured)
         release.state = release.state.with_(marginals=path)
         report(1, 1)
-        noise = {"noise_multiplier": plan.noise_multiplier, "noise_per_cell": measured.scale}
-        return {**noise, "columns": len(measured.layout.cliques)}
+        return {"columns": len(measured.layout.cliques), "noise_per_cell": measured.scale}
 
 
 class MeasuringTable(OfTable):

@@ -125,9 +125,7 @@ class SyntheticTables:
     @property
     def relations(self) -> Relations:
         """How the tables hang together."""
-        return Relations(
-            [Related(**{**table, "static": tuple(table.get("static", ()))}) for table in self._facts()["tables"]]
-        )
+        return Relations([Related.of(table) for table in self._facts()["tables"]])
 
     @property
     def release(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from dp_synth_pipeline.errors import InvalidInput, nearest
 
@@ -25,6 +25,8 @@ class Related:
         max_rows: most rows that are kept of one parent row.
         keep_first: keep the first rows in the order, and not random ones.
         static: columns that are the same in all rows of one parent row; the parent's row carries them.
+        increasing: numbers that never fall from one row of a parent to the next; the parent's row carries the first.
+        decreasing: likewise, numbers that never rise.
     """
 
     name: str
@@ -35,6 +37,23 @@ class Related:
     max_rows: int = 1
     keep_first: bool = False
     static: tuple[str, ...] = ()
+    increasing: tuple[str, ...] = ()
+    decreasing: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Self:
+        """Return the table that `dataclasses.asdict` described, here or in an earlier version."""
+        return cls(**{name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()})
+
+    @property
+    def monotone(self) -> tuple[str, ...]:
+        """The columns of which rows hold the distance to the next row, and their parent the first value."""
+        return (*self.increasing, *self.decreasing)
+
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """The columns that its parent carries: the static and the monotone ones."""
+        return (*self.static, *self.monotone)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -44,7 +63,11 @@ class Related:
     @property
     def gap(self) -> str | None:
         """The column that is modelled in place of the order: the distance to the parent's next row."""
-        return None if self.order is None else f"{self.order}: to the next"
+        return None if self.order is None else self.step(self.order)
+
+    def step(self, column: str) -> str:
+        """Return the column that is modelled in place of a monotone one: the distance to the parent's next row."""
+        return f"{column}: to the next"
 
     @property
     def count(self) -> str:
@@ -68,7 +91,7 @@ class Related:
         return f"{self.name}: to the first {self.order}{'' if other is None else f' from {other.name}'}"
 
     def carried(self, column: str) -> str:
-        """Return the name of the column of its parent that carries a static one."""
+        """Return the name of the column of its parent that carries a static one, or where a monotone one begins."""
         return f"{self.name}.{column}"
 
 

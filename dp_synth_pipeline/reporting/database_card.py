@@ -100,7 +100,9 @@ def _belongs(table: Related) -> str:
     which = f"the first {table.max_rows} rows{order}" if table.keep_first else f"{table.max_rows} rows{order}"
     chance = "" if table.keep_first else ", chosen by chance"
     static = f"; the same in all of them: {', '.join(table.static)}" if table.static else ""
-    return f"{table.parent}, by {table.reference}; of each, {which} at most{chance}{static}"
+    rising = f"; never falling: {', '.join(table.increasing)}" if table.increasing else ""
+    falling = f"; never rising: {', '.join(table.decreasing)}" if table.decreasing else ""
+    return f"{table.parent}, by {table.reference}; of each, {which} at most{chance}{static}{rising}{falling}"
 
 
 def _findings(tables: dict[str, TableRelease]) -> Iterator[dict[str, Any]]:

@@ -41,7 +41,7 @@ from dp_synth_pipeline.privacy import accountant, calibration
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE, Budget, auto_delta
 from dp_synth_pipeline.privacy.events import Event, Gaussian, SubsampledGaussian, Threshold
 from dp_synth_pipeline.privacy.odometer import ROUNDING
-from dp_synth_pipeline.relations.static_columns import StaticPlan
+from dp_synth_pipeline.relations.static_columns import Candidates, StaticPlan
 from dp_synth_pipeline.synthesis.release_plan import PROFILE, ReleasePlan
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 from dp_synth_pipeline.tabular.profiling import formulas, ordered_dates, profile_plan, types
@@ -539,7 +539,7 @@ class Allocation(ABC):
     ) -> tuple[TrainingPlan, LossQueriesPlan | None]:
         """Return the training and its queries of the loss."""
 
-    def static(self, columns: Mapping[str, tuple[str, ...]]) -> StaticPlan:
+    def static(self, candidates: Mapping[str, Candidates]) -> StaticPlan:
         """Return the counts that tell which of some tables' columns are static; by table, the columns."""
         raise ReleaseStateError("only rows of related tables have static columns.")
 

@@ -212,7 +212,7 @@ def _modelled(column: Column, schema: TableSchema) -> Column:
         return column
     found = distance(offset_name(column), column, schema[column.after])
     lower = timedelta(0) if found.kind.name == "duration" else 0
-    decimals = _digits(column) if found.kind.fractional else None
+    decimals = digits_of(column) if found.kind.fractional else None
     return replace(found, nulls=column.nulls, lower=lower, decimals=decimals)
 
 
@@ -251,7 +251,7 @@ def placed_within(
     return found
 
 
-def _digits(column: Column) -> int | None:
+def digits_of(column: Column) -> int | None:
     """Return the digits after the point of a number, if they are known without its rows."""
     if column.kind.whole:
         return 0
@@ -471,7 +471,7 @@ def _released(column: Column, base: Column, of_base: ColumnProfile, offset: Colu
         (1 - null_rate,) if bins else (),
         other=1 - null_rate if hidden and not bins else 0.0,
         null_rate=1.0 if not bins and not hidden else null_rate,
-        decimals=_digits(column) if column.kind.fractional else None,
+        decimals=digits_of(column) if column.kind.fractional else None,
         declared=column.declared,
         misfits=0.0 if offset is None else offset.misfits,
     )
@@ -489,7 +489,7 @@ def _slack(base: Column, column: Column) -> float:
     """Return by how much a zone's days, or rounding, may move a value beyond the sum of ends."""
     if _days(base, column):
         return 1.0
-    digits = _digits(column)
+    digits = digits_of(column)
     return 0.0 if digits is None or column.kind.family != NUMBER else 10.0**-digits
 
 
@@ -576,19 +576,23 @@ def _significant(x: np.ndarray, a: np.ndarray, b: np.ndarray, *, single: bool = 
 
 def _later(points: np.ndarray, more: np.ndarray, column: Column) -> np.ndarray:
     """Return bases and offsets added up, at the column's ends where the sum lies beyond them, and never before the base."""
+    total, digits = added(points, more, column), digits_of(column)
+    if total.dtype == np.int64 or digits is None:
+        return np.maximum(total, points)
+    step = 10.0**-digits
+    return np.maximum(total, grid.written(np.ceil(np.round(points / step, 6)) * step, digits))
+
+
+def added(points: np.ndarray, more: np.ndarray, column: Column) -> np.ndarray:
+    """Return sums of points as a column writes them, at its ends where they lie beyond: whole ones exactly."""
     if points.dtype == more.dtype == np.int64:
-        low, high = _ends(column)
-        far = points.astype(np.float64) + more.astype(np.float64) >= FAR
-        return np.maximum(np.clip(np.where(far, high, points + more), low, high), points)
+        (low, high), about = _ends(column), points.astype(np.float64) + more.astype(np.float64)
+        return np.clip(np.where(np.abs(about) >= FAR, np.where(about > 0, high, low), points + more), low, high)
     total = np.where(more == 0, points, _significant(points + more, points, more))
     low, high = (None if end is None else float(grid.axis_value(end)) for end in (column.lower, column.upper))
-    digits = _digits(column)
-    if digits is None:
-        return np.maximum(np.clip(total, low, high) if (low, high) != (None, None) else total, points)
-    step = 10.0**-digits
-    first = grid.written(np.ceil(np.round(points / step, 6)) * step, digits)
-    total = grid.written(total, digits)
-    return np.maximum(np.clip(total, low, high) if (low, high) != (None, None) else total, first)
+    digits = digits_of(column)
+    total = total if digits is None else grid.written(total, digits)
+    return np.clip(total, low, high) if (low, high) != (None, None) else total
 
 
 def _ends(column: Column) -> tuple[int, int]:

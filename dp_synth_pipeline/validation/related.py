@@ -18,12 +18,13 @@ from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.validation.checks import TYPE, Check, CheckName, stems_of
 from dp_synth_pipeline.validation.rules import rule_names
 
-KEY, PARENT, ROWS, ORDER, STATIC = (
+KEY, PARENT, ROWS, ORDER, STATIC, MONOTONE = (
     "keys_unique",
     "rows_have_parents",
     "rows_per_parent",
     "rows_in_order",
     "static_columns_stay",
+    "monotone_columns_keep_direction",
 )
 """The checks' names, and the columns of `facts_of` that they look at."""
 
@@ -52,6 +53,9 @@ def related_checks(table: Related) -> list[Check]:
         )
     if table.max_rows > 1:
         checks.append(_true(STATIC, f"Static columns are the same in all rows of one row of {table.parent}."))
+        if table.order is not None:
+            text = f"In the rows of one row of {table.parent}, increasing columns never fall, and decreasing ones never rise."
+            checks.append(_true(MONOTONE, text))
     return checks
 
 
@@ -106,6 +110,8 @@ def facts_of(
             at = pc.index_in(reference, value_set=known)  # type: ignore[attr-defined]
             stay = _stay(reference, [rows[name] for name in table.static])
             facts[STATIC] = pc.and_(stay, _from_parents(rows, made, at, len(known)))  # type: ignore[attr-defined]
+            if table.order is not None:
+                facts[MONOTONE] = _keep_direction(table, reference, rows)
     return pa.table(facts)
 
 
@@ -124,6 +130,17 @@ def _in_order(reference: pa.ChunkedArray, order: pa.ChunkedArray) -> pa.Array:
     later = pc.greater_equal(order[1:].combine_chunks(), order[:-1].combine_chunks())  # type: ignore[attr-defined]
     kept = pc.or_kleene(pc.invert(same), pc.fill_null(later, True))  # type: ignore[attr-defined]
     return pa.concat_arrays([pa.array([True]), kept])
+
+
+def _keep_direction(table: Related, reference: pa.ChunkedArray, rows: pa.Table) -> pa.Array:
+    """Say of each row whether none of its monotone columns turns back from the row above it, if both have one parent."""
+    kept = pa.array(np.ones(len(reference), bool))
+    for name in table.monotone:
+        forward = rows[name] if name in table.increasing else rows[name][::-1]
+        parents = reference if name in table.increasing else reference[::-1]
+        held = _in_order(parents, forward)
+        kept = pc.and_(kept, held if name in table.increasing else held[::-1])  # type: ignore[attr-defined]
+    return kept
 
 
 def _stay(reference: pa.ChunkedArray, static: Sequence[pa.ChunkedArray]) -> pa.Array:
@@ -153,8 +170,8 @@ def made_for_parents(table: Related, schema: TableSchema) -> list[Column]:
 def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
     """Return what is expected of a table's own columns.
 
-    The column that holds the parent's key, the order and what hangs on it are no columns of the model, and what is made
-    anew for each parent follows from no number of these rows. So of these the type alone is expected here, and
+    The column that holds the parent's key, monotone columns, the order and what hangs on it are no columns of the model, and
+    what is made anew for each parent follows from no number of these rows. So of these the type alone is expected here, and
     `related_checks` the rest. The profile of a child reads one row of each person, so
     it tells no null rate of its rows.
 
@@ -165,7 +182,7 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
     """
     from dp_synth_pipeline.validation.expectations import columns_check, suite_for, type_check
 
-    names = {table.reference, table.order}
+    names = {table.reference, table.order, *table.monotone}
     names |= {c.name for c in made_for_parents(table, schema)}
     names |= {c.name for c in offsets.ordered(schema) if offsets.root(c, schema).name == table.order}
     apart = [c for c in schema.published if c.name in names]
@@ -181,5 +198,5 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
 
 def columns_of(table: Related) -> Sequence[str]:
     """Return the columns that a table's relations speak of."""
-    names = dict.fromkeys([table.key, table.reference, table.order, *table.static])
+    names = dict.fromkeys([table.key, table.reference, table.order, *table.carries])
     return [name for name in names if name is not None]

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.relations import monotone_columns
 from dp_synth_pipeline.relations.relating import PARENT, TIME
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import offsets
@@ -77,10 +78,15 @@ def real_frames(
     def cells(table: Related, kept: np.ndarray) -> dict[str, pa.Array]:
         own, source = files[table.name], sources[table.name]
         values = {}
-        for name in (c.name for c in offsets.modelled(source, parts=False).learned):
-            if name in table.static:
+        for column in offsets.modelled(source, parts=False).learned:
+            name = column.name
+            if name in table.carries:
                 carried = pq.read_table(files[str(table.parent)].rows, columns=[table.carried(name)]).column(0)
-                values[name] = carried.combine_chunks().take(pa.array(links[table.name][0][kept]))
+                parent = links[table.name][0][kept]
+                values[name] = carried.combine_chunks().take(pa.array(parent))
+                if name in table.monotone:
+                    steps = _kept(own.rows, table.step(name), kept)
+                    values[name] = monotone_columns.restored(values[name], steps, parent, column, table)
             else:
                 values[name] = _kept(own.numbers, TIME, kept) if name == table.order else _kept(own.rows, name, kept)
         written = {c.name: _kept(own.rows, c.name, kept) for c in source if c.kind.composed}

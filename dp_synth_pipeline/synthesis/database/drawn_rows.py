@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from dp_synth_pipeline.relations import monotone_columns
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
@@ -104,28 +105,33 @@ def _moved(numbers: Sequence[np.ndarray | None], by: list[int] | None) -> np.nda
 def drawn_columns(table: Related, drawn: Mapping[str, Rows], schema: TableSchema) -> dict[str, pa.Array]:
     """Return what was drawn of a source's columns, as they are published: all but keys, texts and what is made anew.
 
-    Its order is among them, and what hangs on other columns, and its static columns, which are those of its parents.
+    Its order is among them, and what hangs on other columns, and what its parents carry.
     """
-    rows, static = drawn[table.name], _carried(table, drawn, schema)
-    values = {n: rows.values[n].combine_chunks() for n in rows.values.column_names} | static
+    rows, carried = drawn[table.name], _carried(table, drawn, schema)
+    values = {n: rows.values[n].combine_chunks() for n in rows.values.column_names} | carried
     if rows.times is not None:
         values[str(table.order)] = at_points(rows.times, schema[str(table.order)])
     values = offsets.restored(values, TableSchema(tuple(c for c in schema if not c.kind.composed)))
     learned = [c.name for c in schema if c.kind.learned and not c.kind.composed]
-    return {name: values[name] for name in dict.fromkeys([*learned, *static])}
+    return {name: values[name] for name in dict.fromkeys([*learned, *carried])}
 
 
 def _carried(table: Related, drawn: Mapping[str, Rows], schema: TableSchema) -> dict[str, pa.Array]:
-    """Return a table's static columns, those of its parents: one that is made anew is so once for each parent."""
+    """Return what a table's parents carry: static columns, of which one that is made anew is so once for each parent, and
+    monotone ones, of which rows tell the steps.
+    """
     rows, found = drawn[table.name], {}
     if rows.parent is None:
         return {}
     above = drawn[str(table.parent)].values
     for column in schema.published:
-        if column.name in table.static:
+        if column.name in table.carries:
             learned = column.kind.learned
             values = above[table.carried(column.name)].combine_chunks() if learned else _made(column, above.num_rows)
             found[column.name] = values.take(pa.array(rows.parent))
+        if column.name in table.monotone:
+            steps = rows.values[table.step(column.name)].combine_chunks()
+            found[column.name] = monotone_columns.restored(found[column.name], steps, rows.parent, column, table)
     return found
 
 
@@ -134,7 +140,7 @@ def _made(column: Column, rows: int) -> pa.Array:
 
 
 def carrying(table: Related, parents: Rows, rows: Rows, schema: TableSchema, rng: np.random.Generator) -> Rows:
-    """Return parents that carry no null in a static column of which no row may be null, if they have rows.
+    """Return parents that carry no null in a column of which no row may be null, if they have rows.
 
     A parent without rows carries a null, so a model knows nulls of a column that has none. In its place comes what another
     parent with rows carries.
@@ -143,7 +149,7 @@ def carrying(table: Related, parents: Rows, rows: Rows, schema: TableSchema, rng
     values = parents.values
     for column in schema.published:
         name = table.carried(column.name)
-        if column.name in table.static and column.kind.learned and column.nulls is NullPolicy.DROP:
+        if column.name in table.carries and column.kind.learned and column.nulls is NullPolicy.DROP:
             carried = _without_nulls(values[name].combine_chunks(), rows.parent, rng)
             values = values.set_column(values.column_names.index(name), name, carried)
     return Rows(values, parents.codes, parents.parent, parents.root, parents.times)

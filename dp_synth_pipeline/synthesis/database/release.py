@@ -115,13 +115,13 @@ class DatabaseRelease:
 
     @property
     def relations(self) -> Relations:
-        """How the tables hang together, with the static columns that were found."""
+        """How the tables hang together, with the static and increasing columns that were found."""
         return self._found.relations
 
     @property
     def _found(self) -> DatabaseSettings:
         """The settings, with what was found in place of what nobody declared."""
-        return self.settings.with_static(self.state.static)
+        return self.settings.with_found(self.state.static, self.state.increasing)
 
     @property
     def record(self) -> LedgerRelease:
@@ -163,7 +163,7 @@ class DatabaseRelease:
         release.source, release.order = self.state.sources[name], self.relations[name].order
         release.workers = self.workers
         below = self.relations.children(name)
-        release.carried = {child.carried(column): column for child in below for column in child.static}
+        release.carried = {child.carried(column): column for child in below for column in child.carries}
         return release
 
     def _part(self, name: str, state: RunState) -> Part:

@@ -13,6 +13,7 @@ from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import check_delta, check_release
 from dp_synth_pipeline.relations import ruling
+from dp_synth_pipeline.relations.monotone_columns import DECREASING, DIRECTIONS, INCREASING, MONOTONE
 from dp_synth_pipeline.relations.static_columns import STATIC
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.section import Section
@@ -68,7 +69,8 @@ class DatabaseTable(Section):
     def facts(self) -> dict[str, Any]:
         """What was declared of each column for itself, as of a single table's."""
         return {
-            n: {k: v for k, v in facts.items() if k != STATIC} if facts else facts for n, facts in self.columns.items()
+            n: {k: v for k, v in facts.items() if k not in CARRIED} if facts else facts
+            for n, facts in self.columns.items()
         }
 
     @property
@@ -76,12 +78,25 @@ class DatabaseTable(Section):
         """What was declared of columns that may be the same in all rows of one parent row."""
         return {n: facts[STATIC] for n, facts in self.columns.items() if facts and STATIC in facts}
 
+    @property
+    def monotone(self) -> dict[str, str | bool]:
+        """What was declared of numbers that may never fall, or never rise, from one row of a parent to the next."""
+        return {n: facts[MONOTONE] for n, facts in self.columns.items() if facts and MONOTONE in facts}
+
     @field_validator("columns")
     @classmethod
     def _columns(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name, facts in value.items():
-            if isinstance(facts, Mapping) and not isinstance(facts.get(STATIC, True), bool):
+            if not isinstance(facts, Mapping):
+                continue
+            if not isinstance(facts.get(STATIC, True), bool):
                 raise InvalidInput(f"columns.{name}: {STATIC}: expected true or false, got {facts[STATIC]!r}.")
+            if (direction := facts.get(MONOTONE, False)) is not False and direction not in DIRECTIONS:
+                raise InvalidInput(
+                    f"columns.{name}: {MONOTONE}: expected {', '.join(DIRECTIONS)} or false, got {direction!r}."
+                )
+            if facts.get(STATIC) and direction:
+                raise InvalidInput(f"columns.{name}: it is declared {STATIC} and {MONOTONE}; keep one of the two.")
         return value
 
     @field_validator("filter")
@@ -100,6 +115,9 @@ class DatabaseTable(Section):
             )
         return value
 
+
+CARRIED = (STATIC, MONOTONE)
+"""Facts of columns that a row's parent carries; a single table has none."""
 
 FREE = frozenset({"rules", "description", "contact", "intended_use", "retention_days", "locale", "rows", "target"})
 """Fields that change nothing of what a release does to private data."""
@@ -242,22 +260,24 @@ class DatabaseSettings(Section):
         )
 
     def learnt(self, name: str, population: int | None = None) -> ReleaseSettings:
-        """Return the settings under which one table is learnt, with the static columns that its rows carry."""
+        """Return the settings under which one table is learnt, with the columns that its rows carry for others."""
         own, carried = self.member(name, population), {}
         for child in self.relations.children(name):
             facts = self.tables[child.name].facts
-            carried |= {child.carried(column): facts[column] for column in child.static if column in facts}
+            carried |= {child.carried(column): facts[column] for column in child.carries if column in facts}
         return own.model_copy(update={"columns": {**own.columns, **carried}}) if carried else own
 
-    def with_static(self, static: Mapping[str, Collection[str]]) -> Self:
-        """Return the settings with static columns that were found, as if they had been declared.
+    def with_found(self, static: Mapping[str, Collection[str]], increasing: Mapping[str, Collection[str]]) -> Self:
+        """Return the settings with static and increasing columns that were found, as if they had been declared.
 
         Args:
-            static: their names by table.
+            static, increasing: their names by table.
         """
         tables = {}
         for name, table in self.tables.items():
-            found = {c: {**(table.columns.get(c) or {}), STATIC: True} for c in static.get(name, ())}
+            told = dict.fromkeys(static.get(name, ()), (STATIC, True))
+            told |= dict.fromkeys(increasing.get(name, ()), (MONOTONE, INCREASING))
+            found = {c: {**(table.columns.get(c) or {}), fact: value} for c, (fact, value) in told.items()}
             tables[name] = table.model_copy(update={"columns": {**table.columns, **found}}) if found else table
         return self.model_copy(update={"tables": tables})
 
@@ -325,4 +345,6 @@ def _related(name: str, table: DatabaseTable) -> Related:
         max_rows=1 if parent is None else table.max_rows,
         keep_first=table.keep == "first",
         static=tuple(column for column, static in table.static.items() if static),
+        increasing=tuple(column for column, direction in table.monotone.items() if direction == INCREASING),
+        decreasing=tuple(column for column, direction in table.monotone.items() if direction == DECREASING),
     )

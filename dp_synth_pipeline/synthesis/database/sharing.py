@@ -18,7 +18,7 @@ from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.privacy.events import Event, Gaussian, Threshold
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.relations import static_columns
-from dp_synth_pipeline.relations.static_columns import StaticPlan
+from dp_synth_pipeline.relations.static_columns import Candidates, StaticPlan
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import (
     TRAINING,
@@ -91,9 +91,9 @@ class SharedAllocation(Calibrated):
     def noise(self, population: int) -> float:
         return super().noise(population) / sqrt(self._part.share)
 
-    def static(self, columns: Mapping[str, tuple[str, ...]]) -> StaticPlan:
+    def static(self, candidates: Mapping[str, Candidates]) -> StaticPlan:
         whole = whole_noise(self.settings, self._request, self._release.relation)
-        return StaticPlan(columns, whole * sqrt(static_columns.weight(columns) / STATIC_SHARE))
+        return StaticPlan(candidates, whole * sqrt(static_columns.weight(candidates) / STATIC_SHARE))
 
     def history_counts(self, population: int, spent: Sequence[Event]) -> float:
         return self._budget(spent, population).whole([TRAINING]) / sqrt(HISTORY_COUNTS_SHARE)

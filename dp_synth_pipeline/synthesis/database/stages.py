@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
@@ -18,15 +18,17 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
-from dp_synth_pipeline.relations import relating, ruling, static_columns
+from dp_synth_pipeline.relations import carrying, relating, ruling, static_columns
 from dp_synth_pipeline.relations.relating import RelatedRows
+from dp_synth_pipeline.relations.static_columns import Candidates
 from dp_synth_pipeline.relations.structure import Related, check_keys
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, publication, retention
 from dp_synth_pipeline.synthesis.database import histories, learning
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, redrawn_sentence
-from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+from dp_synth_pipeline.synthesis.database.release import DatabaseRelease, folder_of
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.database.sharing import named
+from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.generator import GeneratorStage
 from dp_synth_pipeline.synthesis.mechanisms.history_counts import HistoryCounts
@@ -123,7 +125,7 @@ class Ingestion(DatabaseStage):
             if root not in found:
                 found[root] = _schema_of_named(release, {name: schema for name, (schema, _) in found.items()}), ()
             sources, untyped = {n: schema for n, (schema, _) in found.items()}, {n: u for n, (_, u) in found.items()}
-            _of_each([table.name for table in release.relations], partial(_check_table, release, sources))
+            _of_each([table.name for table in release.relations], partial(_check_table, release, sources, untyped))
             ruling.check(release.settings.parsed_rules, sources, untyped)
         except Exception:
             release.protection.void(release.id, "the sources could not be opened")
@@ -167,13 +169,19 @@ def _of_each(tables: Iterable[str], do: Callable[[str], T]) -> dict[str, T]:
     return found
 
 
-def _check_table(release: DatabaseRelease, sources: Mapping[str, TableSchema], name: str) -> None:
+def _check_table(
+    release: DatabaseRelease,
+    sources: Mapping[str, TableSchema],
+    untyped: Mapping[str, Collection[str]],
+    name: str,
+) -> None:
     """Refuse what the columns of a table and of those that it hangs on show to be impossible."""
     table = release.relations[name]
     above = [] if table.parent is None else histories.hung_on(release.relations, name)
     check_notes(release.settings.member(name), sources[name], [sources[n] for n in above])
     relating.modelled(release.relations, name, sources)
-    static_columns.check(table, sources[name], None if table.parent is None else sources[table.parent])
+    parent = None if table.parent is None else sources[table.parent]
+    static_columns.check(table, sources[name], parent, untyped[name])
 
 
 def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str, ...]]:
@@ -260,36 +268,42 @@ class ProfilingTable(OfTable):
         super().__init__(table, Profiling())
 
     def run(self, release: DatabaseRelease) -> dict[str, Any]:
-        """Find the static columns below, charged unless they were declared; then measure the profile."""
+        """Find what is the same in all rows below, or never falls, charged unless declared; then measure the profile."""
         children = release.relations.children(self.table)
         if not self._reuse(release, children):
             self._find(release, children)
-        static = {child.name: release.relations[child.name].static for child in children}
+        children = release.relations.children(self.table)
         for child in children:
-            if static[child.name]:
-                self._carry(release, release.relations[child.name])
-        if carried := [f"{name}.{column}" for name, columns in static.items() for column in columns]:
-            release.progress.log(f"{release.settings.name}: a row of {self.table} carries {', '.join(carried)}.")
+            if child.carries:
+                self._carry(release, child)
+        name = release.settings.name
+        if carried := [f"{child.name}.{column}" for child in children for column in child.static]:
+            release.progress.log(f"{name}: a row of {self.table} carries {', '.join(carried)}.")
+        if carried := [f"{child.name}.{column}" for child in children for column in child.monotone]:
+            release.progress.log(f"{name}: a row of {self.table} carries where {', '.join(carried)} begins.")
         facts = super().run(release)
         if said := dates_sentence(release.table(self.table).settings, release.state.sources[self.table]):
-            release.progress.log(f"{release.settings.name}: {self.table}: {said}")
+            release.progress.log(f"{name}: {self.table}: {said}")
         return facts
 
     def _reuse(self, release: DatabaseRelease, children: Sequence[Related]) -> bool:
-        """Put on record the static columns that a profile carries which this release reuses; say whether it reuses one."""
+        """Put on record the columns that a profile carries which this release reuses; say whether it reuses one."""
         table, state = release.table(self.table), release.state
         if not table.settings.reuse_profile:
             return False
-        known = profile_cache.columns(table.folder)
-        static = {
-            child.name: tuple(column for column in columns if child.carried(column) in known)
-            for child, columns in zip(children, self._candidates(release, children).values(), strict=True)
-        }
-        release.state = replace(state, static={**state.static, **static})
+        known, static, increasing = profile_cache.columns(table.folder), {}, {}
+        for child, found in zip(children, self._candidates(release, children).values(), strict=True):
+            below = profile_cache.columns(folder_of(release.store, release.settings, child.name))
+            carried = [column for column in found.columns if child.carried(column) in known]
+            if carried and not below:  # which tells how they are carried
+                return False
+            increasing[child.name] = tuple(column for column in carried if child.step(column) in below)
+            static[child.name] = tuple(column for column in carried if child.step(column) not in below)
+        release.state = _with_found(state, static, increasing)
         supposed = release.table(self.table)
         for child in release.relations.children(self.table):
-            above, _ = static_columns.carrying(supposed.schema, state.table(child.name).table_schema(), child)
-            open_columns = (child.carried(c) for c in state.table(child.name).untyped if c in child.static)
+            above, _ = carrying.carrying(supposed.schema, state.table(child.name).table_schema(), child)
+            open_columns = (child.carried(c) for c in state.table(child.name).untyped if c in child.carries)
             untyped = (*supposed.state.untyped, *open_columns)
             supposed.state = replace(supposed.state, schema=dump_schema(above), untyped=untyped)
         found, _ = Profiling().reusable_profile(supposed)
@@ -298,30 +312,38 @@ class ProfilingTable(OfTable):
         return found is not None
 
     def _find(self, release: DatabaseRelease, children: Sequence[Related]) -> None:
-        """Put on record which columns of the tables below are static, of those of which nobody said so."""
+        """Put on record which columns of the tables below are static or increasing, of those of which nobody said so."""
         sources, table = release.state.sources, release.table(self.table)
         found = StaticColumns(self._candidates(release, children), release.state.rows).perform(table) or {}
         release.keep(table)
+        static = {name: of_table.static for name, of_table in found.items()}
         for child in children:
-            static = {*child.static, *found.get(child.name, ())}
-            if not static_columns.modelled_below(child, sources[child.name], static):
-                found[child.name] = ()
-        release.state = replace(release.state, static={**release.state.static, **found})
+            whole = {*child.static, *static.get(child.name, ())}
+            if not static_columns.modelled_below(child, sources[child.name], whole):
+                static[child.name] = ()
+        increasing = {name: of_table.increasing for name, of_table in found.items()}
+        release.state = _with_found(release.state, static, increasing)
 
-    def _candidates(self, release: DatabaseRelease, children: Sequence[Related]) -> dict[str, tuple[str, ...]]:
-        """Return by table the columns that may be static, of those of which nobody said whether they are."""
-        sources, declared = release.state.sources, {c.name: release.settings.tables[c.name].static for c in children}
-        above = sources[self.table]
-        return {c.name: static_columns.candidates(c, sources[c.name], above, declared[c.name]) for c in children}
+    def _candidates(self, release: DatabaseRelease, children: Sequence[Related]) -> dict[str, Candidates]:
+        """Return by table the columns that may be static or increasing, of those of which nobody said so."""
+        found, state = {}, release.state
+        for child in children:
+            declared = release.settings.tables[child.name]
+            told = {*declared.static, *(name for name, direction in declared.monotone.items() if direction)}
+            source, above = state.sources[child.name], state.sources[self.table]
+            of_table = static_columns.candidates(child, source, above, told, state.table(child.name).untyped)
+            numbers = tuple(name for name in of_table.numbers if name not in declared.monotone)
+            found[child.name] = of_table._replace(numbers=numbers)
+        return found
 
     def _carry(self, release: DatabaseRelease, child: Related) -> None:
-        """Move static columns from the rows of a child to those that they hang on."""
+        """Move what a child's rows share from them to those that they hang on."""
         state, rows = release.state, release.state.rows
         with retention.private():
-            above, below = static_columns.carry(rows[self.table], rows[child.name], child)
+            above, below = carrying.carry(rows[self.table], rows[child.name], child)
             open_columns = state.table(child.name).untyped
-            carried = tuple(child.carried(c) for c in open_columns if c in child.static)
-            remaining = tuple(c for c in open_columns if c not in child.static)
+            carried = tuple(child.carried(c) for c in open_columns if c in child.carries)
+            remaining = tuple(c for c in open_columns if c not in child.carries)
             moved = {
                 self.table: (above, (*state.table(self.table).untyped, *carried)),
                 child.name: (below, remaining),
@@ -330,6 +352,13 @@ class ProfilingTable(OfTable):
         release.state = replace(
             state, rows={**rows, **{n: r for n, (r, _) in moved.items()}}, tables={**state.tables, **tables}
         )
+
+
+def _with_found(
+    state: DatabaseState, static: Mapping[str, tuple[str, ...]], increasing: Mapping[str, tuple[str, ...]]
+) -> DatabaseState:
+    """Return the state with static and increasing columns that were found besides those of other tables."""
+    return replace(state, static={**state.static, **static}, increasing={**state.increasing, **increasing})
 
 
 class TextsOfTable(OfTable):
@@ -475,7 +504,7 @@ def _as_modelled(source_schema: TableSchema, tables: Mapping[str, TableRelease],
     kinds = {c.name: c for c in tables[table.name].schema.columns}
     if table.parent is not None:
         above = {c.name: c for c in tables[table.parent].schema}
-        carried = {name: above.get(table.carried(name)) for name in table.static}
+        carried = {name: above.get(table.carried(name)) for name in table.carries}
         nulls = {c.name: c.nulls for c in source_schema}
         kinds |= {n: replace(c, name=n, nulls=nulls[n]) for n, c in carried.items() if c is not None}
     return TableSchema(tuple(kinds.get(c.name, c) for c in source_schema.columns))

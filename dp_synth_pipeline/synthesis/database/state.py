@@ -24,6 +24,7 @@ class DatabaseState:
         rows: the rows of each table with their persons; restricted.
         tables: how far each table is.
         static: by table, the columns that counts told to be the same in all rows of one parent row.
+        increasing: by table, the numbers that counts told never to fall from one row of a parent to the next.
         published: where the tables were written.
         card: the release card's page.
     """
@@ -34,6 +35,7 @@ class DatabaseState:
     rows: Mapping[str, RelatedRows] = field(default_factory=dict)
     tables: Mapping[str, RunState] = field(default_factory=dict)
     static: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    increasing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     published: tuple[str, ...] | None = None
     card: Path | None = None
 
@@ -63,6 +65,7 @@ class DatabaseState:
             },
             "tables": {name: state.to_dict() for name, state in self.tables.items()},
             "static": {name: list(columns) for name, columns in self.static.items()},
+            "increasing": {name: list(columns) for name, columns in self.increasing.items()},
             "published": None if self.published is None else list(self.published),
             "card": None if self.card is None else str(self.card),
         }
@@ -79,7 +82,7 @@ class DatabaseState:
                 for name, rows in state["rows"].items()
             },
             {name: RunState.from_dict(table) for name, table in state["tables"].items()},
-            {name: tuple(columns) for name, columns in state.get("static", {}).items()},
+            *({name: tuple(c) for name, c in state.get(fact, {}).items()} for fact in ("static", "increasing")),
             None if state["published"] is None else tuple(state["published"]),
             None if state["card"] is None else Path(state["card"]),
         )

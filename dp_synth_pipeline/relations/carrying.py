@@ -22,7 +22,7 @@ def carrying(parent: TableSchema, child: TableSchema, table: Related) -> tuple[T
 
 
 def carry(parent: RelatedRows, child: RelatedRows, table: Related) -> tuple[RelatedRows, RelatedRows]:
-    """Write a parent's rows with what a child's first rows hold of carried columns, and the child's rows without; restricted.
+    """Write a parent's rows with what a child's first rows hold of carried columns, and the child's without; restricted.
 
     In the place of a monotone column, the child's rows keep the distance to the next one. A parent without rows below has
     nulls. Where somebody's rows vary in a static column all the same, the first one's value stands for all of them. Columns

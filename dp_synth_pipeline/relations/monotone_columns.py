@@ -1,4 +1,4 @@
-"""Columns that never fall, or never rise, from row to row: their parent carries the first value, and rows the distance to the next.
+"""Columns that never fall, or never rise: a parent carries their first value, and its rows the distance to the next one.
 
 A patient's age at a visit follows from the one before. Drawn visit by visit, it would go up and down. So a row holds by how
 much the next one differs, as it does of what rows are ordered by, and drawn distances are added up from where they begin. A
@@ -54,10 +54,14 @@ def step_sql(column: Column, table: Related) -> str:
     if column.name in table.decreasing:
         here, there = there, here
     if column.kind.whole and not is_text(column.arrow_type):
-        return f"TRY_CAST(greatest(CAST({there} AS HUGEINT) - CAST({here} AS HUGEINT), 0) AS BIGINT)"
+        return f"TRY_CAST({_from_0(f'CAST({there} AS HUGEINT) - CAST({here} AS HUGEINT)')} AS BIGINT)"
     exact = " - ".join(f"TRY_CAST(CAST({x} AS VARCHAR) AS {EXACT})" for x in (there, here))
     distance = f"coalesce(CAST({exact} AS DOUBLE), TRY_CAST({there} AS DOUBLE) - TRY_CAST({here} AS DOUBLE))"
-    return f"CASE WHEN isfinite({distance}) THEN greatest({distance}, 0) END"
+    return f"CASE WHEN isfinite({distance}) THEN {_from_0(distance)} END"
+
+
+def _from_0(distance: str) -> str:
+    return f"CASE WHEN {distance} < 0 THEN 0 ELSE {distance} END"  # `greatest` would take a null for less than 0
 
 
 def restored(first: pa.Array, steps: pa.Array, parent: np.ndarray, column: Column, table: Related) -> pa.Array:
@@ -73,10 +77,11 @@ def restored(first: pa.Array, steps: pa.Array, parent: np.ndarray, column: Colum
     """
     if column.kind.family != NUMBER or not len(first):
         return first
-    start, null = offsets.points_of(first, column)
+    points, null = offsets.points_of(first, column)
     step, _ = offsets.points_of(steps, step_of(column, table))
-    before = np.append(step[:0], np.cumsum(np.append(step[:1] * 0, step[:-1])))
-    begun = np.searchsorted(parent, parent, side="left")
-    so_far = before - before[begun]
-    so_far = -so_far if column.name in table.decreasing else so_far
-    return offsets.values_at(offsets.added(start, so_far, column), null, column)
+    step = -step if column.name in table.decreasing else step
+    place = np.arange(len(parent)) - np.searchsorted(parent, parent)
+    by_place = np.argsort(place, kind="stable")
+    for rows in np.split(by_place, np.cumsum(np.bincount(place)))[1:-1]:  # of each place after the first
+        points[rows] = offsets.added(points[rows - 1], step[rows - 1], column)
+    return offsets.values_at(points, null, column)

@@ -196,10 +196,10 @@ def _few(some: float, several: float, scale: float) -> bool:
 
 
 def _counts(rows: RelatedRows, looked_at: Candidates) -> np.ndarray:
-    """Count persons with several rows under one parent row, in whose rows each column varies, and each number falls; private.
+    """Count persons with several rows under one parent row, and those in whose rows a column varies, or a number falls.
 
-    A null beside a value is another value. A number falls where cells of a CSV vary that are no numbers, and where a null
-    stands beside a value.
+    The counts are private. A null beside a value is another value. A number falls where a null stands beside a value, and
+    where cells of a CSV vary that are no numbers.
     """
     flags = {"several": "count(*) > 1"}
     for i, name in enumerate(looked_at.columns):

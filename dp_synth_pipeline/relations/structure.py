@@ -43,7 +43,8 @@ class Related:
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
         """Return the table that `dataclasses.asdict` described, here or in an earlier version."""
-        return cls(**{name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts.items()})
+        columns = {name: tuple(facts.get(name, ())) for name in ("static", "increasing", "decreasing")}
+        return cls(**{**facts, **columns})
 
     @property
     def monotone(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def related_checks(table: Related) -> list[Check]:
     if table.max_rows > 1:
         checks.append(_true(STATIC, f"Static columns are the same in all rows of one row of {table.parent}."))
         if table.order is not None:
-            text = f"In the rows of one row of {table.parent}, increasing columns never fall, and decreasing ones never rise."
+            text = f"Within one row of {table.parent}, increasing columns never fall, and decreasing ones never rise."
             checks.append(_true(MONOTONE, text))
     return checks
 

@@ -25,13 +25,21 @@ RELATIONS: dict[str, dict[str, Any]] = {
     "patients": {"key": "patient"},
     "visits": {"key": "visit", "parent": {"patient": "patients"}, "order": "seen", "max_rows": MOST["visits"]},
     "drugs": {"parent": {"visit": "visits"}, "max_rows": MOST["drugs"]},
-    "calls": {"parent": {"patient": "patients"}, "order": "called", "max_rows": MOST["calls"]},
+    "calls": {
+        "parent": {"patient": "patients"},
+        "order": "called",
+        "max_rows": MOST["calls"],
+        "columns": {"cost": {"monotone": "increasing"}, "x": {"monotone": False}},  # `x` tells which rows stay
+    },
 }
 TRAINING = {"max_epochs": 1, "hidden": 4}
 
 
 def clinic(patients: int = 60) -> Tables:
-    """Return patients, their visits and calls in time, and what was prescribed; `x` differs in every row of a table."""
+    """Return patients, their visits and calls in time, and what was prescribed; `x` differs in every row of a table.
+
+    What calls cost in all grows from one to the next.
+    """
     rng = np.random.default_rng(3)
     person = np.repeat(np.arange(patients), rng.integers(0, 6, patients))
     visits = pd.DataFrame(
@@ -59,7 +67,14 @@ def clinic(patients: int = 60) -> Tables:
         "drugs": pd.DataFrame(
             {"visit": held, "drug": rng.choice(["Oslo", "Lima"], len(held)), "x": np.arange(len(held)) / 7}
         ),
-        "calls": pd.DataFrame({"patient": caller + 500.0, "called": called, "x": np.arange(len(caller)) / 7}),
+        "calls": pd.DataFrame(
+            {
+                "patient": caller + 500.0,
+                "called": called,
+                "cost": np.arange(len(caller)) / 4,
+                "x": np.arange(len(caller)) / 7,
+            }
+        ),
     }
 
 
@@ -74,7 +89,7 @@ def one_more(tables: Tables, visits: int = 40, drugs: int = 9) -> Tables:
             {"visit": names, "patient": 9.0**8, "seen": seen, "ward": "Atlantis", "x": 1e9, "left": seen[::-1]}
         ),
         "drugs": pd.DataFrame({"visit": names * drugs, "drug": "hemlock", "x": 1e9}),
-        "calls": pd.DataFrame({"patient": 9.0**8, "called": seen[::-1], "x": 1e9}),
+        "calls": pd.DataFrame({"patient": 9.0**8, "called": seen[::-1], "cost": [1e9, None, -1e9, 7] * 10, "x": 1e9}),
     }
     return {name: pd.concat([table, more[name]], ignore_index=True) for name, table in tables.items()}
 

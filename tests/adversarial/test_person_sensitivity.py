@@ -127,6 +127,7 @@ def asked(tables: Tables, folder: Path, patch: pytest.MonkeyPatch, replay: list[
     with listening(heard, patch):
         for stage in stages.of_database(wanted):
             if stage.name == "settled":
+                assert release.relations["calls"].increasing == ("cost",)
                 break
             if not isinstance(stage, stages.Learning):
                 release.run(stage)

@@ -14,6 +14,7 @@ from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.relations import relating, static_columns
+from dp_synth_pipeline.relations.static_columns import Found
 from dp_synth_pipeline.synthesis import conditional, generator_files
 from dp_synth_pipeline.synthesis.database import learning, stages
 from dp_synth_pipeline.synthesis.sampling import Drawer
@@ -324,7 +325,11 @@ def test_a_carried_column_is_recognised_by_its_own_name_and_keeps_nulls_whatever
 
 
 def test_a_table_of_which_counts_tell_that_nothing_varies_keeps_its_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr(static_columns, "measure", lambda rows, plan, odometer: dict(plan.columns))
+    monkeypatch.setattr(
+        static_columns,
+        "measure",
+        lambda rows, plan, odometer: {name: Found(looked_at.columns) for name, looked_at in plan.candidates.items()},
+    )
     fitter, _ = synthesizer(tmp_path, epsilon=5.0)
     visits = clinic(300)["visits"][["visit_id", "patient_id", "ward"]]
     relations = {**VISITS_ALONE, "visits": {"key": "visit_id", "parent": {"patient_id": "patients"}, "max_rows": 6}}

@@ -4,8 +4,9 @@ All of it enters a network as codes, merged to few a column: under noise, a code
 What was merged follows from released shares alone.
 
 A category that stays as it was is a code of its own, "as in the row before". So how long somebody stays with a team is one
-number to learn, and not one for each team. Another code is "as in the row beside", which is the same person's latest one,
-up to that time, in another table. Of the distance to the next row, it says that it ends where the next row beside begins.
+number to learn, and not one for each team. A number that has more codes than are told apart of the row before has it, too.
+Another code is "as in the row beside", which is the same person's latest one, up to that time, in another table. Of the
+distance to the next row, it says that it ends where the next row beside begins.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ EXACT = 11
 WIDER = 1.3
 """How many times as many places each further code has."""
 
-REPEATS = 0.5
-"""Share at which a value is taken to be as in the row before, or beside, before anything is learnt."""
+REPEATS, NUMBERS_REPEAT = 0.5, 0.1
+"""Share at which a value is taken to be as in the row before, or beside, before anything is learnt: others, and numbers."""
 
 NONE = 0
 """Code of a column of the row before, or beside, where there is none."""
@@ -99,6 +100,7 @@ class Context:
         places: the merged code of each place, and of each number of rows left.
         times: how many codes the time so far has; 0 if rows have no time.
         beside: how rows are drawn upon those of a table beside; None if they are not.
+        numbers: the columns of the child that repeat and whose codes stand for several values each.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -107,6 +109,7 @@ class Context:
     places: tuple[int, ...]
     times: int = 0
     beside: Beside | None = None
+    numbers: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -118,6 +121,7 @@ class Context:
         times: int = 0,
         categories: tuple[Sequence[int], Sequence[int]] = ((), ()),
         beside: Beside | None = None,
+        numbers: Sequence[int] = (),
     ) -> Self:
         """Return the context that released shares call for.
 
@@ -128,15 +132,18 @@ class Context:
             times: how many codes the time so far has; 0 if rows have no time.
             categories: which of the root's, and which of the child's columns have codes in no order.
             beside: how rows are drawn upon those of a table beside.
+            numbers: which of the child's columns are numbers that may be as in the row before.
         """
         of_parents, of_own = (frozenset(c) for c in categories)
+        staying = tuple(i for i in numbers if len(own_shares[i]) > MOST)  # of others, the code before tells the value
         return cls(
             tuple(merge(s, MOST, i not in of_parents) for i, s in enumerate(parent_shares)),
             tuple(merge(s, MOST, i not in of_own) for i, s in enumerate(own_shares)),
-            tuple(i in of_own for i in range(len(own_shares))),
+            tuple(i in of_own or i in staying for i in range(len(own_shares))),
             merge_places(rows),
             times,
             beside,
+            staying,
         )
 
     @property
@@ -167,7 +174,10 @@ class Context:
         known = dict(enumerate(of_parents))
         known |= dict(enumerate(before, len(of_parents) + 2 + bool(self.times)))
         given = [known.get(i, np.full(codes, 1 / codes)) for i, codes in enumerate(self.cardinalities)]
-        return given + [_with_repeats(s, k - len(s)) for s, k in zip(own, self.own_cardinalities, strict=True)]
+        likely = [NUMBERS_REPEAT if i in self.numbers else REPEATS for i in range(len(own))]
+        return given + [
+            _with_repeats(s, k - len(s), p) for s, k, p in zip(own, self.own_cardinalities, likely, strict=True)
+        ]
 
     def orders(
         self, parents: Sequence[Sequence[int]], time: Sequence[int], own: Sequence[Sequence[int]]
@@ -237,15 +247,25 @@ class Context:
             found += [*_merged_if_any(self.beside.merged, there), beside.when, np.minimum(beside.turn, TURNS)]
         return np.stack(found, 1).astype(np.int64)
 
-    def relative(self, codes: np.ndarray, previous: np.ndarray, alike: np.ndarray | None = None) -> np.ndarray:
+    def relative(
+        self,
+        codes: np.ndarray,
+        previous: np.ndarray,
+        alike: np.ndarray | None = None,
+        same: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Return the codes that are drawn, int64 (rows, columns): of `codes`, and of what is as in other rows.
 
         What is as in both is as in the row beside.
 
         Args:
             alike: which codes are as in the row beside, or last until the next one, bool (rows, columns).
+            same: which values of `numbers` are those of the row before, bool (rows, len(numbers)); needed if there are any.
         """
         stays = (codes == previous) & np.array(self.repeats)
+        if self.numbers:
+            assert same is not None
+            stays[:, list(self.numbers)] &= same
         found = np.where(stays, self._stays, codes)
         return (found if alike is None else np.where(alike & self._has_copies, self._copied, found)).astype(np.int64)
 
@@ -279,12 +299,13 @@ class Context:
         if found := facts.get("beside"):
             merged, copies = (_tuples(found[name]) for name in ("merged", "copies"))
             beside = Beside(tuple(found["given"]), merged, tuple(found["namesakes"]), copies, found["gap"])
-        return cls(parents, own, tuple(facts["repeats"]), tuple(facts["places"]), facts["times"], beside)
+        numbers = tuple(facts.get("numbers", ()))  # of an earlier version none repeat
+        return cls(parents, own, tuple(facts["repeats"]), tuple(facts["places"]), facts["times"], beside, numbers)
 
 
-def _with_repeats(share: np.ndarray, repeats: int) -> np.ndarray:
+def _with_repeats(share: np.ndarray, repeats: int, likely: float) -> np.ndarray:
     """Return the shares of a column's codes before anything is learnt, with those of so many that repeat another row."""
-    return np.append(share * (1 - REPEATS), [REPEATS / repeats] * repeats) if repeats else share
+    return np.append(share * (1 - likely), [likely / repeats] * repeats) if repeats else share
 
 
 def merge(share: np.ndarray, most: int, ordered: bool) -> tuple[int, ...]:

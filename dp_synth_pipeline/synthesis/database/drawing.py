@@ -375,7 +375,8 @@ class DatabaseDrawer:
         root = self.relations.root.name
         drawer = self._drawer(root)
         columns = {name: [c.name for c in source.published] for name, source in self.sources.items()}
-        columns[root] = drawer.schema.names
+        begun = {table.carried(name) for table in self.relations for name in table.monotone}  # true of first rows alone
+        columns[root] = [name for name in drawer.schema.names if name not in begun]
         condition = Condition(of_root(where, root, columns), drawer.codec)
         return Pool(drawer.model, drawer.codec, condition, persons, rng)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,11 +79,14 @@ def encoded(release: TableRelease) -> np.ndarray:
     return np.load(path, mmap_mode="r")
 
 
-def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]) -> Context:
+def context_of(
+    relations: Relations, name: str, codecs: Mapping[str, TableCodec], source: Collection[str] = ()
+) -> Context:
     """Return how the rows of a table are composed from released facts alone.
 
     Args:
         codecs: the codec of the table, of all above it, and of the one beside which its rows lie.
+        source: the columns of its source, whose values may be as in the row before; what is derived of them is not.
     """
     table, own, above = relations[name], codecs[name], hung_on(relations, name)
     of_parents = [(share, _ordered(codecs[t], i)) for t in above for i, share in enumerate(codecs[t].marginals())]
@@ -95,9 +98,9 @@ def context_of(relations: Relations, name: str, codecs: Mapping[str, TableCodec]
     times = 0 if table.order is None else clock(relations, name, codecs.__getitem__).codec.cardinality
     other = relations.beside(name, codecs[str(table.parent)].schema.names)
     beside = None if other is None else beside_of(own, codecs[other.name], str(table.gap))
-    return Context.of(
-        [s for s, _ in of_parents], shares, rows=table.max_rows, times=times, categories=unordered, beside=beside
-    )
+    numbers = [i for i, column in enumerate(own.encoded) if column in source and own.modelled[i].kind.numeric]
+    shape = {"rows": table.max_rows, "times": times, "categories": unordered}
+    return Context.of([s for s, _ in of_parents], shares, **shape, beside=beside, numbers=numbers)
 
 
 def orders_of(
@@ -179,10 +182,25 @@ def given_rows(
         alike = context.beside.copied(beside.codes) == own
         alike[:, context.beside.gap] = ends
     given = context.given(codes, place, left, previous, time, beside)
-    whole = np.concatenate([given, context.relative(own, previous, alike)], 1).astype(np.int16)
+    drawn = context.relative(own, previous, alike, _same(release, context, place > 0))
+    whole = np.concatenate([given, drawn], 1).astype(np.int16)
     about = (release, relations, tables, context)
     columns = _columns(*about, shares or release.codec.marginals())
     return Given(whole, units.astype(np.int64), columns, _meaning(*about))
+
+
+def _same(release: TableRelease, context: Context, follows: np.ndarray) -> np.ndarray:
+    """Return which values of numbers are those of the row before, bool (rows, numbers): nulls as well; restricted.
+
+    Args:
+        follows: which rows have one before them, bool (rows,).
+    """
+    names = [release.codec.encoded[i] for i in context.numbers]
+    same = np.zeros((len(follows), len(names)), bool)
+    for i, cells in enumerate(pq.read_table(release.whole_rows(), columns=names).columns if names else ()):
+        codes = cells.combine_chunks().dictionary_encode("encode").indices.to_numpy(zero_copy_only=False)
+        same[:, i] = follows & (codes == np.roll(codes, 1))
+    return same
 
 
 def _columns(

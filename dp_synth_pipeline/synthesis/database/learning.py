@@ -60,7 +60,8 @@ def prepare(
     relations, tables, name = release.relations, release.known_tables, table.name
     known = [relations[name], *histories.around(relations, name, tables)]
     codecs = {t.name: tables[t.name].codec for t in known}
-    context = histories.context_of(relations, name, codecs)
+    staying = () if release.settings.refresh.remember else table.source.names  # what is remembered was counted without
+    context = histories.context_of(relations, name, codecs, staying)
     table.given = histories.given_rows(table, relations, tables, context, shares)
     return context, histories.orders_of(relations, name, codecs, context)
 

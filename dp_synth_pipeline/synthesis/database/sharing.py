@@ -32,8 +32,8 @@ from dp_synth_pipeline.synthesis.allocation import (
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.protection import LedgerProtection, events_of
 
-STATIC_SHARE = 0.02
-"""Part of a table's squared signal to noise that takes to find which columns below it are static."""
+STATIC_SHARE = 0.03
+"""Part of a table's squared signal to noise that finding takes which columns below it are static, and which never fall."""
 
 HISTORY_COUNTS_SHARE = 0.1
 """Part of what is left of a table's squared signal to noise that counting its rows takes; training takes the rest."""

@@ -82,7 +82,8 @@ class DatabaseState:
                 for name, rows in state["rows"].items()
             },
             {name: RunState.from_dict(table) for name, table in state["tables"].items()},
-            *({name: tuple(c) for name, c in state.get(fact, {}).items()} for fact in ("static", "increasing")),
+            {name: tuple(columns) for name, columns in state.get("static", {}).items()},
+            {name: tuple(columns) for name, columns in state.get("increasing", {}).items()},
             None if state["published"] is None else tuple(state["published"]),
             None if state["card"] is None else Path(state["card"]),
         )

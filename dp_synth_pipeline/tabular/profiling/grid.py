@@ -34,6 +34,9 @@ DUST = 0.1
 MOST_ROOM = 1e300
 """Points of a cell, at most, so that cells at the end of double precision can be compared."""
 
+THINNER, NEIGHBOURS = 8.0, 4
+"""How many times as thin values lie in an outermost cell as in the cells beside it, at most; and in how many of them."""
+
 
 def axis_value(value: float | date | datetime | timedelta) -> int | float:
     """Place one declared number, date, datetime or duration on its axis; a whole one exactly."""
@@ -118,7 +121,7 @@ def support(
 
 
 def without_tails(
-    edges: np.ndarray, noisy: np.ndarray, mass: np.ndarray, scale: float
+    edges: np.ndarray, noisy: np.ndarray, mass: np.ndarray, scale: float, width: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut a histogram to its `ends`, and to cells that hold more than dust; what the others hold is shared out.
 
@@ -126,13 +129,39 @@ def without_tails(
         edges: (n + 1,) ascending.
         noisy: (n,) counts with noise of `scale`.
         mass: (n,) what they were smoothed to.
+        width: least distance between values; 0 for a continuum.
     """
     first, last = ends(edges, noisy, scale)
     held = first + np.flatnonzero(mass[first : last + 1] > DUST * scale)
     if len(held) == 0:
         return edges, mass
-    kept = mass[held[0] : held[-1] + 1]
-    return edges[held[0] : held[-1] + 2], kept * (mass.sum() / kept.sum())
+    kept, cut = mass[held[0] : held[-1] + 1], edges[held[0] : held[-1] + 2].copy()
+    if len(kept) > 1:
+        with np.errstate(over="ignore"):
+            widths = np.diff(cut)
+        cut[-1] = min(cut[-1], _outward(cut[-2] + _spread(widths, kept), width))
+        cut[0] = max(cut[0], -_outward(_spread(widths[::-1], kept[::-1]) - cut[1], width))
+    return cut, kept * (mass.sum() / kept.sum())
+
+
+def _spread(widths: np.ndarray, mass: np.ndarray) -> float:
+    """Return how wide the last cell may be: values lie `THINNER` times as thin there as in those before it, at most.
+
+    What is left of a column beyond a power of two lies at its near end, and not over all the numbers up to the next one.
+
+    Args:
+        widths: (n,) of neighbouring cells; mass: (n,) what they hold.
+    """
+    near = slice(max(len(mass) - 1 - NEIGHBOURS, 0), -1)
+    density = min(mass[-2] / widths[-2], mass[near].sum() / widths[near].sum())
+    return THINNER * float(mass[-1] / density) if density > 0 else math.inf
+
+
+def _outward(end: float, width: float) -> float:
+    """Return the first multiple of a width from an end on; the end itself on a continuum, or where there are none."""
+    if width == 0 or not math.isfinite(end) or is_coarse(end, end, width):
+        return end
+    return float(_multiples(first_multiple(np.array(end), width), width))
 
 
 def ends(edges: np.ndarray, noisy: np.ndarray, scale: float) -> tuple[int, int]:

@@ -283,7 +283,7 @@ class _Pass:
         if beside:
             return fine, np.where(open_cells & (cells > BESIDE * self.plan.scale), cells, 0.0)
         mass[open_cells] = smooth(cells[open_cells], room[open_cells], self.plan.scale)
-        return grid.without_tails(fine, np.where(open_cells, cells, 0.0), mass, self.plan.scale)
+        return grid.without_tails(fine, np.where(open_cells, cells, 0.0), mass, self.plan.scale, width)
 
     def _support(
         self, column: Column, edges: np.ndarray, coarse: np.ndarray, width: float, special: SpecialValues

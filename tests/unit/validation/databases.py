@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dp_synth_pipeline.relations import relating, static_columns
+from dp_synth_pipeline.relations import carrying, relating
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
@@ -49,7 +49,7 @@ def as_real(
     (folder / "related").mkdir()
     rows = relating.relate(RELATIONS, files, sources, folder / "related")
     visits = replace(RELATIONS["visits"], static=static)
-    rows["patients"], rows["visits"] = static_columns.carry(rows["patients"], rows["visits"], visits)
+    rows["patients"], rows["visits"] = carrying.carry(rows["patients"], rows["visits"], visits)
     places = {name: RealFiles(found.path, found.path) for name, found in rows.items()}
     relations = Relations([visits if table.name == "visits" else table for table in RELATIONS])
     return real_frames(relations, sources, places)

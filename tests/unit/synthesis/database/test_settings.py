@@ -1,11 +1,16 @@
 """Settings of related tables take the terms of a release over, and static columns that were found."""
 
 import copy
+import json
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
+from pydantic import ValidationError
 
+from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.spec import Start
+from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 
@@ -30,11 +35,39 @@ def test_the_terms_of_a_release_are_taken_over_and_stay_as_they_are():
 
 def test_static_columns_that_were_found_keep_what_was_declared_of_them_and_change_no_settings():
     asked = settings()
-    found = asked.with_static({"visits": ("sex", "born")})
+    found = asked.with_found({"visits": ("sex", "born")}, {})
     assert found.relations["visits"].static == ("sex", "born")
     assert found.learnt("patients").columns["visits.sex"] == {"kind": "category"}
     assert "static" not in str(found.member("visits").columns)
     assert asked.relations["visits"].static == ()
+
+
+def test_increasing_columns_that_were_found_are_carried_and_keep_what_was_declared_of_them():
+    columns = {**TABLES["visits"].get("columns", {}), "age": {"lower": 0}, "left": {"monotone": "decreasing"}}
+    asked = settings(tables={**TABLES, "visits": {**TABLES["visits"], "columns": columns}})
+    found = asked.with_found({"visits": ("sex",)}, {"visits": ("age",)})
+    visits = found.relations["visits"]
+    assert (visits.static, visits.increasing, visits.decreasing) == (("sex",), ("age",), ("left",))
+    assert visits.carries == ("sex", "age", "left")
+    assert found.learnt("patients").columns["visits.age"] == {"lower": 0}
+    assert "monotone" not in str(found.member("visits").columns)
+    assert Related.of(json.loads(json.dumps(asdict(visits)))) == visits
+    assert Related.of({"name": "visits", "static": ["sex"]}) == Related("visits", static=("sex",)), (
+        "of an earlier version"
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"monotone": "up"}, r"columns.age: monotone: expected increasing, decreasing or false, got 'up'"),
+        ({"monotone": True}, "expected increasing, decreasing or false, got True"),
+        ({"monotone": "increasing", "static": True}, "it is declared static and monotone; keep one of the two"),
+    ],
+)
+def test_a_direction_that_there_is_not_is_refused(facts, said):
+    with pytest.raises((InvalidInput, ValidationError), match=said):
+        settings(tables={**TABLES, "visits": {**TABLES["visits"], "columns": {"age": facts}}})
 
 
 def test_tables_below_the_first_learn_all_layers_since_they_start_from_marginals():

@@ -106,3 +106,27 @@ def threshold(scale: float, delta: float, *, keys: int, sensitivity: int, odomet
     odometer.spend(Threshold(delta))
     rounding = 1.0 if odometer.pays_in(DiscreteGaussian) else 0.5
     return (sensitivity + rounding + scale * float(-ndtri(delta / keys))) * (1 + ROUNDING)
+
+
+def threshold_of_divided(scale: float, delta: float, *, keys: int, step: float, odometer: Odometer) -> float:
+    """Return the noisy weight from which a key may be named, where a unit with t keys adds at most 1 / sqrt(t) to each.
+
+    So one unit adds a vector of length 1 (L2), however many keys it has (Gopi et al. 2020, "Differentially Private Set
+    Union"). What a unit with t keys of its own shows is named only if the noise of one of them reaches what the threshold
+    lies above 1 / sqrt(t), which has a probability of at most delta for each t.
+
+    Args:
+        scale: standard deviation of the weights' noise.
+        delta: chance, in all, that any key held by one unit alone is shown.
+        keys: how many keys one unit has, at most.
+        step: the distance between weights that can be drawn.
+        odometer: of the entry that pays delta.
+
+    Raises:
+        NotCharged: if the odometer's entry did not pay for it.
+    """
+    from scipy.special import ndtri
+
+    odometer.spend(Threshold(delta))
+    shared = np.arange(1, keys + 1)
+    return float(np.max(1 / np.sqrt(shared) + step / 2 + scale * -ndtri(delta / shared))) * (1 + ROUNDING)

@@ -226,6 +226,7 @@ def plan_profile(
     relation: str = ADD_REMOVE,
     population: int | None = None,
     typed: int = 0,
+    named: int = 0,
 ) -> ProfilePlan:
     """Fix the noise of the row count and the profile from public facts and the noisy or declared count.
 
@@ -235,6 +236,7 @@ def plan_profile(
     Args:
         population: the noisy count, once it is known; the plan's row count does not depend on it.
         typed: how many columns' types were measured, out of the profile's part.
+        named: how many columns have categories named by all rows of each person.
     """
     moves = 1 if relation == ADD_REMOVE else 2
     count = None if settings.population is not None else COUNT_SHARE * request.epsilon / moves
@@ -246,19 +248,20 @@ def plan_profile(
         least_share, most_share = min(least_share, most_share - spent_share), most_share - spent_share
 
     def noise(refined: int) -> float:  # of a base histogram, were all signal the profile's
-        return whole * math.sqrt(profile_plan.weight(schema, unit, refined))
+        return whole * math.sqrt(profile_plan.weight(schema, unit, refined, named))
 
     def needed_share(refined: int) -> float:
         return math.inf if unit_count is None else (noise(refined) / PROFILE_NOISE / unit_count) ** 2
 
-    bases = profile_plan.weight(schema, unit) / HISTOGRAMS_A_REFINEMENT
+    bases = profile_plan.weight(schema, unit, named=named) / HISTOGRAMS_A_REFINEMENT
     numbers = range(profile_plan.most_refined(schema), -1, -1)
     refined = next(
         n for n in numbers if n == 0 or needed_share(n) <= (most_share if n > bases else MOST_BEYOND * most_share)
     )
     most_share += _more_where_scarce(settings, request, needed_share(0))
     scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
-    return ProfilePlan(count, scale, _own_delta(settings, request) / moves, unit, settings.population, refined)
+    delta = _own_delta(settings, request) / moves
+    return ProfilePlan(count, scale, delta, unit, settings.population, refined, named=named)
 
 
 def _more_where_scarce(settings: ReleaseSettings, request: BudgetRequest, needed: float) -> float:
@@ -583,7 +586,12 @@ class Calibrated(Allocation):
         return plan_formulas(self.settings, self._request, columns, self._release.relation, population)
 
     def profile(self, schema: TableSchema, population: int | None = None, typed: int = 0) -> ProfilePlan:
-        return plan_profile(self.settings, self._request, schema, self._release.relation, population, typed)
+        named = self._named(schema)
+        return plan_profile(self.settings, self._request, schema, self._release.relation, population, typed, named)
+
+    def _named(self, schema: TableSchema) -> int:
+        """Return how many columns have categories named by all rows of each person; none of a table by itself."""
+        return 0
 
     def texts(self, columns: int, population: int, spent: Sequence[Event]) -> TextPlan:
         later = self.accuracy(len(self.settings.columns))

@@ -34,6 +34,7 @@ from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import constraints, offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling import formulas, ordered_dates
+from dp_synth_pipeline.tabular.profiling.counting import HistoryValues
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion
@@ -221,6 +222,11 @@ class Release:
     def measured_rows(self) -> Path:
         """Return where the rows are that the profile measures; restricted."""
         return self.state.path("snapshot")
+
+    @property
+    def history_values(self) -> HistoryValues | None:
+        """What persons have in all of their rows, if the profile measures one row of each; None if it measures all rows."""
+        return None
 
     @property
     def profile(self) -> TableProfile:

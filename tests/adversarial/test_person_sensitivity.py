@@ -40,7 +40,7 @@ from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling import measure
-from dp_synth_pipeline.tabular.profiling.counting import Counts
+from dp_synth_pipeline.tabular.profiling.counting import Counts, HistoryValues
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import finds_categories
 from dp_synth_pipeline.tabular.schema import Column
@@ -90,6 +90,7 @@ class Heard:
 @contextmanager
 def listening(heard: Heard, patch: pytest.MonkeyPatch) -> Iterator[None]:
     noisy_count, noisy_histograms, values = mechanisms.noisy_count, mechanisms.noisy_histograms, Counts.values
+    weights = HistoryValues.weights
 
     def count(true: int, **how: Any) -> Any:
         noisy, event = noisy_count(true, **how)
@@ -109,7 +110,13 @@ def listening(heard: Heard, patch: pytest.MonkeyPatch) -> Iterator[None]:
             heard.keys = ["<null>", *(k for k, _ in pairs)]
         return pairs
 
+    def weighed(self: HistoryValues, *how: Any) -> dict[str, int]:
+        held = weights(self, *how)
+        heard.keys = [*held]
+        return held
+
     with patch.context() as patched:
+        patched.setattr(HistoryValues, "weights", weighed)
         patched.setattr(mechanisms, "noisy_count", count)
         patched.setattr(mechanisms, "noisy_histograms", histograms)
         patched.setattr(Counts, "values", found)

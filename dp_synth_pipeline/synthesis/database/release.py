@@ -162,6 +162,7 @@ class DatabaseRelease:
         release.database, release.name, release.rows = self.settings.name, name, self.state.rows[name]
         release.source, release.order = self.state.sources[name], self.relations[name].order
         release.workers = self.workers
+        release.most = None if self.relations[name].parent is None else self.relations.most_rows(name)
         below = self.relations.children(name)
         release.carried = {child.carried(column): column for child in below for column in child.carries}
         return release

@@ -31,6 +31,8 @@ from dp_synth_pipeline.synthesis.allocation import (
 )
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.protection import LedgerProtection, events_of
+from dp_synth_pipeline.tabular.profiling.profile_plan import most_refined
+from dp_synth_pipeline.tabular.schema import TableSchema
 
 STATIC_SHARE = 0.03
 """Part of a table's squared signal to noise that finding takes which columns below it are static, and which never fall."""
@@ -90,6 +92,9 @@ class SharedAllocation(Calibrated):
 
     def noise(self, population: int) -> float:
         return super().noise(population) / sqrt(self._part.share)
+
+    def _named(self, schema: TableSchema) -> int:
+        return 0 if self._part.persons is None else most_refined(schema)
 
     def static(self, candidates: Mapping[str, Candidates]) -> StaticPlan:
         whole = whole_noise(self.settings, self._request, self._release.relation)

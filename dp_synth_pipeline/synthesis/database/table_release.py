@@ -22,6 +22,7 @@ from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import ordered_dates
+from dp_synth_pipeline.tabular.profiling.counting import HistoryValues
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
@@ -85,6 +86,7 @@ class TableRelease(Release):
         history: what is counted of all rows; None for the root, and where nothing is.
         above: what its texts may hang on besides their own rows; none of the root.
         source: the columns of its source.
+        most: how many of its rows one person has, at most; None for the root.
         order: the column that its rows are ordered by; None without.
     """
 
@@ -92,6 +94,7 @@ class TableRelease(Release):
     name: str
     rows: RelatedRows
     source: TableSchema
+    most: int | None = None
     order: str | None = None
     given: Given | None = None
     history: HistoryRows | None = None
@@ -172,6 +175,11 @@ class TableRelease(Release):
             return super().measured_rows()
         with retention.private():
             return relating.one_row_each(self.rows, self.restricted / "measured.parquet", self.order)
+
+    @property
+    def history_values(self) -> HistoryValues | None:
+        """What persons have in all of their rows; None for the root, of which each row is a person."""
+        return None if self.most is None else HistoryValues(self.rows.path, self.rows.unit, self.most)
 
     def dated_rows(self) -> Path:
         """Write one row of each person with its order; return where."""

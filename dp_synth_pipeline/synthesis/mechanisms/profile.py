@@ -31,7 +31,8 @@ class Profile(Mechanism[ProfilePlan, TableProfile]):
         return plan.histogram_events(release.profiled)
 
     def run(self, release: Release, plan: ProfilePlan, odometer: Odometer) -> TableProfile:
-        profile = measure.measure(release.measured_rows(), release.profiled, plan, self._population, odometer)
+        rows, histories = release.measured_rows(), release.history_values
+        profile = measure.measure(rows, release.profiled, plan, self._population, odometer, histories)
         noise = release.allocation.noise(self._population) * plan.unit.max_rows
         codes = worth_coding(profile.rows, noise, len(profile.columns))
         profile = replace(profile, columns=tuple(replace(column, most_codes=codes) for column in profile.columns))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,19 @@ import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 
+from dp_synth_pipeline.privacy.odometer import ROUNDING
 from dp_synth_pipeline.tabular import calendar_effects
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
 
 BATCH = 1 << 18
+
+WHOLE = 1_000_000
+"""What the values of one person weigh together (L2), so that parts of it are whole numbers."""
+
+MOST_VALUES = 32
+"""Values of one column that are counted of one person, at most; which ones is chance."""
 
 
 class Counts:
@@ -99,3 +106,41 @@ class Counts:
 
     def _sql(self, query: str) -> list[tuple]:
         return self._con.execute(query).fetchall()
+
+
+class HistoryValues:
+    """The values that persons have in all of their rows of a table, so that those of one weigh `WHOLE` together (L2).
+
+    Args:
+        rows: Parquet of all rows of a table below others; restricted.
+        unit: the column of their persons' numbers.
+        most: how many rows one person has there, at most.
+    """
+
+    def __init__(self, rows: Path, unit: str, most: int) -> None:
+        self._rows, self._unit, self.most = rows, unit, min(most, MOST_VALUES)
+
+    def weights(self, column: Column, known: Sequence[str], floor: int) -> dict[str, int]:
+        """Return the weights of known values, and then of others that `floor` persons or more have, in parts of `WHOLE`.
+
+        Of a person with t values, the square of each weighs one t-th part.
+        """
+        name = quoted(column.name)
+        query = f"""
+            WITH held AS (
+                SELECT DISTINCT {quoted(self._unit)} AS person, {column.kind.key(column, name)} AS value
+                FROM read_parquet({literal(self._rows)}) WHERE {name} IS NOT NULL
+            ),
+            drawn AS (SELECT *, random() AS chance FROM held),
+            few AS (
+                SELECT * FROM drawn QUALIFY row_number() OVER (PARTITION BY person ORDER BY chance) <= {MOST_VALUES}
+            ),
+            weighed AS (
+                SELECT value, {WHOLE * (1 - ROUNDING)!r} / sqrt(count(*) OVER (PARTITION BY person)) AS weight FROM few
+            )
+            SELECT value, CAST(sum(CAST(floor(weight) AS BIGINT)) AS BIGINT) FROM weighed GROUP BY value
+            HAVING count(*) >= {floor} OR value IN (SELECT unnest(CAST(? AS VARCHAR[]))) ORDER BY value
+        """
+        with connection_beside(self._rows) as con:
+            found = dict(con.execute(query, [list(known)]).fetchall())
+        return {**{value: found.get(value, 0) for value in known}, **found}

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from dp_synth_pipeline.privacy import mechanisms
-from dp_synth_pipeline.privacy.odometer import Odometer
+from dp_synth_pipeline.privacy.odometer import ROUNDING, Odometer
 from dp_synth_pipeline.tabular import calendar_effects
 from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.profiling import grid, public_lists
-from dp_synth_pipeline.tabular.profiling.counting import Counts
+from dp_synth_pipeline.tabular.profiling.counting import WHOLE, Counts, HistoryValues
 from dp_synth_pipeline.tabular.profiling.precision import rounded_to
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import (
@@ -70,13 +70,21 @@ def measure_population(units: int, plan: ProfilePlan, odometer: Odometer) -> int
     return max(1, noisy)
 
 
-def measure(path: Path, schema: TableSchema, plan: ProfilePlan, population: int, odometer: Odometer) -> TableProfile:
+def measure(
+    path: Path,
+    schema: TableSchema,
+    plan: ProfilePlan,
+    population: int,
+    odometer: Odometer,
+    histories: HistoryValues | None = None,
+) -> TableProfile:
     """Profile the snapshot at `path` with the noise that `plan` fixed.
 
     Args:
         path: a Parquet snapshot whose rows per unit are bounded already.
         population: the noisy or declared number of units, from `measure_population`.
         odometer: of the entry that was charged `plan.histogram_events(schema)`.
+        histories: what persons have in all of their rows, if the snapshot has one row of each.
 
     Raises:
         NotCharged: if a histogram was to be released that was not charged.
@@ -86,6 +94,9 @@ def measure(path: Path, schema: TableSchema, plan: ProfilePlan, population: int,
     columns = {c.name: pass_.numeric(c) if c.kind.numeric else pass_.category(c) for c in schema.learned}
     for column in _most_hidden(schema, columns)[: plan.refined]:
         columns[column.name] = pass_.category(column, REFINEMENT)
+    if histories is not None:
+        for column in _most_hidden(schema, columns)[: plan.named]:
+            columns[column.name] = pass_.of_histories(column, columns[column.name], histories)
     calendar = None if schema.order is None else pass_.of_times(schema.order)
     events = plan.count_events() + plan.histogram_events(schema)
     return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events, calendar=calendar)
@@ -173,6 +184,36 @@ class _Pass:
             null_rate=null_rate,
             declared=column.declared,
         )
+
+    def of_histories(self, column: Column, found: ColumnProfile, histories: HistoryValues) -> ColumnProfile:
+        """Name categories by all rows of each person as well, whose values weigh as much together as one does alone.
+
+        What was named before keeps its share. Others have as much for their weight as these have together, and no more than
+        what had no name: rare values of long histories weigh more than they are frequent.
+        """
+        known = [str(value) for value in found.values]
+        weights = histories.weights(column, known, self.floor)
+        scale, delta = self.plan.scale, self.plan.delta(self.schema)
+        exact = np.array([*weights.values()], np.int64)
+        noise: dict[str, Any] = {"scale": scale * WHOLE * (1 + ROUNDING), "sensitivity": WHOLE * self.sensitivity}
+        (noisy,), _ = mechanisms.noisy_histograms([exact], **noise, odometer=self.odometer)
+        least = mechanisms.threshold_of_divided(
+            scale, delta, keys=histories.most, step=1 / WHOLE, odometer=self.odometer
+        )
+        cells = noisy / WHOLE
+        shown = np.flatnonzero(cells[len(known) :] >= self.floor - 1 + least) + len(known)
+        if not len(shown):
+            return found
+        weighed, share = float(cells[: len(known)].sum()), math.fsum(found.weights)
+        new = cells[shown] * (share / weighed if share and weighed > 0 else 1 / self.total)
+        room = found.other or scale * math.sqrt(len(known) + 1) / self.total  # what noise may have hidden
+        new *= min(1.0, room / float(new.sum()))
+        other = max(found.other - float(new.sum()), 0.0)
+        whole = np.array([*found.weights, *new]) * ((1 - found.null_rate - other) / (share + float(new.sum())))
+        values = [*known, *(list(weights)[i] for i in shown)]
+        order = column.kind.order(column, values, whole)
+        names = column.kind.released([values[i] for i in order])
+        return replace(found, values=names, weights=tuple(float(whole[i]) for i in order), other=other)
 
     def _named(self, column: Column, factor: float) -> tuple[list[str], np.ndarray]:
         """Return names and their noisy counts, after that of nulls: public names, and those of at least `floor` rows."""

@@ -3,8 +3,9 @@
 There are four kinds of histograms. *Base* histograms count values and cells. *Range-finding* histograms, at twice the
 noise, find where values lie and how precise they are. *Rounding* histograms, at four times the noise, find to which steps
 numbers of known digits are rounded, and on which weekdays, days of a month and hours dates fall. *Refinement*
-histograms, at 0.4 of the noise, re-measure the columns that lost most categories to thresholding. How many of each there
-are depends on the rows by their noisy count alone. Which columns are refined depends on what was noised already.
+histograms, at 0.4 of the noise, re-measure the columns that lost most categories to thresholding. Of a table below others,
+further base histograms name more of these columns' categories, by all rows of each person and not by one. How many of each
+there are depends on the rows by their noisy count alone. Which columns are refined depends on what was noised already.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class ProfilePlan:
         population: declared number of units, public; None to count them.
         refined: how many of the columns whose categories are found, not declared, are re-measured with less noise: those
             that lost most categories to thresholding.
+        named: of a table below others, how many of these columns have more categories named by all rows of each person.
         discrete: by factor, the scales of discrete Gaussian noise that a plan of an earlier version declared; such a
             profile draws that. Empty for others.
     """
@@ -50,6 +52,7 @@ class ProfilePlan:
     population: int | None = None
     refined: int = 0
     discrete: Mapping[float, float] = field(default_factory=dict)
+    named: int = 0
 
     def noise(self, factor: float = 1.0) -> float:
         """Return the noise in rows of a histogram with `factor` times that of a base one."""
@@ -63,7 +66,7 @@ class ProfilePlan:
         """What the histograms cost; the same whatever the rows are."""
         base, range_finding = _histograms(schema, self.unit)
         counts = (
-            (1.0, base),
+            (1.0, base + self.named),
             (REFINEMENT, self.refined),
             (RANGE_FINDING, range_finding),
             (ROUNDED, self.rounded(schema)),
@@ -82,18 +85,18 @@ class ProfilePlan:
         return 0 if self.discrete else _rounding(schema)
 
     def delta(self, schema: TableSchema) -> float:
-        """Return each thresholded histogram's part of `threshold_delta`; refined columns have two."""
-        histograms = self.refined + sum(thresholded(c) for c in schema.learned)
+        """Return each thresholded histogram's part of `threshold_delta`; refined columns have two, and so on."""
+        histograms = self.refined + self.named + sum(thresholded(c) for c in schema.learned)
         return self.threshold_delta / max(histograms, 1) * (1 - ROUNDING)
 
 
-def weight(schema: TableSchema, unit: PrivacyUnit, refined: int = 0) -> float:
+def weight(schema: TableSchema, unit: PrivacyUnit, refined: int = 0, named: int = 0) -> float:
     """Return how many base histograms a profile of `schema` costs.
 
     A range-finding one costs 1/4, a refinement one 6.25 and a rounding one 1/16.
     """
     base, range_finding = _histograms(schema, unit)
-    return base + range_finding / RANGE_FINDING**2 + refined / REFINEMENT**2 + _rounding(schema) / ROUNDED**2
+    return base + named + range_finding / RANGE_FINDING**2 + refined / REFINEMENT**2 + _rounding(schema) / ROUNDED**2
 
 
 def most_refined(schema: TableSchema) -> int:

@@ -219,6 +219,14 @@ def plan_formulas(
     return None
 
 
+def _types_share(
+    settings: ReleaseSettings, request: BudgetRequest, relation: str, population: int | None, columns: int
+) -> float:
+    """Return the part of the squared signal to noise that the types of so many columns take."""
+    plan = plan_types(settings, request, columns, relation, population)
+    return (whole_noise(settings, request, relation) / plan.scale) ** 2 * types.weight(columns)
+
+
 def plan_profile(
     settings: ReleaseSettings,
     request: BudgetRequest,
@@ -230,8 +238,7 @@ def plan_profile(
 ) -> ProfilePlan:
     """Fix the noise of the row count and the profile from public facts and the noisy or declared count.
 
-    Replacing a unit is removing one and adding another: it doubles a pure epsilon, a threshold's delta and what a histogram
-    moves by.
+    Replacing a unit is removing one and adding another: it doubles a pure epsilon, a threshold's delta, a histogram's move.
 
     Args:
         population: the noisy count, once it is known; the plan's row count does not depend on it.
@@ -243,9 +250,8 @@ def plan_profile(
     whole, unit = whole_noise(settings, request, relation), settings.privacy_unit
     unit_count, (least_share, most_share) = population or settings.population, _profile_shares(settings)
     if typed:
-        plan = plan_types(settings, request, typed, relation, population)
-        spent_share = (whole / plan.scale) ** 2 * types.weight(typed)
-        least_share, most_share = min(least_share, most_share - spent_share), most_share - spent_share
+        most_share -= _types_share(settings, request, relation, population, typed)
+        least_share = min(least_share, most_share)
 
     def noise(refined: int) -> float:  # of a base histogram, were all signal the profile's
         return whole * math.sqrt(profile_plan.weight(schema, unit, refined, named))
@@ -254,14 +260,13 @@ def plan_profile(
         return math.inf if unit_count is None else (noise(refined) / PROFILE_NOISE / unit_count) ** 2
 
     bases = profile_plan.weight(schema, unit, named=named) / HISTOGRAMS_A_REFINEMENT
-    numbers = range(profile_plan.most_refined(schema), -1, -1)
-    refined = next(
-        n for n in numbers if n == 0 or needed_share(n) <= (most_share if n > bases else MOST_BEYOND * most_share)
-    )
+    most = [most_share if n > bases else MOST_BEYOND * most_share for n in range(profile_plan.most_refined(schema) + 1)]
+    refined = next(n for n in reversed(range(len(most))) if n == 0 or needed_share(n) <= most[n])
     most_share += _more_where_scarce(settings, request, needed_share(0))
     scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
-    delta = _own_delta(settings, request) / moves
-    return ProfilePlan(count, scale, delta, unit, settings.population, refined, named=named)
+    return ProfilePlan(
+        count, scale, _own_delta(settings, request) / moves, unit, settings.population, refined, named=named
+    )
 
 
 def _more_where_scarce(settings: ReleaseSettings, request: BudgetRequest, needed: float) -> float:

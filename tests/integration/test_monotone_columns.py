@@ -14,12 +14,16 @@ DAY = {"kind": "date", "format": "%Y-%m-%d"}
 
 
 def visits(patients=2500):
-    """Return yearly visits: an age, what was paid so far, the pills that are left, a wage that mostly stays, and a score."""
+    """Return yearly visits: an age, what was paid so far, the pills that are left, a wage that is often raised, a dose that is
+    another one now and then, and a score.
+    """
     rng = np.random.default_rng(5)
     person = np.repeat(np.arange(patients), 1 + np.arange(patients) % 5)
     place = np.arange(len(person)) - np.searchsorted(person, person)
     first = rng.integers(18, 70, patients)[person]
-    raised = np.cumsum(rng.random(len(person)) < 0.2)
+    changes = (rng.random(len(person)) < 0.3) | (place == 0)
+    dose = rng.gamma(4, 20, len(person)).round(1)[np.maximum.accumulate(np.where(changes, np.arange(len(person)), 0))]
+    raised = np.cumsum(rng.random(len(person)) < 0.6)
     years = 2015 + rng.integers(0, 4, patients)[person] + place
     return pd.DataFrame(
         {
@@ -34,6 +38,7 @@ def visits(patients=2500):
             "wage": np.round(
                 1000 + 37.7 * (person % 97) + 11.3 * (raised - raised[np.searchsorted(person, person)]), 2
             ),
+            "dose": dose,
             "score": rng.integers(0, 60, len(person)),
         }
     )
@@ -80,6 +85,13 @@ def test_drawn_numbers_keep_their_direction_and_look_like_themselves(drawn):
     assert written.str.fullmatch(r"\d+\.\d").all(), "sums of tenths are tenths"
 
 
+def test_a_number_that_goes_up_and_down_stays_as_it_was_about_as_often_as_it_does(drawn):
+    real, synthetic = ((steps(rows, "dose") == 0).mean() for rows in (visits(), drawn))
+    assert synthetic == pytest.approx(real, abs=0.12)
+    assert (steps(drawn, "dose") < 0).any()
+    assert (steps(drawn, "score") == 0).mean() < 0.15
+
+
 def test_persons_differ_in_where_their_numbers_begin(drawn):
     firsts = drawn.groupby("patient_id")["age"].first()
     assert firsts.nunique() > 35
@@ -106,7 +118,7 @@ def test_the_card_names_the_columns(found):
 
 def test_what_somebody_declared_costs_nothing_and_what_was_declared_not_to_be_so_is_not_looked_at(tmp_path):
     fitter, ledger = synthesizer(tmp_path, epsilon=5.0)
-    declared = {"age": "increasing", "paid": False, "left": "decreasing", "wage": False, "score": False}
+    declared = {"age": "increasing", "paid": False, "left": "decreasing", "wage": False, "dose": False, "score": False}
     columns = {name: {"monotone": fact, **({} if fact else {"static": False})} for name, fact in declared.items()}
     relations = {**VISITS_ALONE, "visits": {**VISITS_ALONE["visits"], "columns": columns}}
     model = fitter.fit({"visits": visits(600)}, relations=relations)

@@ -182,24 +182,20 @@ def given_rows(
         alike = context.beside.copied(beside.codes) == own
         alike[:, context.beside.gap] = ends
     given = context.given(codes, place, left, previous, time, beside)
-    drawn = context.relative(own, previous, alike, _same(release, context, place > 0))
+    drawn = context.relative(own, previous, alike, _same(release, context))
     whole = np.concatenate([given, drawn], 1).astype(np.int16)
     about = (release, relations, tables, context)
     columns = _columns(*about, shares or release.codec.marginals())
     return Given(whole, units.astype(np.int64), columns, _meaning(*about))
 
 
-def _same(release: TableRelease, context: Context, follows: np.ndarray) -> np.ndarray:
-    """Return which values of numbers are those of the row before, bool (rows, numbers): nulls as well; restricted.
-
-    Args:
-        follows: which rows have one before them, bool (rows,).
-    """
+def _same(release: TableRelease, context: Context) -> np.ndarray:
+    """Return which values of numbers are those of the row above, whoever's it is, bool (rows, numbers); restricted."""
     names = [release.codec.encoded[i] for i in context.numbers]
-    same = np.zeros((len(follows), len(names)), bool)
+    same = np.zeros((pq.ParquetFile(release.whole_rows()).metadata.num_rows, len(names)), bool)
     for i, cells in enumerate(pq.read_table(release.whole_rows(), columns=names).columns if names else ()):
         codes = cells.combine_chunks().dictionary_encode("encode").indices.to_numpy(zero_copy_only=False)
-        same[:, i] = follows & (codes == np.roll(codes, 1))
+        same[:, i] = codes == np.roll(codes, 1)
     return same
 
 

@@ -220,7 +220,8 @@ def test_noisy_counts_tell_which_numbers_fall_in_few_of_those_who_vary(tmp_path,
 def test_a_number_that_hardly_ever_varies_is_static_and_one_that_falls_as_often_as_it_rises_is_neither(tmp_path):
     some = ageing()
     some["visits"]["score"] = 0
-    some["visits"].loc[1 : 3 * 40 : 3, "score"] = 1  # of 40 in 400, and of each it falls again
+    some["visits"].loc[1 : 3 * 15 : 3, "score"] = 1  # of 15 in 400 it rises and falls, and of as many it rises
+    some["visits"].loc[3 * 15 + 2 : 3 * 30 : 3, "score"] = 1
     some["visits"].loc[2 : 3 * 5 : 3, "total"] = 0.2
     some["visits"]["total"] = np.where(some["visits"]["patient"] < 5, some["visits"]["total"], 0.0)
     rows = related(tmp_path, some, RELATIONS)

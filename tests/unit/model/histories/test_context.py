@@ -5,7 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from dp_synth_pipeline.model.histories.context import BEFORE, LAST, NONE, NOW, TURNS, Beside, Context, RowsBeside
+from dp_synth_pipeline.model.histories.context import (
+    BEFORE,
+    LAST,
+    NONE,
+    NOW,
+    NUMBERS_REPEAT,
+    TURNS,
+    Beside,
+    Context,
+    RowsBeside,
+)
 
 TEAM, GAP, GAMES = 0, 1, 2
 SHARES = [np.full(4, 0.25), np.full(3, 1 / 3), np.full(2, 0.5)]
@@ -86,3 +96,27 @@ def test_given_codes_have_the_order_of_those_that_were_merged_to_them_and_own_co
 
 def test_what_lies_beside_has_no_order():
     assert CONTEXT.orders([()], [], [(), (), ()])[-7:-3] == [()] * 4
+
+
+WAGE = 0
+WAGES = Context.of([], [np.full(20, 0.05), np.full(3, 1 / 3)], rows=5, numbers=[0, 1])
+
+
+def test_a_number_stays_where_its_value_does_and_not_where_its_code_alone_is_the_same():
+    codes, previous = np.array([[7, 1], [7, 1], [7, 1]]), np.array([[7, 1], [7, 1], [-1, -1]])
+    same = np.array([[True], [False], [True]])
+    drawn = WAGES.relative(codes, previous, same=same)
+    assert drawn[:, WAGE].tolist() == [20, 7, 7]
+    assert WAGES.absolute(drawn, previous).tolist() == codes.tolist()
+    assert WAGES.stays(drawn, previous)[:, WAGE].tolist() == [True, False, False]
+
+
+def test_a_number_of_few_codes_is_told_by_the_code_before_and_those_of_many_rarely_stay_before_anything_is_learnt():
+    assert (WAGES.numbers, WAGES.repeats, WAGES.own_cardinalities) == ((WAGE,), (True, False), (21, 3))
+    *_, wage, other = WAGES.shares([], [np.full(20, 0.05), np.full(3, 1 / 3)])
+    assert (wage[20], wage.sum()) == (NUMBERS_REPEAT, pytest.approx(1))
+    assert len(other) == 3
+    kept = Context.from_dict(json.loads(json.dumps(WAGES.to_dict())))
+    assert kept == WAGES
+    earlier = {name: fact for name, fact in WAGES.to_dict().items() if name != "numbers"}
+    assert Context.from_dict(earlier).numbers == (), "of an earlier version none stay"

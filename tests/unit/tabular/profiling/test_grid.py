@@ -238,6 +238,24 @@ def test_what_lies_beyond_the_ends_is_shared_by_the_others_and_so_is_dust() -> N
     assert (len(edges), kept.sum()) == (10, 4.5), "all of it is dust"
 
 
+def test_an_outermost_cell_ends_where_values_are_likely_and_holds_what_it_held() -> None:
+    edges = np.array([16, 59, 60, 61, 62, 63, 64, 128.0])
+    mass = np.array([4300, 100, 90, 110, 105, 95, 100.0])
+    cut, kept = grid.without_tails(edges, mass, mass, 10.0, 1.0)
+    assert cut.tolist() == [16, 59, 60, 61, 62, 63, 64, 73], (
+        "8 times as thin as between 63 and 64, whole years: 64 + 8.4"
+    )
+    assert kept == pytest.approx(mass)
+    cut, _ = grid.without_tails(-edges[::-1], mass[::-1], mass[::-1], 10.0, 1.0)
+    assert cut.tolist() == [-73, -64, -63, -62, -61, -60, -59, -16]
+    cut, _ = grid.without_tails(edges / 100, mass, mass, 10.0, 0.01)
+    assert cut[-1] == 0.73, "as it is written"
+    cut, _ = grid.without_tails(edges, mass, mass, 10.0)
+    assert cut[-1] == pytest.approx(64 + 8 * 100 / 95)
+    even = np.array([4300, 100, 100, 100, 100, 100, 900.0])
+    assert grid.without_tails(edges, even, even, 10.0, 1.0)[0].tolist() == edges.tolist(), "it is full to its end"
+
+
 def test_no_noise_beyond_a_table_has_a_part_of_its_rows() -> None:
     # 60 empty cells after 20 full ones: their noise, clipped at 0, would hold 24 deviations; 2.5 of few cells are believed.
     rng = np.random.default_rng()

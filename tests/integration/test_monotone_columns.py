@@ -13,7 +13,7 @@ from tests.integration.test_databases import QUICK, VISITS_ALONE, synthesizer
 DAY = {"kind": "date", "format": "%Y-%m-%d"}
 
 
-def visits(patients=2500):
+def visits(patients=4000):
     """Return yearly visits: an age, what was paid so far, the pills that are left, a wage that is often raised, a dose that is
     another one now and then, and a score.
     """
@@ -23,7 +23,7 @@ def visits(patients=2500):
     first = rng.integers(18, 70, patients)[person]
     changes = (rng.random(len(person)) < 0.3) | (place == 0)
     dose = rng.gamma(4, 20, len(person)).round(1)[np.maximum.accumulate(np.where(changes, np.arange(len(person)), 0))]
-    raised = np.cumsum(rng.random(len(person)) < 0.6)
+    raised = np.cumsum(rng.random(len(person)) < 0.8)
     years = 2015 + rng.integers(0, 4, patients)[person] + place
     return pd.DataFrame(
         {

@@ -14,8 +14,9 @@ DAY = {"kind": "date", "format": "%Y-%m-%d"}
 
 
 def visits(patients=4000):
-    """Return yearly visits: an age, what was paid so far, the pills that are left, a wage that is often raised, a dose that is
-    another one now and then, and a score.
+    """Return yearly visits: an age, what was paid so far, the pills that are left, a wage that is often raised, and a score.
+
+    A dose is another one now and then.
     """
     rng = np.random.default_rng(5)
     person = np.repeat(np.arange(patients), 1 + np.arange(patients) % 5)

@@ -117,6 +117,21 @@ def test_the_card_names_the_columns(found):
     assert "never rising: left" in card
 
 
+def test_refreshes_that_remember_know_what_was_found_before_and_count_it_no_more(tmp_path):
+    visits().to_csv(tmp_path / "visits.csv", index=False)
+    columns = {"visited": DAY, "left": {"monotone": "decreasing"}}
+    relations = {**VISITS_ALONE, "visits": {**VISITS_ALONE["visits"], "columns": columns}}
+    for refresh in range(2):
+        fitter, ledger = synthesizer(tmp_path, epsilon=5.0, refresh={"remember": True, "epsilon": 0.5})
+        model = fitter.fit({"visits": str(tmp_path / "visits.csv")}, relations=relations)
+        table = model.relations["visits"]
+        assert ({*table.increasing}, table.decreasing, table.static) == ({"age", "paid", "wage"}, ("left",), ()), (
+            refresh
+        )
+        assert (steps(model.sample(200)["visits"], "age") >= 0).all()
+    assert sum("static" in e.mechanism for e in ledger.entries("patients")) == 1
+
+
 def test_what_somebody_declared_costs_nothing_and_what_was_declared_not_to_be_so_is_not_looked_at(tmp_path):
     fitter, ledger = synthesizer(tmp_path, epsilon=5.0)
     declared = {"age": "increasing", "paid": False, "left": "decreasing", "wage": False, "dose": False, "score": False}

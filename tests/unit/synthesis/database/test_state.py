@@ -1,0 +1,13 @@
+"""The state of a release of related tables comes back from JSON as it was, and that of an earlier version as far as it went."""
+
+import json
+
+from dp_synth_pipeline.synthesis.database.state import DatabaseState
+
+
+def test_what_was_found_of_columns_that_parents_carry_comes_back():
+    state = DatabaseState("r1", {"epsilon": 3.0}, static={"visits": ("sex",)}, increasing={"visits": ("age", "paid")})
+    written = json.loads(json.dumps(state.to_dict()))
+    assert DatabaseState.from_dict(written) == state
+    del written["increasing"]  # of a version that looked for none
+    assert DatabaseState.from_dict(written).increasing == {}

@@ -24,9 +24,9 @@ def carrying(parent: TableSchema, child: TableSchema, table: Related) -> tuple[T
 def carry(parent: RelatedRows, child: RelatedRows, table: Related) -> tuple[RelatedRows, RelatedRows]:
     """Write a parent's rows with what a child's first rows hold of carried columns, and the child's without; restricted.
 
-    In the place of a monotone column, the child's rows keep the distance to the next one. A parent without rows below has
-    nulls. Where somebody's rows vary in a static column all the same, the first one's value stands for all of them. Columns
-    that are made anew are in neither.
+    In the place of a monotone column, the child's rows keep the distance to the next one, and the parent carries the first
+    value that is no null. A parent without rows below has nulls. Where somebody's rows vary in a static column all the
+    same, the first one's value stands for all of them, null or not. Columns that are made anew are in neither.
     """
     columns = [c for c in child.schema if c.name in table.carries]
     if not columns:
@@ -34,11 +34,13 @@ def carry(parent: RelatedRows, child: RelatedRows, table: Related) -> tuple[Rela
     above_schema, below_schema = carrying(parent.schema, child.schema, table)
     above = replace(parent, path=parent.path.with_suffix(f".with-{table.name}.parquet"), schema=above_schema)
     below = replace(child, path=child.path.with_suffix(".static.parquet"), schema=below_schema)
-    names = ", ".join(f"c.{quoted(c.name)} AS {quoted(table.carried(c.name))}" for c in columns)
+    first = {name: "arg_min" if name in table.monotone else "arg_min_null" for name in table.carries}
+    values = (f"{first[c.name]}({quoted(c.name)}, {PLACE}) AS {quoted(table.carried(c.name))}" for c in columns)
+    of_parents = f"SELECT {PARENT}, {', '.join(values)} FROM read_parquet({literal(child.path)}) GROUP BY {PARENT}"
     _write(
         above,
-        f"SELECT p.*, {names} FROM read_parquet({literal(parent.path)}) p LEFT JOIN "
-        f"(SELECT * FROM read_parquet({literal(child.path)}) WHERE {PLACE} = 0) c ON c.{PARENT} = p.{ROW}",
+        f"SELECT p.*, c.* EXCLUDE ({PARENT}) FROM read_parquet({literal(parent.path)}) p "
+        f"LEFT JOIN ({of_parents}) c ON c.{PARENT} = p.{ROW}",
         f"p.{ROW}",
     )
     steps = [

@@ -49,8 +49,9 @@ def step_of(column: Column, table: Related) -> Column:
 
 
 def step_sql(column: Column, table: Related) -> str:
-    """Write the distance from a row's value to that of the parent's next row, as `step_of` holds it."""
-    here, there = quoted(column.name), f"lead({quoted(column.name)}) OVER (PARTITION BY {PARENT} ORDER BY {PLACE})"
+    """Write the distance from a row's value to the next one of its parent's that is no null, as `step_of` holds it."""
+    here = quoted(column.name)
+    there = f"lead({here} IGNORE NULLS) OVER (PARTITION BY {PARENT} ORDER BY {PLACE})"
     if column.name in table.decreasing:
         here, there = there, here
     if column.kind.whole and not is_text(column.arrow_type):

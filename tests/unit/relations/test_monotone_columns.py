@@ -59,7 +59,23 @@ def test_a_step_against_the_direction_is_none_and_an_unknown_one_is_null(tmp_pat
     _, _, _, visits = carried(tmp_path, some)
     assert visits["age: to the next"].to_pylist()[:2] == [0, 27]
     assert visits["left: to the next"].to_pylist()[:2] == [0, 92]
-    assert visits["total: to the next"].to_pylist()[3:6] == [None, None, None]
+    assert visits["total: to the next"].to_pylist()[3:6] == [0.4, None, None], "to the next one that is known"
+
+
+def test_a_parent_whose_first_value_is_unknown_carries_the_first_that_is_known(tmp_path):
+    some = counted()
+    some["visits"] = some["visits"].astype({"age": "Int64"})
+    some["visits"].loc[[0, 1, 4], "age"] = pd.NA
+    some["visits"].loc[6:8, "age"] = pd.NA
+    _, _, patients, visits = carried(tmp_path, some)
+    assert patients["visits.age"].to_pylist()[:3] == [34, 31, None]
+    assert visits["age: to the next"].to_pylist()[:9] == [None, None, None, 4, None, None, None, None, None]
+    (column,) = build({"age": pa.int64()}, {}).columns
+    parent = np.repeat([0, 1, 2], 3)
+    first = patients["visits.age"].combine_chunks().take(pa.array(parent))
+    steps = visits["age: to the next"].combine_chunks()[:9]
+    found = monotone_columns.restored(first, steps, parent, column, TABLE)
+    assert found.to_pylist() == [34, 34, 34, 31, 35, 35, None, None, None]
 
 
 @pytest.mark.parametrize(

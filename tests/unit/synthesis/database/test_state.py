@@ -1,4 +1,4 @@
-"""The state of a release of related tables comes back from JSON as it was, and that of an earlier version as far as it went."""
+"""The state of a release of related tables comes back from JSON as it was, and that of an earlier version as well."""
 
 import json
 

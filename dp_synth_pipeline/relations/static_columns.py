@@ -62,10 +62,12 @@ class Found(NamedTuple):
     Attributes:
         static: those that are the same.
         increasing: those that never fall, and are not the same.
+        hidden: whether so few persons have several rows that noise hides even what holds for all of them.
     """
 
     static: tuple[str, ...] = ()
     increasing: tuple[str, ...] = ()
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def _found(looked_at: Candidates, noisy: Iterator[float], scale: float) -> Found
     falling = {name: next(noisy) for name in looked_at.numbers}
     static = tuple(name for name, count in varying.items() if _few(count, several, scale))
     increasing = (n for n, count in falling.items() if n not in static and _few(count, varying[n], scale))
-    return Found(static, tuple(increasing))
+    return Found(static, tuple(increasing), hidden=not _few(0, several, scale))
 
 
 def _few(some: float, several: float, scale: float) -> bool:

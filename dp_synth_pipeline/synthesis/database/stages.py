@@ -314,8 +314,12 @@ class ProfilingTable(OfTable):
     def _find(self, release: DatabaseRelease, children: Sequence[Related]) -> None:
         """Put on record which columns of the tables below are static or increasing, of those of which nobody said so."""
         sources, table = release.state.sources, release.table(self.table)
-        found = StaticColumns(self._candidates(release, children), release.state.rows).perform(table) or {}
+        candidates = self._candidates(release, children)
+        found = StaticColumns(candidates, release.state.rows).perform(table) or {}
         release.keep(table)
+        for name in (name for name, of_table in found.items() if of_table.hidden):
+            said = _hidden_sentence(name, self.table, candidates[name])
+            release.progress.warn(f"{release.settings.name}: {said}")
         static = {name: of_table.static for name, of_table in found.items()}
         for child in children:
             whole = {*child.static, *static.get(child.name, ())}
@@ -352,6 +356,22 @@ class ProfilingTable(OfTable):
         release.state = replace(
             state, rows={**rows, **{n: r for n, (r, _) in moved.items()}}, tables={**state.tables, **tables}
         )
+
+
+def _hidden_sentence(name: str, parent: str, looked_at: Candidates) -> str:
+    """Say that noise hides what the rows of one parent share, and what to declare.
+
+    Example:
+        >>> _hidden_sentence("visits", "patients", Candidates(("sex",)))  # doctest: +ELLIPSIS
+        'few rows of patients have several visits, so noise hides which columns are the same in all of them. Declare ...'
+    """
+    numbers = (
+        f", and {{{looked_at.numbers[0]}: {{monotone: increasing}}}} what never falls" if looked_at.numbers else ""
+    )
+    return (
+        f"few rows of {parent} have several {name}, so noise hides which columns are the same in all of them. Declare those "
+        f"that are, by tables.{name}.columns: {{{looked_at.columns[0]}: {{static: true}}}}{numbers}."
+    )
 
 
 def _with_found(

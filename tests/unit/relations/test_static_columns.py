@@ -89,6 +89,14 @@ def test_under_noise_that_hides_the_counts_nothing_is_taken_for_static(tmp_path)
     assert taken.count(("sex",)) <= 12, "20 persons of 400 are a fifth of a deviation: 1 in 28 is expected"
 
 
+def test_it_is_told_whether_noise_hides_even_what_holds_for_all(tmp_path):
+    rows = related(tmp_path, tables(), RELATIONS)
+    for scale, hidden in ((1.0, False), (100.0, True)):
+        plan = StaticPlan({"visits": Candidates(("sex",))}, scale)
+        found = [static_columns.measure(rows, plan, Odometer(plan.events))["visits"].hidden for _ in range(20)]
+        assert (sum(found) > 15) == hidden, "a twentieth of 400 persons is 20"
+
+
 def test_counts_that_nobody_paid_for_are_refused(tmp_path):
     rows = related(tmp_path, tables(10), RELATIONS)
     plan = StaticPlan({"visits": Candidates(("sex", "born"))}, 2.0)

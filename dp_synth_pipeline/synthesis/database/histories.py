@@ -182,7 +182,7 @@ def given_rows(
         alike = context.beside.copied(beside.codes) == own
         alike[:, context.beside.gap] = ends
     given = context.given(codes, place, left, previous, time, beside)
-    drawn = context.relative(own, previous, alike, _same(release, context))
+    drawn = context.relative(own, previous, alike, _same(release, context) if context.numbers else None)
     whole = np.concatenate([given, drawn], 1).astype(np.int16)
     about = (release, relations, tables, context)
     columns = _columns(*about, shares or release.codec.marginals())
@@ -192,11 +192,9 @@ def given_rows(
 def _same(release: TableRelease, context: Context) -> np.ndarray:
     """Return which values of numbers are those of the row above, whoever's it is, bool (rows, numbers); restricted."""
     names = [release.codec.encoded[i] for i in context.numbers]
-    same = np.zeros((pq.ParquetFile(release.whole_rows()).metadata.num_rows, len(names)), bool)
-    for i, cells in enumerate(pq.read_table(release.whole_rows(), columns=names).columns if names else ()):
-        codes = cells.combine_chunks().dictionary_encode("encode").indices.to_numpy(zero_copy_only=False)
-        same[:, i] = codes == np.roll(codes, 1)
-    return same
+    cells = pq.read_table(release.whole_rows(), columns=names).combine_chunks().columns
+    coded = [c.combine_chunks().dictionary_encode("encode").indices.to_numpy(zero_copy_only=False) for c in cells]
+    return np.stack([codes == np.roll(codes, 1) for codes in coded], 1)
 
 
 def _columns(

@@ -223,7 +223,7 @@ def test_what_was_not_charged_is_refused_before_any_noise_is_drawn(
 def test_no_mechanism_can_be_called_without_an_odometer() -> None:
     released = [f for name, f in vars(mechanisms).items() if inspect.isfunction(f) and not name.startswith("_")]
     own = [f for f in released if f.__module__ == mechanisms.__name__]
-    assert {f.__name__ for f in own} == {"noisy_count", "noisy_histograms", "threshold"}
+    assert {f.__name__ for f in own} == {"noisy_count", "noisy_histograms", "threshold", "threshold_of_divided"}
     for function in own:
         parameter = inspect.signature(function).parameters["odometer"]
         assert (parameter.default, parameter.kind) == (parameter.empty, parameter.KEYWORD_ONLY)

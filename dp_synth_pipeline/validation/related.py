@@ -122,13 +122,18 @@ def _rows_of_parent(reference: pa.ChunkedArray) -> pa.Array:
     return counts.take(codes.indices)
 
 
-def _in_order(reference: pa.ChunkedArray, order: pa.ChunkedArray) -> pa.Array:
-    """Say of each row whether it is not before the one above it, if both have one parent and a place in the order."""
+def _in_order(reference: pa.ChunkedArray, order: pa.ChunkedArray, *, falling: bool = False) -> pa.Array:
+    """Say of each row whether it is not before the one above it, if both have one parent and a place in the order.
+
+    Args:
+        falling: whether it must not be after that one instead.
+    """
     if len(reference) == 0:
         return pa.array([], pa.bool_())
     same = pc.equal(reference[1:].combine_chunks(), reference[:-1].combine_chunks())  # type: ignore[attr-defined]
-    later = pc.greater_equal(order[1:].combine_chunks(), order[:-1].combine_chunks())  # type: ignore[attr-defined]
-    kept = pc.or_kleene(pc.invert(same), pc.fill_null(later, True))  # type: ignore[attr-defined]
+    compare = pc.less_equal if falling else pc.greater_equal  # type: ignore[attr-defined]
+    follows = compare(order[1:].combine_chunks(), order[:-1].combine_chunks())
+    kept = pc.or_kleene(pc.invert(same), pc.fill_null(follows, True))  # type: ignore[attr-defined]
     return pa.concat_arrays([pa.array([True]), kept])
 
 
@@ -136,10 +141,8 @@ def _keep_direction(table: Related, reference: pa.ChunkedArray, rows: pa.Table) 
     """Say of each row whether none of its monotone columns turns back from the row above it, if both have one parent."""
     kept = pa.array(np.ones(len(reference), bool))
     for name in table.monotone:
-        forward = rows[name] if name in table.increasing else rows[name][::-1]
-        parents = reference if name in table.increasing else reference[::-1]
-        held = _in_order(parents, forward)
-        kept = pc.and_(kept, held if name in table.increasing else held[::-1])  # type: ignore[attr-defined]
+        held = _in_order(reference, rows[name], falling=name in table.decreasing)
+        kept = pc.and_(kept, held)  # type: ignore[attr-defined]
     return kept
 
 

@@ -18,7 +18,6 @@ from dp_synth_pipeline.ledger import Entry, Ledger
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.model import artifact
 from dp_synth_pipeline.model.autoregressive.generator import Generator
-from dp_synth_pipeline.model.histories.context import MOST
 from dp_synth_pipeline.model.marginals import storage
 from dp_synth_pipeline.model.marginals.measuring import Marginals
 from dp_synth_pipeline.model.marginals.remembering import Memory
@@ -108,12 +107,6 @@ class Refreshed:
 @pytest.fixture(scope="module")
 def refreshed(tmp_path_factory: pytest.TempPathFactory) -> Refreshed:
     return Refreshed(tmp_path_factory.mktemp("remembering"))
-
-
-def test_rows_are_drawn_upon_the_codes_that_earlier_versions_counted(refreshed: Refreshed) -> None:
-    facts = generator_files.facts(refreshed.place.folder / "visits" / generator_files.FOLDER)
-    assert facts["context"]["numbers"] == []
-    assert any(len(merged) > MOST for merged in facts["context"]["own"]), "else no number could stay in any case"
 
 
 def test_a_refresh_measures_again_what_the_first_release_measured_and_trains_nothing(refreshed: Refreshed) -> None:

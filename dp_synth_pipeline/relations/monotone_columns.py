@@ -17,6 +17,7 @@ from dp_synth_pipeline.relations.relating import PARENT, PLACE
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.kinds.base import NUMBER, Column
+from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sql import quoted
 from dp_synth_pipeline.tabular.storage import is_text
 
@@ -29,16 +30,19 @@ EXACT = "DECIMAL(38, 12)"
 """The SQL type in which numbers with digits after the point are subtracted, as they are written."""
 
 
-def why_not(column: Column, table: Related, untyped: Collection[str] = ()) -> str:
+def why_not(column: Column, table: Related, source: TableSchema, untyped: Collection[str] = ()) -> str:
     """Say why a column cannot be monotone; empty if it can, as far as is known without its rows.
 
     Args:
+        source: the columns of the table's source.
         untyped: the columns of a CSV whose types are not measured yet.
     """
     if table.order is None:
         return f"rows of {table.name} have no order in which it could be; declare order: COLUMN, or leave monotone out."
     if column.name not in untyped and column.kind.family != NUMBER:
         return f"it is of kind {column.kind}, and numbers alone are; leave monotone out."
+    if table.step(column.name).casefold() in {name.casefold() for name in source.names}:  # as SQL takes names
+        return f"{table.name} has a column {table.step(column.name)!r} already; rename one of them."
     return ""
 
 

@@ -106,7 +106,7 @@ def candidates(
     if table.max_rows == 1:
         return Candidates(())
     able = [c for c in source.learned if c.name not in declared and not _why_not(c, table, source, parent)]
-    numbers = [c.name for c in able if not monotone_columns.why_not(c, table, untyped)]
+    numbers = [c.name for c in able if not monotone_columns.why_not(c, table, source, untyped)]
     return Candidates(tuple(c.name for c in able), tuple(numbers))
 
 
@@ -131,7 +131,7 @@ def check(table: Related, source: TableSchema, parent: TableSchema | None, untyp
             continue  # made up once for each parent row
         why_not = _why_not(columns[name], table, source, parent)
         if name in table.monotone:
-            why_not = why_not or monotone_columns.why_not(columns[name], table, untyped)
+            why_not = why_not or monotone_columns.why_not(columns[name], table, source, untyped)
         if why_not:
             raise InvalidInput(f"{said} {why_not}")
     if table.static and not modelled_below(table, source, table.static):

@@ -94,7 +94,7 @@ def write_related(
 
 
 def _profile(state: DatabaseState, table: Related) -> TableProfile:
-    """Return what was released of a table's columns, and of those that its parent carries."""
+    """Return what was released of a table's columns, and of the static ones that its parent carries."""
     own = state.table(table.name).table_profile()
     if not table.static:
         return own

@@ -365,12 +365,11 @@ def _hidden_sentence(name: str, parent: str, looked_at: Candidates) -> str:
         >>> _hidden_sentence("visits", "patients", Candidates(("sex",)))  # doctest: +ELLIPSIS
         'few rows of patients have several visits, so noise hides which columns are the same in all of them. Declare ...'
     """
-    numbers = (
-        f", and {{{looked_at.numbers[0]}: {{monotone: increasing}}}} what never falls" if looked_at.numbers else ""
-    )
+    number = next(iter(looked_at.numbers), None)
+    rising = "" if number is None else f", or {{{number}: {{monotone: increasing}}}} of a number that never falls"
     return (
         f"few rows of {parent} have several {name}, so noise hides which columns are the same in all of them. Declare those "
-        f"that are, by tables.{name}.columns: {{{looked_at.columns[0]}: {{static: true}}}}{numbers}."
+        f"that are, as in tables.{name}.columns: {{{looked_at.columns[0]}: {{static: true}}}}{rising}."
     )
 
 

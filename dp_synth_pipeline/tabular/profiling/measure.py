@@ -202,7 +202,7 @@ class _Pass:
         )
         cells = noisy / WHOLE
         shown = np.flatnonzero(cells[len(known) :] >= self.floor - 1 + least) + len(known)
-        if not len(shown):
+        if not len(shown) or found.null_rate >= 1:  # of a column without a value, noise told both
             return found
         weighed, share = float(cells[: len(known)].sum()), math.fsum(found.weights)
         new = cells[shown] * (share / weighed if share and weighed > 0 else 1 / self.total)
@@ -210,7 +210,8 @@ class _Pass:
         new *= min(1.0, room / float(new.sum()))
         other = max(found.other - float(new.sum()), 0.0)
         whole = np.array([*found.weights, *new]) * ((1 - found.null_rate - other) / (share + float(new.sum())))
-        values = [*known, *(list(weights)[i] for i in shown)]
+        keys = list(weights)
+        values = [*known, *(keys[i] for i in shown)]
         order = column.kind.order(column, values, whole)
         names = column.kind.released([values[i] for i in order])
         return replace(found, values=names, weights=tuple(float(whole[i]) for i in order), other=other)

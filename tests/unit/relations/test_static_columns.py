@@ -256,3 +256,7 @@ def test_a_monotone_column_must_be_a_number_of_rows_that_have_an_order():
     ):
         with pytest.raises(InvalidInput, match=said):
             static_columns.check(table, columns, PARENT)
+    taken = source({**STORAGE, "age": WHOLE, "Age: to the next": WHOLE})
+    assert static_columns.candidates(VISITS, taken, PARENT, {}).numbers == ("Age: to the next",)
+    with pytest.raises(InvalidInput, match="visits has a column 'age: to the next' already"):
+        static_columns.check(replace(VISITS, increasing=("age",)), taken, PARENT)

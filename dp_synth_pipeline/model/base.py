@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -27,6 +27,18 @@ Allowed = Callable[[int, np.ndarray], np.ndarray | None]
 follow, bool (rows or 1, codes); None if all may."""
 
 
+class Before(NamedTuple):
+    """Where a row tells a column's code in the row before.
+
+    Attributes:
+        column: number of the given column that does: 0 where there is no such row, or one more than that code.
+        order: the codes that have an order, in that order.
+    """
+
+    column: int
+    order: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Released:
     """What a model may start from at no cost, since all of it is released or public.
@@ -38,6 +50,7 @@ class Released:
         public: codes (rows, columns) of a table that a person declared public.
         given: how many of the first columns are given with each row, and not learnt.
         orders: for each column its codes that have an order, in that order; none: no column has codes in an order.
+        moving: by column, where its code in the row before stands, for those that are learnt by how far they move.
     """
 
     shares: Sequence[np.ndarray]
@@ -46,6 +59,7 @@ class Released:
     public: np.ndarray | None = None
     given: int = 0
     orders: Sequence[Sequence[int]] = ()
+    moving: Mapping[int, Before] = field(default_factory=dict)
 
 
 class GenerativeModel(ABC):

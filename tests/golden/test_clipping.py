@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from dp_synth_pipeline.errors import TrainingError
 from dp_synth_pipeline.model.autoregressive import opacus_modes  # noqa: F401  registers what `GradSampleModule` asks for
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Before
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping, attach
 
 CARDINALITIES = (3, 7, 2, 5, 1)
@@ -38,14 +40,25 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 ORDERS = ((), (6, *range(5)), (), range(5), ())
 
 
-def network(activation: str = "tanh", *, orders: Sequence[Sequence[int]] = ()) -> AutoregressiveNetwork:
+MOVING = {1: Before(0, (5, 0, 1, 6)), 3: Before(2, (4, 0, 2))}
+"""Two columns that move, of which an earlier one tells the code before."""
+
+
+def network(
+    activation: str = "tanh",
+    *,
+    orders: Sequence[Sequence[int]] = (),
+    moving: Mapping[int, Before] = MappingProxyType({}),
+) -> AutoregressiveNetwork:
     """A network whose every weight matters: the heads start at zero, where gradients of the layers below vanish."""
-    made = AutoregressiveNetwork(CARDINALITIES, SPEC.with_(activation=activation), orders=orders)
+    made = AutoregressiveNetwork(CARDINALITIES, SPEC.with_(activation=activation), orders=orders, moving=moving)
     made.mix()
     with torch.no_grad():
         for block in made.blocks:
             block.heads.weight.normal_()
             block.heads.bias.normal_()
+            if block.relative is not None:
+                block.relative.weight.normal_()
     return made
 
 
@@ -122,13 +135,16 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(("activation", "orders"), [("tanh", ()), ("relu", ()), ("tanh", ORDERS)])
+@pytest.mark.parametrize(
+    ("activation", "orders", "moving"),
+    [("tanh", (), {}), ("relu", (), {}), ("tanh", ORDERS, {}), ("tanh", ORDERS, MOVING)],
+)
 @pytest.mark.parametrize("reference", [opacus_hooks, one_by_one])
 def test_the_clipped_sum_is_the_one_of_per_example_gradients(
-    case: str, activation: str, orders: Sequence[Sequence[int]], reference: Callable
+    case: str, activation: str, orders: Sequence[Sequence[int]], moving: Mapping[int, Before], reference: Callable
 ) -> None:
     shape, present, scale = CASES[case]
-    net, codes = network(activation, orders=orders), draw_codes(*shape)
+    net, codes = network(activation, orders=orders, moving=moving), draw_codes(*shape)
     expected = reference(net, codes, present, scale)
     found = one_pass(net, codes, present, scale)
     assert distance(found, expected) <= 1e-5 * size(expected)

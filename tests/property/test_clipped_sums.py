@@ -11,17 +11,19 @@ from hypothesis import strategies as st
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Before
 from dp_synth_pipeline.model.dpsgd.batches import parts
 from dp_synth_pipeline.model.dpsgd.clipping import OnePassClipping
 from dp_synth_pipeline.model.dpsgd.lattice import Lattice
 
 CARDS = (3, 7, 2, 5)
 SPEC = GeneratorSpec(hidden=6, embedding=3)
+MOVING = {1: Before(0, (5, 0, 1, 6)), 3: Before(2, (4, 0, 2))}
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def network(size: float) -> AutoregressiveNetwork:
-    made = AutoregressiveNetwork(CARDS, SPEC)
+    made = AutoregressiveNetwork(CARDS, SPEC, moving=MOVING)
     with torch.no_grad():
         for p in made.parameters():
             p.normal_(std=size)

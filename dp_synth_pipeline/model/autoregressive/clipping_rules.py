@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import torch
 
-from dp_synth_pipeline.model.autoregressive.layers import CausalLinear, ColumnEmbedding, ColumnHeads, rows_last
+from dp_synth_pipeline.model.autoregressive.layers import (
+    CausalLinear,
+    ColumnEmbedding,
+    ColumnHeads,
+    RelativeBias,
+    rows_last,
+)
 from dp_synth_pipeline.model.dpsgd.clipping import (
     Grads,
     SharedInputs,
@@ -97,3 +103,16 @@ def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor) -> Grads:
     if h.shape[1] < g.shape[1]:  # the fewer come first: a product is faster that way
         return {layer.weight: torch.bmm(h, g.transpose(1, 2)).transpose(1, 2), layer.bias: g.sum(2)}
     return {layer.weight: torch.bmm(g, h.transpose(1, 2)), layer.bias: g.sum(2)}
+
+
+@squared_norm(RelativeBias)
+def _relative_norm(layer: RelativeBias, before: torch.Tensor, g: torch.Tensor, _: SharedInputs) -> Grads:
+    found = layer.gradients(before, g)  # few numbers a row, so that they need no trick
+    if not _one_row(g):
+        found = halved_sum(found.movedim(1, -1))
+    return {layer.weight: halved_sum(halved_sum(found.square()))}
+
+
+@summed(RelativeBias)
+def _relative_sum(layer: RelativeBias, before: torch.Tensor, g: torch.Tensor) -> Grads:
+    return {layer.weight: layer.gradients(before, g).sum(0)}

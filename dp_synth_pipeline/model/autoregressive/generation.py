@@ -178,7 +178,11 @@ class Drawing:
         weight, bias, head, head_bias = self._network.column(column)
         before = self._embedded[: column * self._size]
         hidden = self._network.activation(torch.addmm(bias[:, None], weight, before))
-        return torch.addmm(head_bias[:, None], head, hidden).softmax(0)
+        logits = torch.addmm(head_bias[:, None], head, hidden)
+        if (relative := self._network.relative(column)) is not None:
+            given, moved = relative
+            logits += moved.T[:, self.codes[given]]
+        return logits.softmax(0)
 
     def put(self, column: int, codes: torch.Tensor) -> None:
         """Set a column, after all before it."""

@@ -14,7 +14,7 @@ from dp_synth_pipeline.model.autoregressive import generation, particles
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
-from dp_synth_pipeline.model.base import Allowed, Forbidden, GenerativeModel, Released
+from dp_synth_pipeline.model.base import Allowed, Before, Forbidden, GenerativeModel, Released
 from dp_synth_pipeline.model.marginals import raking
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 from dp_synth_pipeline.model.marginals.raking import Tilt
@@ -161,7 +161,9 @@ class Generator(GenerativeModel):
         """Return the spec, the cardinalities, and the cliques that draws are raked to."""
         cliques = [] if self.tilt is None else [list(c) for c in self.tilt.layout.cliques]
         given = {"given": self.proposal.given} if self.proposal.given else {}
-        return {"spec": self.spec.to_dict(), "cardinalities": list(self.cardinalities), "raked_to": cliques, **given}
+        moving = [[column, *before] for column, before in self.proposal.moving.items()]
+        more = given | ({"moving": moving} if moving else {})
+        return {"spec": self.spec.to_dict(), "cardinalities": list(self.cardinalities), "raked_to": cliques, **more}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the network's weights, and the tilt."""
@@ -172,9 +174,9 @@ class Generator(GenerativeModel):
     def restore(cls, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Generator:
         """Return the generator that was saved."""
         cardinalities = tuple(description["cardinalities"])
-        proposal = AutoregressiveNetwork(
-            cardinalities, GeneratorSpec(**description["spec"]), description.get("given", 0)
-        )
+        moving = {column: Before(given, tuple(order)) for column, given, order in description.get("moving", ())}
+        spec, given = GeneratorSpec(**description["spec"]), description.get("given", 0)
+        proposal = AutoregressiveNetwork(cardinalities, spec, given, moving=moving)
         weights = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "tilt"}
         proposal.load_state_dict(weights)
         cliques = tuple(tuple(c) for c in description["raked_to"])

@@ -6,14 +6,20 @@ Activations are shown as (..., d, n), a row after another, and lie in memory as 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from dp_synth_pipeline.model.base import Before
+
 ABSENT = -1e9
 """Logit of a code that a column does not have."""
+
+REACH = 8
+"""Codes up and down from that of the row before that are told apart by how far off they lie."""
 
 
 def rows_last(x: torch.Tensor) -> torch.Tensor:
@@ -90,6 +96,71 @@ class ColumnHeads(nn.Module):
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         bias = (self.bias + self.absent)[..., None]  # an absent code has probability 0, and so no gradient
         return rows_first(torch.baddbmm(bias, self.weight, rows_last(hidden)), hidden.shape[:-2])
+
+
+class RelativeBias(nn.Module):
+    """Logits of some columns by how far each code lies from that of the row before, as in Shaw et al. 2018.
+
+    `weight` (d, 2 * REACH + 1) holds, of each column, what codes at most 0, 1, ... REACH away get, and then what those get
+    that lie 1 to 1, 2, ... REACH further up. So a code gathers the more of them the nearer it lies, and what nearly all
+    rows do is learnt in few steps.
+
+    Args:
+        moving: of each column where its code in the row before stands; None of one that is not learnt so.
+        cardinalities: of each column.
+    """
+
+    windows: torch.Tensor
+    steps: torch.Tensor
+    reached: torch.Tensor
+    read: torch.Tensor
+    known: torch.Tensor
+
+    def __init__(self, moving: Sequence[Before | None], cardinalities: Sequence[int]) -> None:
+        super().__init__()
+        columns, most, wide = len(moving), max(cardinalities), 2 * REACH + 1
+        steps = torch.full((columns, most + 1, most), wide)
+        reached = torch.full((columns, most + 1, wide), most)
+        for place, before in enumerate(moving):
+            for (rank, code), (other, to) in product(enumerate(() if before is None else before.order), repeat=2):
+                if abs(other - rank) <= REACH:
+                    steps[place, code + 1, to] = other - rank + REACH
+                    reached[place, code + 1, other - rank + REACH] = to
+        self.register_buffer("steps", steps, persistent=False)  # (d, codes before, K): which step leads there
+        self.register_buffer("reached", reached, persistent=False)  # (d, codes before, steps): where it leads
+        self.register_buffer("read", torch.tensor([0 if b is None else b.column for b in moving]), persistent=False)
+        self.register_buffer("known", torch.tensor([b is not None for b in moving]), persistent=False)
+        step = torch.arange(-REACH, REACH + 1)
+        around = [step.abs() <= far for far in range(REACH + 1)]
+        further = [(step >= 1) & (step <= far) for far in range(1, REACH + 1)]
+        self.register_buffer("windows", torch.stack([*around, *further]).float(), persistent=False)
+        self.weight = nn.Parameter(torch.zeros(columns, wide))
+
+    def table(self) -> torch.Tensor:
+        """Return the logits of each code upon each code before, (d, codes before, K)."""
+        each = F.pad(self.weight @ self.windows, (0, 1))  # of a code that no step leads to, nothing is known
+        return each.gather(1, self.steps.flatten(1)).view_as(self.steps)
+
+    def forward(self, before: torch.Tensor) -> torch.Tensor:
+        """Return (..., d, K) from what `before_of` reads, int64 (..., d)."""
+        found = F.embedding(before + self._places(before, self.steps), self.table().flatten(0, 1))
+        return rows_first(rows_last(found).contiguous(), before.shape[:-1])
+
+    def before_of(self, codes: torch.Tensor) -> torch.Tensor:
+        """Return what rows of codes (..., D) tell of each column's code in the row before, (..., d); 0 if nothing."""
+        return codes[..., self.read] * self.known
+
+    def gradients(self, before: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        """Return the gradients (..., d, weights) of rows whose outputs have the gradients g (..., d, K), float64.
+
+        Each is a sum of entries of g, so whole numbers stay whole.
+        """
+        where = F.embedding(before + self._places(before, self.reached), self.reached.flatten(0, 1))
+        return F.pad(g, (0, 1)).double().gather(-1, where) @ self.windows.double().T
+
+    @staticmethod
+    def _places(before: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+        return torch.arange(of.shape[0], device=before.device) * of.shape[1]
 
 
 class Mixed(nn.Module):

@@ -2,6 +2,7 @@
 
     codes (..., D) --embed--> (..., D, E), and then for each block of columns
     (..., before, E) --causal--> (..., d, H) --tanh--> --heads--> (..., d, K) --mixed, while it learns--> logits (..., d, K)
+    and of a number that moves from row to row, its code in the row before --relative--> is added to them
 
 D columns, E numbers per embedded value, H hidden units per column. A block holds d columns of similar cardinality (at most
 K) and place, so that little is computed only to be masked. Every weight is used once per row, which is what makes exact
@@ -11,8 +12,9 @@ per-row gradient norms cheap (see `clipping_rules`, which registers them as this
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,11 +31,13 @@ from dp_synth_pipeline.model.autoregressive.layers import (
     ColumnEmbedding,
     ColumnHeads,
     Mixed,
+    RelativeBias,
     rows_first,
     rows_last,
 )
 from dp_synth_pipeline.model.autoregressive.plan import LEAST_HIDDEN
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Before
 from dp_synth_pipeline.model.dpsgd.trainable import Trainable
 
 
@@ -42,17 +46,27 @@ class Block(nn.Module):
 
     Attributes:
         mixed: makes logits of what the heads say, while codes in an order learn with their neighbours; None if none do.
+        relative: adds to them by how far each code lies from that of the row before; None if no column is learnt so.
     """
 
     mixed: Mixed | None
+    relative: RelativeBias | None
 
-    def __init__(self, columns: Sequence[int], cardinalities: Sequence[int], spec: GeneratorSpec) -> None:
+    def __init__(
+        self,
+        columns: Sequence[int],
+        cardinalities: Sequence[int],
+        spec: GeneratorSpec,
+        moving: Mapping[int, Before] = MappingProxyType({}),
+    ) -> None:
         super().__init__()
         self.columns = tuple(columns)
         hidden = spec.hidden or LEAST_HIDDEN
         self.causal = CausalLinear(columns, spec.embedding, hidden)
         self.heads = ColumnHeads([cardinalities[c] for c in columns], hidden)
-        self.mixed = None
+        self.mixed, self.relative = None, None
+        if not moving.keys().isdisjoint(columns):
+            self.relative = RelativeBias([moving.get(c) for c in columns], self.heads.cardinalities)
 
     def mix(self, orders: Sequence[Sequence[int]]) -> None:
         """Let codes in an order learn with their neighbours; what is drawn stays as it is."""
@@ -76,10 +90,13 @@ class Block(nn.Module):
             for each in (self.heads.weight[at, :n], self.heads.bias[at, :n]):
                 each.copy_(torch.from_numpy(turned @ each.double().cpu().numpy()))
 
-    def forward(self, embedded: torch.Tensor, activation: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """Return logits (..., d, K) from the embedded values (..., before, E) of the first columns."""
+    def forward(
+        self, embedded: torch.Tensor, activation: Callable[[torch.Tensor], torch.Tensor], codes: torch.Tensor
+    ) -> torch.Tensor:
+        """Return logits (..., d, K) from the embedded values (..., before, E) of the first columns, and the codes of all."""
         found = self.heads(activation(self.causal(embedded)))
-        return found if self.mixed is None else self.mixed(found)
+        found = found if self.mixed is None else self.mixed(found)
+        return found if self.relative is None else found + self.relative(self.relative.before_of(codes))
 
 
 class AutoregressiveNetwork(Trainable):
@@ -88,6 +105,7 @@ class AutoregressiveNetwork(Trainable):
     Args:
         given: how many of the first columns are given with each row: others are learnt upon them, and they are not.
         orders: for each column its codes that have an order, in that order, which `mix` lets learn with their neighbours.
+        moving: by column, where its code in the row before stands, for those that are learnt by how far they move.
     """
 
     def __init__(
@@ -96,12 +114,15 @@ class AutoregressiveNetwork(Trainable):
         spec: GeneratorSpec,
         given: int = 0,
         orders: Sequence[Sequence[int]] = (),
+        moving: Mapping[int, Before] = MappingProxyType({}),
     ) -> None:
         super().__init__()
         self.cardinalities, self.spec, self.given, self.orders = tuple(cardinalities), spec, given, orders
+        self.moving = dict(moving)
         self.activation: Callable[[torch.Tensor], torch.Tensor] = tanh if spec.activation == "tanh" else torch.relu
         self.embed = ColumnEmbedding(cardinalities, spec.embedding)
-        self.blocks = nn.ModuleList(Block(c, self.cardinalities, spec) for c in arrange(self.cardinalities, given))
+        blocks = arrange(self.cardinalities, given)
+        self.blocks = nn.ModuleList(Block(c, self.cardinalities, spec, self.moving) for c in blocks)
         self._describe()
 
     @torch.no_grad()
@@ -128,13 +149,13 @@ class AutoregressiveNetwork(Trainable):
 
     def blueprint(self) -> Callable[[], AutoregressiveNetwork]:
         """Return what makes a network of this shape, with weights of its own."""
-        return partial(AutoregressiveNetwork, self.cardinalities, self.spec, self.given, self.orders)
+        return partial(AutoregressiveNetwork, self.cardinalities, self.spec, self.given, self.orders, self.moving)
 
     def each_block(self, codes: torch.Tensor) -> list[tuple[Block, torch.Tensor]]:
         """Return each block with its logits (..., d, K) for int64 codes (..., D)."""
         blocks: list[Any] = list(self.blocks)
         starts = _Starts.apply(self.embed(codes), [b.causal.before for b in blocks])
-        return [(b, b(a, self.activation)) for b, a in zip(blocks, starts, strict=True)]
+        return [(b, b(a, self.activation, codes)) for b, a in zip(blocks, starts, strict=True)]
 
     def forward(self, codes: torch.Tensor) -> torch.Tensor:
         """Return logits (..., D, largest cardinality) for int64 codes (..., D)."""
@@ -154,7 +175,7 @@ class AutoregressiveNetwork(Trainable):
 
         Of a network whose codes still learn with their neighbours there is no such thing; `settle` it first.
         """
-        block: Any = next(b for b in self.blocks if number in b.columns)  # type: ignore[operator]
+        block = self._block(number)
         assert block.mixed is None, "settle the network first"
         at, cardinality = block.columns.index(number), self.cardinalities[number]
         causal, heads = block.causal, block.heads
@@ -163,11 +184,27 @@ class AutoregressiveNetwork(Trainable):
         return weight, causal.bias[mine], heads.weight[at, :cardinality], heads.bias[at, :cardinality]
 
     @torch.no_grad()
+    def relative(self, number: int) -> tuple[int, torch.Tensor] | None:
+        """Return by which given column the logits of column `number` move, and by how much, (its codes, codes); or None."""
+        if number not in self.moving:
+            return None
+        block = self._block(number)
+        table = block.relative.table()[block.columns.index(number), :, : self.cardinalities[number]]
+        return self.moving[number].column, table
+
+    def _block(self, number: int) -> Any:
+        return next(b for b in self.blocks if number in b.columns)  # type: ignore[operator]
+
+    @torch.no_grad()
     def given_earlier(self, codes: torch.Tensor, number: int) -> torch.Tensor:
         """Return log P(code | columns before) of each code that column `number` has, (rows, codes), for codes (rows, D)."""
         weight, bias, head, head_bias = self.column(number)
         hidden = self.activation(torch.addmm(bias, self.embed(codes)[:, :number].flatten(1), weight.T))
-        return torch.addmm(head_bias, hidden, head.T).log_softmax(1)
+        logits = torch.addmm(head_bias, hidden, head.T)
+        if (relative := self.relative(number)) is not None:
+            before, moved = relative
+            logits += moved[codes[:, before]]
+        return logits.log_softmax(1)
 
     @torch.no_grad()
     def forget_unused(self) -> None:
@@ -177,6 +214,8 @@ class AutoregressiveNetwork(Trainable):
             absent = block.heads.absent < 0  # type: ignore[union-attr]
             block.heads.weight[absent] = 0  # type: ignore[union-attr]
             block.heads.bias[absent] = 0  # type: ignore[union-attr]
+            if block.relative is not None:
+                block.relative.weight.mul_(block.relative.known[:, None])  # type: ignore[union-attr, operator]
 
     @torch.no_grad()
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:

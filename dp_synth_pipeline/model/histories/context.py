@@ -1,7 +1,8 @@
 """What a row of a history is drawn upon: whose it is, its place, how many follow, the time, the row before and one beside.
 
 All of it enters a network as codes, merged to few a column: under noise, a code that few rows have is learnt from few rows.
-What was merged follows from released shares alone.
+What was merged follows from released shares alone. Of a number, though, all codes of the row before are given: which code
+follows is learnt by how far it lies from that one, and this is as many numbers to learn whatever the code.
 
 A category that stays as it was is a code of its own, "as in the row before". So how long somebody stays with a team is one
 number to learn, and not one for each team. A number that has more codes than are told apart of the row before has it, too.
@@ -16,6 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+
+from dp_synth_pipeline.model.base import Before
 
 MOST = 12
 """Codes that one column is merged to, at most."""
@@ -95,12 +98,13 @@ class Context:
 
     Attributes:
         parents: for each of the root's columns, the merged code of each of its codes.
-        own: for each column of the child, the merged code of each of its codes.
+        own: for each column of the child, the merged code of each of its codes; those of `moving` are not merged.
         repeats: for each column of the child, whether it has a code for "as in the row before"; it is the last one.
         places: the merged code of each place, and of each number of rows left.
         times: how many codes the time so far has; 0 if rows have no time.
         beside: how rows are drawn upon those of a table beside; None if they are not.
         numbers: the columns of the child that repeat and whose codes stand for several values each.
+        moving: the columns of the child that are learnt by how far they lie from the row before.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -110,6 +114,7 @@ class Context:
     times: int = 0
     beside: Beside | None = None
     numbers: tuple[int, ...] = ()
+    moving: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -122,6 +127,7 @@ class Context:
         categories: tuple[Sequence[int], Sequence[int]] = ((), ()),
         beside: Beside | None = None,
         numbers: Sequence[int] = (),
+        moving: Sequence[int] = (),
     ) -> Self:
         """Return the context that released shares call for.
 
@@ -133,17 +139,19 @@ class Context:
             categories: which of the root's, and which of the child's columns have codes in no order.
             beside: how rows are drawn upon those of a table beside.
             numbers: which of the child's columns are numbers that may be as in the row before.
+            moving: which of them are learnt by how far they lie from the row before.
         """
         of_parents, of_own = (frozenset(c) for c in categories)
         staying = tuple(i for i in numbers if len(own_shares[i]) > MOST)  # of others, the code before tells the value
         return cls(
             tuple(merge(s, MOST, i not in of_parents) for i, s in enumerate(parent_shares)),
-            tuple(merge(s, MOST, i not in of_own) for i, s in enumerate(own_shares)),
+            tuple(merge(s, len(s) if i in moving else MOST, i not in of_own) for i, s in enumerate(own_shares)),
             tuple(i in of_own or i in staying for i in range(len(own_shares))),
             merge_places(rows),
             times,
             beside,
             staying,
+            tuple(moving),
         )
 
     @property
@@ -193,6 +201,15 @@ class Context:
         of_parents = [_merged_order(m, order) for m, order in zip(self.parents, parents, strict=True)]
         times = [time] if self.times else []
         return [*of_parents, places, places, *times, *before, *([()] * beside), *own]
+
+    def before(self, own: Sequence[Sequence[int]]) -> dict[int, Before]:
+        """Return, by number of a learnt column, where its code in the row before stands, for those that move.
+
+        Args:
+            own: of each own column, its codes in their order.
+        """
+        first, drawn = len(self.parents) + 2 + bool(self.times), len(self.cardinalities)
+        return {drawn + i: Before(first + i, tuple(own[i])) for i in self.moving}
 
     @property
     def standing(self) -> tuple[int, ...]:
@@ -299,8 +316,10 @@ class Context:
         if found := facts.get("beside"):
             merged, copies = (_tuples(found[name]) for name in ("merged", "copies"))
             beside = Beside(tuple(found["given"]), merged, tuple(found["namesakes"]), copies, found["gap"])
-        numbers = tuple(facts.get("numbers", ()))  # of an earlier version none repeat
-        return cls(parents, own, tuple(facts["repeats"]), tuple(facts["places"]), facts["times"], beside, numbers)
+        numbers, moving = (tuple(facts.get(name, ())) for name in ("numbers", "moving"))  # of an earlier version: none
+        return cls(
+            parents, own, tuple(facts["repeats"]), tuple(facts["places"]), facts["times"], beside, numbers, moving
+        )
 
 
 def _with_repeats(share: np.ndarray, repeats: int, likely: float) -> np.ndarray:

@@ -28,6 +28,7 @@ from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.constraints import Rule, digits, limits
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding.copula import Succession
 from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -573,12 +574,14 @@ def _joined(parts: Sequence[Part], above: Above, drawer: Drawer, rng: np.random.
     began = above.times
     whole = None if began is None else np.concatenate([began[:0], *(p.times for p in parts if p.times is not None)])
     order = np.argsort(parent, kind="stable")  # places come one after the other
-    values = pa.Table.from_batches([drawer.codec.decode(codes[order], rng=rng)])
+    parent, stays = parent[order], stays[order]
+    succession = Succession(np.append(True, parent[1:] != parent[:-1])[: len(parent)], stays)
+    values = pa.Table.from_batches([drawer.codec.decode(codes[order], rng=rng, succession=succession)])
     if above.beside is not None and copied.any():
         rows = np.concatenate([p.beside for p in parts if p.beside is not None])
         values = copying(values, drawer.codec.encoded, copied[order], above.beside.values, rows[order])
-    values = staying(values, drawer.codec.encoded, stays[order])
-    return Rows(values, codes[order], parent[order], above.root[parent[order]], None if whole is None else whole[order])
+    values = staying(values, drawer.codec.encoded, stays)
+    return Rows(values, codes[order], parent, above.root[parent], None if whole is None else whole[order])
 
 
 def copying(values: pa.Table, names: Sequence[str], copied: np.ndarray, beside: pa.Table, rows: np.ndarray) -> pa.Table:

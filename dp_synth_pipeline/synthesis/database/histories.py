@@ -26,6 +26,9 @@ from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 from dp_synth_pipeline.tabular.schema import Column
 
+LEAST_MOVING = 3
+"""Codes in an order, at least, of a column that is learnt by how far it moves from the row before."""
+
 
 def persons(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> int:
     """Return how many persons have rows in a table, as the released profile of its parent tells: free."""
@@ -80,13 +83,14 @@ def encoded(release: TableRelease) -> np.ndarray:
 
 
 def context_of(
-    relations: Relations, name: str, codecs: Mapping[str, TableCodec], source: Collection[str] = ()
+    relations: Relations, name: str, codecs: Mapping[str, TableCodec], source: Collection[str] | None = None
 ) -> Context:
     """Return how the rows of a table are composed from released facts alone.
 
     Args:
         codecs: the codec of the table, of all above it, and of the one beside which its rows lie.
-        source: the columns of its source, whose values may be as in the row before; what is derived of them is not.
+        source: the columns of its source, whose values may be as in the row before; what is derived of them is not. None if
+            what rows are drawn upon is counted, which takes few codes: numbers then neither stay nor move.
     """
     table, own, above = relations[name], codecs[name], hung_on(relations, name)
     of_parents = [(share, _ordered(codecs[t], i)) for t in above for i, share in enumerate(codecs[t].marginals())]
@@ -98,9 +102,11 @@ def context_of(
     times = 0 if table.order is None else clock(relations, name, codecs.__getitem__).codec.cardinality
     other = relations.beside(name, codecs[str(table.parent)].schema.names)
     beside = None if other is None else beside_of(own, codecs[other.name], str(table.gap))
-    numbers = [i for i, column in enumerate(own.encoded) if column in source and own.modelled[i].kind.numeric]
-    shape = {"rows": table.max_rows, "times": times, "categories": unordered}
-    return Context.of([s for s, _ in of_parents], shares, **shape, beside=beside, numbers=numbers)
+    shape = {"rows": table.max_rows, "times": times, "categories": unordered, "beside": beside}
+    if source is not None:
+        shape["numbers"] = [i for i, c in enumerate(own.encoded) if c in source and own.modelled[i].kind.numeric]
+        shape["moving"] = [i for i, order in enumerate(own.orders()) if len(order) >= LEAST_MOVING]
+    return Context.of([s for s, _ in of_parents], shares, **shape)
 
 
 def orders_of(

@@ -15,6 +15,7 @@ import numpy as np
 
 from dp_synth_pipeline.model.autoregressive.plan import capacity
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
+from dp_synth_pipeline.model.base import Released
 from dp_synth_pipeline.model.histories import history_counts
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.histories.levelling import Histories, level
@@ -60,8 +61,8 @@ def prepare(
     relations, tables, name = release.relations, release.known_tables, table.name
     known = [relations[name], *histories.around(relations, name, tables)]
     codecs = {t.name: tables[t.name].codec for t in known}
-    staying = () if release.settings.refresh.remember else table.source.names  # what is remembered was counted without
-    context = histories.context_of(relations, name, codecs, staying)
+    source = None if release.settings.refresh.remember else table.source.names
+    context = histories.context_of(relations, name, codecs, source)
     table.given = histories.given_rows(table, relations, tables, context, shares)
     return context, histories.orders_of(relations, name, codecs, context)
 
@@ -79,7 +80,14 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     context, orders = prepare(table, release, None if counts is None else history_counts.shares_of(counts))
     spec = _sized(table, len(table.columns.cardinalities), population)
     training = Training.of(table, table.codec, spec, population)
-    model, facts = _learnt(table, training, pairs, orders)
+    start = Released(
+        table.columns.shares,
+        pairs,
+        given=table.columns.given,
+        orders=orders,
+        moving=context.before(table.codec.orders()),
+    )
+    model, facts = _learnt(table, training, start)
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
@@ -100,23 +108,18 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     generator_files.keep(learnt, drawn.model, about, profile, training.audit, beside, texts)
 
 
-def _learnt(
-    table: TableRelease, training: Training, measured: Marginals | None, orders: Sequence[Sequence[int]]
-) -> tuple[GenerativeModel, dict[str, Any]]:
+def _learnt(table: TableRelease, training: Training, start: Released) -> tuple[GenerativeModel, dict[str, Any]]:
     """Return a table's network and the facts of its training: the last release's, if it goes on from that; else a new one.
 
     Before training rows are as frequent as released, alike upon whatever is given but for what was measured.
     """
     from dp_synth_pipeline.model import artifact
-    from dp_synth_pipeline.model.base import Released
     from dp_synth_pipeline.synthesis.generator import last
 
     goes_on = table.state.facts.remembered is not None  # then all went into the marginals
     model = last(table, table.folder / generator_files.FOLDER) if goes_on else None
     if model is None:
-        cardinalities, shares, given = table.columns
-        start = Released(shares, measured, given=given, orders=orders)
-        model = artifact.model_of(training.spec.kind).begin(cardinalities, training.spec, start)
+        model = artifact.model_of(training.spec.kind).begin(table.columns.cardinalities, training.spec, start)
     return (model, {}) if goes_on else training.train(model, table.reporter("training"))
 
 

@@ -14,7 +14,7 @@ from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding import nulls
 from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec
-from dp_synth_pipeline.tabular.encoding.copula import quantiles
+from dp_synth_pipeline.tabular.encoding.copula import Succession, quantiles
 from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
@@ -112,14 +112,16 @@ class TableCodec:
         first_row: int = 0,
         rng: np.random.Generator | None = None,
         known: Mapping[str, pa.Array] | None = None,
+        succession: Succession | None = None,
     ) -> pa.RecordBatch:
         """Return `(rows, published columns)` of synthetic values; identifiers number the rows from `first_row` + 1.
 
         Args:
             rng: decides where in its cell each value lies; a fresh one by default.
             known: values that stay, null where nothing is known; what hangs on them is placed by them.
+            succession: how rows of histories follow each other, `stays` by encoded column.
         """
-        drawn = self.values(codes, rng or np.random.default_rng())
+        drawn = self.values(codes, rng or np.random.default_rng(), succession)
         values = offsets.restored(offsets.placed_within(drawn, self.schema, self._within(codes)), self.schema, known)
         arrays = [
             values[c.name] if c.name in values else c.kind.generated(c, first_row, len(codes))
@@ -127,10 +129,13 @@ class TableCodec:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema.arrow_schema())
 
-    def values(self, codes: np.ndarray, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return the values of the modelled columns by name, drawn within their cells."""
+    def values(
+        self, codes: np.ndarray, rng: np.random.Generator, succession: Succession | None = None
+    ) -> dict[str, pa.Array]:
+        """Return the values of the modelled columns by name, drawn within their cells; see `decode`."""
         lines = {i: c for i, c in enumerate(self.columns) if isinstance(c, AxisCodec) and c.cardinality > 1}
-        drawn = quantiles(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng)
+        follow = succession and succession._replace(stays=succession.stays[:, list(lines)])
+        drawn = quantiles(codes[:, list(lines)].astype(np.int64), [c.centres for c in lines.values()], rng, follow)
         placed = {column: drawn.get(k) for k, column in enumerate(lines)}
         return {
             c.name: codec.decode(codes[:, i], rng, placed.get(i))

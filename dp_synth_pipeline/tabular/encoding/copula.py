@@ -5,11 +5,15 @@ column by column, a carat and its price would agree to a fortieth of the diamond
 point of a normal distribution whose correlations are those between the drawn codes (a Gaussian copula), kept within its
 cells by Gibbs sweeps over truncated normals (Geweke 1991). Within each cell its ranks then take the place of uniform
 draws, so every column's own distribution stays exactly what was released. Reads nothing but drawn codes: it costs nothing.
+
+Of histories, the numbers of the row before are such columns, too: a weight that moves little from cell to cell moves little
+within them. Rows are then placed one after the other, each upon the one before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,37 +30,87 @@ LEAST = 1e-4
 """Least eigenvalue of a correlation matrix, so that equal columns do not make it singular."""
 
 
-def quantiles(codes: np.ndarray, centres: Sequence[np.ndarray], rng: np.random.Generator) -> dict[int, np.ndarray]:
-    """Return, for each column that others explain, where in its cell each row lies.
+class Succession(NamedTuple):
+    """How the rows of histories follow each other; those of one history lie beside each other, the first one first.
+
+    Attributes:
+        begins: which rows begin a history, bool (rows,).
+        stays: which values are those of the row before, bool (rows, columns).
+    """
+
+    begins: np.ndarray
+    stays: np.ndarray
+
+
+def quantiles(
+    codes: np.ndarray,
+    centres: Sequence[np.ndarray],
+    rng: np.random.Generator,
+    succession: Succession | None = None,
+) -> dict[int, np.ndarray]:
+    """Return, for each column that others, or the row before, explain, where in its cell each row lies.
 
     Args:
         codes: int (rows, columns) drawn codes of columns on number lines.
         centres: for each column, where on its line each code lies, (cardinality,); NaN for null.
+        succession: how rows follow each other; by default each is for itself.
 
     Returns:
         by column number, float64 (rows,) in [0, 1): the share of the cell's mass below the row; uniform within each cell.
     """
     from scipy.special import ndtri
 
-    if codes.shape[1] < 2 or len(codes) < ENOUGH * codes.shape[1]:
+    columns, follow = codes.shape[1], succession or Succession(np.ones(len(codes), bool), np.zeros(codes.shape, bool))
+    explaining = columns if follow.begins.all() else 2 * columns
+    if explaining < 2 or len(codes) < ENOUGH * explaining:
         return {}
     lower, upper = (np.stack(s, 1) for s in zip(*map(_span, codes.T, centres), strict=True))
     null = np.stack([np.isnan(c)[k] for c, k in zip(centres, codes.T, strict=True)], 1)
     middle = _middle(lower, upper)
-    correlation = _correlation(np.where(null, np.nan, middle))
-    tied = np.flatnonzero(1 / np.diag(np.linalg.inv(correlation)) <= 1 - TIED)
-    if len(tied) < 2:
+    known = np.where(null, np.nan, middle)
+    correlation = _correlation(_with_rows_before(known, follow)[:, :explaining])
+    tied = np.flatnonzero(1 / np.diag(np.linalg.inv(correlation))[:columns] <= 1 - TIED)
+    if not len(tied):
         return {}
-    correlation = correlation[np.ix_(tied, tied)]
-    z = np.where(null, 0.0, middle)[:, tied]
+    follow = follow._replace(stays=follow.stays[:, tied])
     ends = ndtri(lower[:, tied]), ndtri(upper[:, tied])
+    z = np.where(null, 0.0, middle)[:, tied]
     for _ in range(SWEEPS):
-        precision = np.linalg.inv(correlation)
-        for k in range(len(tied)):
-            mean = z[:, k] - z @ precision[k] / precision[k, k]
-            z[:, k] = _truncated(mean, precision[k, k] ** -0.5, ends[0][:, k], ends[1][:, k], rng)
-        correlation = _correlation(z)
+        correlation = _correlation(_with_rows_before(z, follow)[:, : explaining // columns * len(tied)])
+        _sweep(z, ends, correlation, follow, rng)
     return {int(c): _ranks(z[:, k], codes[:, c], rng) for k, c in enumerate(tied)}
+
+
+def _with_rows_before(z: np.ndarray, follow: Succession) -> np.ndarray:
+    """Return z (rows, columns) beside the rows before, (rows, 2 columns); NaN where none is, or a value stays."""
+    before = np.roll(z, 1, axis=0)
+    return np.concatenate([z, np.where(follow.begins[:, None] | follow.stays, np.nan, before)], 1)
+
+
+def _sweep(
+    z: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray],
+    correlation: np.ndarray,
+    follow: Succession,
+    rng: np.random.Generator,
+) -> None:
+    """Draw each column anew given the others and the row before, in place: first rows, then those that follow, and so on.
+
+    Args:
+        z: (rows, columns); ends: between which each lies, (rows, columns) each.
+        correlation: of the columns, and of those of the row before if rows follow each other.
+    """
+    columns, rows = z.shape[1], np.arange(len(z))
+    place = rows - np.maximum.accumulate(np.where(follow.begins, rows, 0))
+    alone, after = np.linalg.inv(correlation[:columns, :columns]), np.linalg.inv(correlation)
+    for at in range(place.max() + 1):
+        now = np.flatnonzero(place == at)
+        known, precision = (z[now], alone) if at == 0 else (np.concatenate([z[now], z[now - 1]], 1), after)
+        for k in range(columns):
+            mean = known[:, k] - known @ precision[k] / precision[k, k]
+            drawn = _truncated(mean, precision[k, k] ** -0.5, ends[0][now, k], ends[1][now, k], rng)
+            known[:, k] = np.where(follow.stays[now, k], z[now - 1, k], drawn)
+        z[now] = known[:, :columns]
 
 
 def _span(codes: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

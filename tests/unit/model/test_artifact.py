@@ -13,6 +13,7 @@ from dp_synth_pipeline.model import artifact
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Before
 
 SPEC = GeneratorSpec(hidden=4, embedding=2, activation="relu")
 FACTS = {"release": "r-1", "event": {"kind": "subsampled_gaussian", "steps": 3}}
@@ -35,6 +36,19 @@ def test_a_generator_comes_back_as_it_was(tmp_path: Path) -> None:
     codes = torch.tensor([[0, 4, 1], [2, 0, 0]])
     with torch.no_grad():
         assert torch.equal(loaded.proposal(codes), net(codes))
+
+
+def test_a_network_whose_codes_move_comes_back_and_one_of_an_earlier_version_has_none_that_do(tmp_path: Path) -> None:
+    net = AutoregressiveNetwork((4, 5, 2), SPEC, 1, moving={1: Before(0, (2, 0, 1))})
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.normal_()
+    loaded, _ = artifact.load(artifact.save(tmp_path / "moving", Generator(net), FACTS))
+    codes = torch.cartesian_prod(torch.arange(4), torch.arange(5), torch.arange(2))
+    with torch.no_grad():
+        assert torch.equal(loaded.proposal(codes), net(codes))
+    earlier, _ = artifact.load(artifact.save(tmp_path / "earlier", Generator(network()), FACTS))
+    assert earlier.proposal.moving == {}
 
 
 def test_the_artifact_is_safetensors_and_json_and_never_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,15 @@ from dp_synth_pipeline.model.autoregressive import generation
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Before
 
 CARDINALITIES = (2, 3, 2, 4)
 ROWS = 20_000
 
 
 def network(activation: str = "tanh") -> AutoregressiveNetwork:
-    made = AutoregressiveNetwork(CARDINALITIES, GeneratorSpec(hidden=5, embedding=3, activation=activation))
+    spec = GeneratorSpec(hidden=5, embedding=3, activation=activation)
+    made = AutoregressiveNetwork(CARDINALITIES, spec, moving={3: Before(1, (1, 0, 3))})
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.normal_(std=0.7)

@@ -6,14 +6,22 @@ import numpy as np
 import pytest
 import torch
 
+from dp_synth_pipeline.model.autoregressive import layers
+from dp_synth_pipeline.model.autoregressive.generation import Drawing
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Before
 
 CARDINALITIES = (3, 2, 4, 1, 5)
 
 
+MOVING = {2: Before(0, (1, 0)), 4: Before(2, (2, 0, 1, 4))}
+"""Of column 4, column 2 tells 0 where there is no row before, and else one more than its code there."""
+
+
 def network(activation: str = "tanh") -> AutoregressiveNetwork:
-    made = AutoregressiveNetwork(CARDINALITIES, GeneratorSpec(hidden=6, embedding=3, activation=activation))
+    spec = GeneratorSpec(hidden=6, embedding=3, activation=activation)
+    made = AutoregressiveNetwork(CARDINALITIES, spec, moving=MOVING)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.normal_()  # also where the mask forbids, as training noise does
@@ -75,6 +83,38 @@ def test_a_fresh_network_knows_nothing_of_the_rows() -> None:
     assert p[0, 1, :2].tolist() == pytest.approx([1 / 2] * 2)
 
 
+def test_a_code_moves_by_how_far_it_lies_from_the_one_of_the_row_before_whichever_that_is() -> None:
+    order, reach = tuple(range(20)), layers.REACH
+    net = AutoregressiveNetwork((22, 22), GeneratorSpec(hidden=4, embedding=2), 1, moving={1: Before(0, order)})
+    given = torch.arange(22)[:, None].expand(22, 2)
+    with torch.no_grad():
+        assert not net(given)[:, 1].any(), "nothing is known before anything is learnt"
+        net.blocks[0].relative.weight.normal_()
+        weight, logits = net.blocks[0].relative.weight[0], net(given)[:, 1]
+    assert not logits[0].any(), "there is no row before"
+    assert not logits[21].any(), "the code before, such as null, has no place in the order"
+    assert not logits[:, 20:].any(), "nor have codes that are no values"
+    for before in order:
+        for code in order:
+            step = code - before
+            around = weight[abs(step) : reach + 1].sum()
+            further = weight[reach + step :].sum() if step > 0 else 0.0
+            expected = around + further if abs(step) <= reach else 0.0
+            assert float(logits[before + 1, code]) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_each_way_to_a_column_s_probabilities_knows_how_far_codes_move() -> None:
+    net, codes = network(), every_row()
+    drawing = Drawing(net, len(codes))
+    with torch.no_grad():
+        logits = net(codes)
+        for column, cardinality in enumerate(CARDINALITIES):
+            expected = logits[:, column, :cardinality].softmax(-1)
+            assert torch.allclose(net.given_earlier(codes, column).exp(), expected, atol=1e-5)
+            assert torch.allclose(drawing.shares(column).T, expected, atol=1e-5)
+            drawing.put(column, codes[:, column])
+
+
 def test_weights_that_no_output_depends_on_are_zeroed_and_nothing_else_changes():
     network = AutoregressiveNetwork((3, 5), GeneratorSpec(hidden=4, embedding=2))
     with torch.no_grad():
@@ -90,3 +130,14 @@ def test_weights_that_no_output_depends_on_are_zeroed_and_nothing_else_changes()
             assert not heads.weight[i, cardinality:].any()
             assert not heads.bias[i, cardinality:].any()
         assert not (causal.weight * (1 - causal.mask)).any()
+
+
+def test_of_columns_that_do_not_move_no_noise_of_steps_is_kept() -> None:
+    net, codes = network(), every_row()
+    with torch.no_grad():
+        before = net.losses(codes)
+        net.forget_unused()
+        assert torch.allclose(net.losses(codes), before)
+    moved = {c: w.any() for b in net.blocks if b.relative for c, w in zip(b.columns, b.relative.weight, strict=True)}
+    assert {c for c, any_left in moved.items() if any_left} == set(MOVING)
+    assert set(moved) > set(MOVING), "a block holds others, too"

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from dp_synth_pipeline.model.base import Before
 from dp_synth_pipeline.model.histories.context import (
     BEFORE,
     LAST,
+    MOST,
     NONE,
     NOW,
     NUMBERS_REPEAT,
@@ -120,3 +122,24 @@ def test_a_number_of_few_codes_is_told_by_the_code_before_and_those_of_many_rare
     assert kept == WAGES
     earlier = {name: fact for name, fact in WAGES.to_dict().items() if name != "numbers"}
     assert Context.from_dict(earlier).numbers == (), "of an earlier version none stay"
+
+
+def test_of_a_number_that_moves_every_code_of_the_row_before_is_given_and_known_where():
+    shares = [np.full(30, 1 / 30), np.full(40, 1 / 40), np.full(3, 1 / 3)]
+    context = Context.of([np.full(5, 0.2)], shares, rows=4, times=6, categories=((), (2,)), moving=[1])
+    merged, whole, few = (max(m) + 1 for m in context.own)
+    assert merged <= MOST
+    assert (whole, few) == (40, 3)
+    before = context.before([range(30), [39, *range(39)], ()])
+    assert before == {len(context.cardinalities) + 1: Before(1 + 2 + 1 + 1, (39, *range(39)))}
+    previous = np.array([[29, 39, 2], [0, 0, 0], [-1, -1, -1]])
+    given = context.given(np.zeros((3, 1), int), np.arange(3), np.zeros(3, int), previous, np.zeros(3, int))
+    (where,) = before.values()
+    assert given[:, where.column].tolist() == [40, 1, 0]
+    assert Context.from_dict(json.loads(json.dumps(context.to_dict()))) == context
+
+
+def test_in_a_context_of_an_earlier_version_no_number_moves():
+    facts = WAGES.to_dict()
+    del facts["moving"]
+    assert Context.from_dict(facts) == WAGES

@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 from dp_synth_pipeline.tabular.encoding import codec as codecs
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
-from dp_synth_pipeline.tabular.encoding.copula import ENOUGH, even_quantiles, quantiles
+from dp_synth_pipeline.tabular.encoding.copula import ENOUGH, Succession, even_quantiles, quantiles
 from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
@@ -136,3 +136,47 @@ def test_a_column_that_does_not_vary_is_no_cause_for_a_warning(nulls: float, sti
     one = np.where(rng.random(ROWS) < nulls, CELLS, cells(x)[0])
     codes = np.stack([one, cells(y)[0], np.full(ROWS, still)], 1)
     assert quantiles(codes, [np.append(CENTRES, np.nan)] * 3, rng).keys() == {0, 1}
+
+
+def histories(move: float, *, persons: int = 3_000, each: int = 6) -> tuple[np.ndarray, Succession]:
+    """Numbers that move a little from row to row of one person, and how the rows follow each other."""
+    steps = np.append(rng.normal(size=(persons, 1)), move * rng.normal(size=(persons, each - 1)), 1)
+    begins = np.arange(persons * each) % each == 0
+    return steps.cumsum(1).ravel(), Succession(begins, np.zeros((persons * each, 1), bool))
+
+
+def to_next(values: np.ndarray, begins: np.ndarray, where: np.ndarray | bool = True) -> float:
+    """Return how far off values are from the row before, in the mean, where they follow one."""
+    return float(np.abs(values - np.roll(values, 1))[~begins & where].mean())
+
+
+def test_numbers_that_move_little_from_cell_to_cell_move_little_within_them() -> None:
+    x, succession = histories(0.05)
+    codes, place = cells(x)
+    found = quantiles(codes[:, None], [CENTRES], rng, succession)
+    alone = codes + rng.random(len(codes))
+    real = to_next(codes + place, succession.begins)
+    assert quantiles(codes[:, None], [CENTRES], rng) == {}, "of one column, nothing else tells anything"
+    assert to_next(alone, succession.begins) > 1.4 * real
+    assert real < to_next(codes + found[0], succession.begins) < 1.25 * real
+    assert kstest(found[0][codes == 17], "uniform").pvalue > ALPHA
+
+
+def test_no_row_follows_one_of_another_history() -> None:
+    x, succession = histories(0.02, each=2)
+    codes, _ = cells(x)
+    found = codes + quantiles(codes[:, None], [CENTRES], rng, succession)[0]
+    first, strangers = succession.begins, codes == np.roll(codes, 1)
+    assert to_next(found, first, strangers) < 0.25
+    assert to_next(found, ~first, strangers) == pytest.approx(1 / 3, abs=0.08)
+
+
+def test_a_value_that_stays_is_placed_where_it_was_and_tells_nothing_of_how_values_move() -> None:
+    x, succession = histories(1.0)
+    stays = (rng.random((len(x), 1)) < 0.7) & ~succession.begins[:, None]
+    source = np.maximum.accumulate(np.where(stays[:, 0], 0, np.arange(len(x))))
+    codes, _ = cells(x[source])
+    found = quantiles(codes[:, None], [CENTRES], rng, succession._replace(stays=stays))[0]
+    assert to_next(found, succession.begins, stays[:, 0]) < 0.02
+    moved = ~stays[:, 0] & (codes == np.roll(codes, 1))
+    assert to_next(found, succession.begins, moved) > 0.25, "of values that lie in one cell by chance it is 1 / 3"

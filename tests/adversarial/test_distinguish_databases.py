@@ -10,7 +10,7 @@ canary's: which of these is profiled is drawn in every run.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ from dp_synth_pipeline.model.autoregressive import initialization
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.base import Released
+from dp_synth_pipeline.model.base import Before, Released
 from dp_synth_pipeline.privacy.events import DiscreteLaplace, Event, Gaussian, SubsampledGaussian
 from dp_synth_pipeline.relations import relating
 from dp_synth_pipeline.relations.relating import RelatedRows
@@ -236,12 +236,13 @@ def release(side: Side, canary: Side, patch: pytest.MonkeyPatch) -> list[float]:
     network = initialization.begin(root.codec.cardinalities, SPEC, released)
     scores.append(along(root, network, cells))
     codecs = {name: table.codec for name, table in tables.items()}
-    context = histories.context_of(RELATIONS, "visits", codecs)
+    context = histories.context_of(RELATIONS, "visits", codecs, ())
     visits.given = histories.given_rows(visits, RELATIONS, tables, context)
     known = given_of(canary, visits, tables, context)
     cards = (*context.cardinalities, *context.own_cardinalities)
     orders = histories.orders_of(RELATIONS, "visits", codecs, context)
-    network = AutoregressiveNetwork(cards, SPEC, len(context.cardinalities), orders)
+    moving = context.before(visits.codec.orders())
+    network = AutoregressiveNetwork(cards, SPEC, len(context.cardinalities), orders, moving)
     return [*scores, along(visits, network, known.codes[known.units == last].astype(np.int64))]
 
 
@@ -280,6 +281,7 @@ def seen_in(profile: TableProfile, column: str, value: str) -> list[float]:
 
 def scored(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
     patch.setattr(histories, "encoded", lambda table: table.side.codes(table.name, table.codec))
+    patch.setattr(histories, "LEAST_MOVING", 2)
     first, second = (np.array([release(side, sides[1], patch) for _ in range(runs)]) for side in sides)
     return first, second
 
@@ -321,23 +323,25 @@ ALONE_CLAIM = Claim.of(ALONE, (0.01, 0.05, 0.1, 0.2, 0.35, 0.5))
 def trained_alone(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of the training of the child table, on one profile that both databases share."""
     patch.setattr(histories, "encoded", lambda table: table.side.codes(table.name, table.codec))
+    patch.setattr(histories, "LEAST_MOVING", 2)
     patch.setitem(TRAINED, "visits", ALONE)
     tables: Any = {"patients": made(sides[1], "patients", None, patch)}
     visits = tables["visits"] = made(sides[1], "visits", OTHERS, patch)
-    context = histories.context_of(RELATIONS, "visits", {name: table.codec for name, table in tables.items()})
+    context = histories.context_of(RELATIONS, "visits", {name: table.codec for name, table in tables.items()}, ())
     given = [given_of(side, visits, tables, context) for side in sides]
     canary = given[1].codes[np.array(sides[1].table("visits")["ward"].to_pylist()) == "C"].astype(np.int64)
     assert len(canary) == MOST == len(given[1].codes) - len(given[0].codes)
-    cards = (*context.cardinalities, *context.own_cardinalities)
-    scores = []
+    cards, width = (*context.cardinalities, *context.own_cardinalities), len(context.cardinalities)
+    scores, moving = [], context.before(visits.codec.orders())
+    assert moving, "a column is learnt by how far it moves"
     for visits.given in given:
-        scores.append(np.array([[pushed(visits, cards, len(context.cardinalities), canary)] for _ in range(runs)]))
+        scores.append(np.array([[pushed(visits, cards, width, moving, canary)] for _ in range(runs)]))
     return scores[0], scores[1]
 
 
-def pushed(visits: Made, cards: tuple[int, ...], given: int, canary: np.ndarray) -> float:
+def pushed(visits: Made, cards: tuple[int, ...], given: int, moving: Mapping[int, Before], canary: np.ndarray) -> float:
     torch.manual_seed(3)  # the attacker knows the first weights; noise is never seeded
-    return along(visits, AutoregressiveNetwork(cards, SPEC, given), canary)
+    return along(visits, AutoregressiveNetwork(cards, SPEC, given, moving=moving), canary)
 
 
 def test_training_of_a_child_table_tells_no_more_of_a_canary_person_than_its_event_costs(

@@ -58,7 +58,7 @@ def network(
             block.heads.weight.normal_()
             block.heads.bias.normal_()
             if block.relative is not None:
-                block.relative.weight.normal_()
+                block.relative.each.weight.normal_()
     return made
 
 

@@ -59,7 +59,7 @@ def test_a_number_that_moves_little_stays_near_to_that_of_the_row_before(models)
     moving, not_moving = (to_next(model.sample(2000)["visits"], "weight") for model in models)
     assert to_next(visits(), "weight") > 0.98
     assert moving > 0.9
-    assert not_moving < moving - 0.05
+    assert not_moving < moving - 0.02
 
 
 def test_a_number_that_is_new_each_time_stays_so_and_both_keep_their_spread(models):

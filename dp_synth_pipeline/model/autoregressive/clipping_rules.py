@@ -11,7 +11,7 @@ from dp_synth_pipeline.model.autoregressive.layers import (
     CausalLinear,
     ColumnEmbedding,
     ColumnHeads,
-    RelativeBias,
+    StepWeights,
     rows_last,
 )
 from dp_synth_pipeline.model.dpsgd.clipping import (
@@ -105,14 +105,13 @@ def _heads_sum(layer: ColumnHeads, h: torch.Tensor, g: torch.Tensor) -> Grads:
     return {layer.weight: torch.bmm(g, h.transpose(1, 2)), layer.bias: g.sum(2)}
 
 
-@squared_norm(RelativeBias)
-def _relative_norm(layer: RelativeBias, before: torch.Tensor, g: torch.Tensor, _: SharedInputs) -> Grads:
-    found = layer.gradients(before, g)  # few numbers a row, so that they need no trick
-    if not _one_row(g):
-        found = halved_sum(found.movedim(1, -1))
-    return {layer.weight: halved_sum(halved_sum(found.square()))}
+@squared_norm(StepWeights)
+def _steps_norm(layer: StepWeights, _codes: torch.Tensor, g: torch.Tensor, _: SharedInputs) -> Grads:
+    if _one_row(g):
+        return {layer.weight: _squares(rows_last(g)).sum(0)}
+    return {layer.weight: halved_sum(halved_sum(halved_sum(g.double().movedim(1, -1)).square()))}
 
 
-@summed(RelativeBias)
-def _relative_sum(layer: RelativeBias, before: torch.Tensor, g: torch.Tensor) -> Grads:
-    return {layer.weight: layer.gradients(before, g).sum(0)}
+@summed(StepWeights)
+def _steps_sum(layer: StepWeights, _codes: torch.Tensor, g: torch.Tensor) -> Grads:
+    return {layer.weight: g.sum(0)}

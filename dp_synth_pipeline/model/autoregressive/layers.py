@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,12 +99,24 @@ class ColumnHeads(nn.Module):
         return rows_first(torch.baddbmm(bias, self.weight, rows_last(hidden)), hidden.shape[:-2])
 
 
+class StepWeights(nn.Module):
+    """What is learnt of some columns whatever the row holds: `weight` (d, n), the same for each row."""
+
+    def __init__(self, columns: int, numbers: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(columns, numbers))
+
+    def forward(self, before: torch.Tensor) -> torch.Tensor:
+        """Return (..., d, n) for rows (..., d)."""
+        return self.weight.expand(*before.shape, -1)
+
+
 class RelativeBias(nn.Module):
     """Logits of some columns by how far each code lies from that of the row before, as in Shaw et al. 2018.
 
-    `weight` (d, 2 * REACH + 1) holds, of each column, what codes at most 0, 1, ... REACH away get, and then what those get
-    that lie 1 to 1, 2, ... REACH further up. So a code gathers the more of them the nearer it lies, and what nearly all
-    rows do is learnt in few steps.
+    `each` holds, of each column, what codes at most 0, 1, ... REACH away get, and then what those get that lie 1 to 1, 2,
+    ... REACH further up. So a code gathers the more of them the nearer it lies, and what nearly all rows do is learnt in
+    few steps.
 
     Args:
         moving: of each column where its code in the row before stands; None of one that is not learnt so.
@@ -134,33 +147,42 @@ class RelativeBias(nn.Module):
         around = [step.abs() <= far for far in range(REACH + 1)]
         further = [(step >= 1) & (step <= far) for far in range(1, REACH + 1)]
         self.register_buffer("windows", torch.stack([*around, *further]).float(), persistent=False)
-        self.weight = nn.Parameter(torch.zeros(columns, wide))
+        self.each = StepWeights(columns, wide)
 
     def table(self) -> torch.Tensor:
         """Return the logits of each code upon each code before, (d, codes before, K)."""
-        each = F.pad(self.weight @ self.windows, (0, 1))  # of a code that no step leads to, nothing is known
-        return each.gather(1, self.steps.flatten(1)).view_as(self.steps)
+        steps = F.pad(self.each.weight @ self.windows, (0, 1))  # of a code that no step leads to, nothing is known
+        return steps.gather(1, self.steps.flatten(1)).view_as(self.steps)
 
-    def forward(self, before: torch.Tensor) -> torch.Tensor:
-        """Return (..., d, K) from what `before_of` reads, int64 (..., d)."""
-        found = F.embedding(before + self._places(before, self.steps), self.table().flatten(0, 1))
-        return rows_first(rows_last(found).contiguous(), before.shape[:-1])
+    def forward(self, codes: torch.Tensor) -> torch.Tensor:
+        """Return (..., d, K) for rows of codes (..., D)."""
+        before = codes[..., self.read] * self.known  # 0 where nothing is told
+        return _Relative.apply(self.each(before), before, self)  # type: ignore[return-value]
 
-    def before_of(self, codes: torch.Tensor) -> torch.Tensor:
-        """Return what rows of codes (..., D) tell of each column's code in the row before, (..., d); 0 if nothing."""
-        return codes[..., self.read] * self.known
 
-    def gradients(self, before: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-        """Return the gradients (..., d, weights) of rows whose outputs have the gradients g (..., d, K), float64.
+class _Relative(torch.autograd.Function):
+    """The logits (..., d, K) that each row's step weights (..., d, n) add up to, which are looked up, since all are alike.
 
-        Each is a sum of entries of g, so whole numbers stay whole.
-        """
-        where = F.embedding(before + self._places(before, self.reached), self.reached.flatten(0, 1))
-        return F.pad(g, (0, 1)).double().gather(-1, where) @ self.windows.double().T
+    What is clipped is the gradient of these weights, row by row, and not of logits, of which each is the sum of several.
+    """
 
     @staticmethod
-    def _places(before: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
-        return torch.arange(of.shape[0], device=before.device) * of.shape[1]
+    def forward(ctx: Any, each: torch.Tensor, before: torch.Tensor, bias: RelativeBias) -> torch.Tensor:
+        ctx.save_for_backward(before)
+        ctx.bias = bias
+        found = F.embedding(before + _places(bias.steps), bias.table().flatten(0, 1))
+        return rows_first(rows_last(found).contiguous(), before.shape[:-1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (grad,), (before,), bias = grads, ctx.saved_tensors, ctx.bias
+        where = F.embedding(before + _places(bias.reached), bias.reached.flatten(0, 1))
+        return F.pad(grad, (0, 1)).gather(-1, where) @ bias.windows.T, None, None
+
+
+def _places(of: torch.Tensor) -> torch.Tensor:
+    """Return where each column's part of a table (d, codes, n) begins, in codes."""
+    return torch.arange(len(of), device=of.device) * of.shape[1]
 
 
 class Mixed(nn.Module):

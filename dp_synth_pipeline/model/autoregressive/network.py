@@ -96,7 +96,7 @@ class Block(nn.Module):
         """Return logits (..., d, K) from the embedded values (..., before, E) of the first columns, and the codes of all."""
         found = self.heads(activation(self.causal(embedded)))
         found = found if self.mixed is None else self.mixed(found)
-        return found if self.relative is None else found + self.relative(self.relative.before_of(codes))
+        return found if self.relative is None else found + self.relative(codes)
 
 
 class AutoregressiveNetwork(Trainable):
@@ -215,7 +215,7 @@ class AutoregressiveNetwork(Trainable):
             block.heads.weight[absent] = 0  # type: ignore[union-attr]
             block.heads.bias[absent] = 0  # type: ignore[union-attr]
             if block.relative is not None:
-                block.relative.weight.mul_(block.relative.known[:, None])  # type: ignore[union-attr, operator]
+                block.relative.each.weight.mul_(block.relative.known[:, None])  # type: ignore[union-attr, operator]
 
     @torch.no_grad()
     def start_from(self, marginals: Sequence[np.ndarray]) -> None:

@@ -9,7 +9,7 @@ import torch
 from opacus.grad_sample import register_grad_sampler, register_norm_sampler
 from torch import nn
 
-from dp_synth_pipeline.model.autoregressive.layers import CausalLinear, ColumnEmbedding, ColumnHeads, RelativeBias
+from dp_synth_pipeline.model.autoregressive.layers import CausalLinear, ColumnEmbedding, ColumnHeads, StepWeights
 from dp_synth_pipeline.model.dpsgd.clipping import SQUARED_NORMS, Grads, SharedInputs
 
 
@@ -18,7 +18,7 @@ def _norms(layer: nn.Module, activations: list[torch.Tensor], g: torch.Tensor) -
     return {p: square.clamp(min=0).sqrt() for p, square in squares.items()}
 
 
-for _layer_type in (ColumnEmbedding, CausalLinear, ColumnHeads, RelativeBias):
+for _layer_type in (ColumnEmbedding, CausalLinear, ColumnHeads, StepWeights):
     register_norm_sampler(_layer_type)(_norms)
 
 
@@ -47,7 +47,6 @@ def _heads_grads(layer: ColumnHeads, activations: list[torch.Tensor], g: torch.T
     return {layer.weight: torch.einsum("usdk,usdh->udkh", g, h), layer.bias: g.sum(1)}
 
 
-@register_grad_sampler(RelativeBias)
-def _relative_grads(layer: RelativeBias, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
-    found = layer.gradients(_rows(activations[0], 1), _rows(g, 2))
-    return {layer.weight: found.sum(1).to(g.dtype)}
+@register_grad_sampler(StepWeights)
+def _steps_grads(layer: StepWeights, activations: list[torch.Tensor], g: torch.Tensor) -> Grads:
+    return {layer.weight: _rows(g, 2).sum(1)}

@@ -89,8 +89,8 @@ def test_a_code_moves_by_how_far_it_lies_from_the_one_of_the_row_before_whicheve
     given = torch.arange(22)[:, None].expand(22, 2)
     with torch.no_grad():
         assert not net(given)[:, 1].any(), "nothing is known before anything is learnt"
-        net.blocks[0].relative.weight.normal_()
-        weight, logits = net.blocks[0].relative.weight[0], net(given)[:, 1]
+        net.blocks[0].relative.each.weight.normal_()
+        weight, logits = net.blocks[0].relative.each.weight[0], net(given)[:, 1]
     assert not logits[0].any(), "there is no row before"
     assert not logits[21].any(), "the code before, such as null, has no place in the order"
     assert not logits[:, 20:].any(), "nor have codes that are no values"
@@ -138,6 +138,8 @@ def test_of_columns_that_do_not_move_no_noise_of_steps_is_kept() -> None:
         before = net.losses(codes)
         net.forget_unused()
         assert torch.allclose(net.losses(codes), before)
-    moved = {c: w.any() for b in net.blocks if b.relative for c, w in zip(b.columns, b.relative.weight, strict=True)}
+    moved = {
+        c: w.any() for b in net.blocks if b.relative for c, w in zip(b.columns, b.relative.each.weight, strict=True)
+    }
     assert {c for c, any_left in moved.items() if any_left} == set(MOVING)
     assert set(moved) > set(MOVING), "a block holds others, too"

@@ -103,6 +103,32 @@ def test_a_code_moves_by_how_far_it_lies_from_the_one_of_the_row_before_whicheve
             assert float(logits[before + 1, code]) == pytest.approx(float(expected), abs=1e-5)
 
 
+def test_steps_learn_by_the_gradients_of_the_logits_that_they_add_up_to() -> None:
+    net, codes = network(), every_row()
+    for block in net.blocks:
+        if (bias := block.relative) is None:
+            continue
+        logits, before = bias(codes), codes[:, bias.read] * bias.known
+        loud = torch.randn(logits.shape)
+        looked_up = bias.table()[torch.arange(len(block.columns)), before]
+        (found,) = torch.autograd.grad((logits * loud).sum(), bias.each.weight)
+        (expected,) = torch.autograd.grad((looked_up * loud).sum(), bias.each.weight)
+        assert torch.allclose(logits, looked_up, atol=1e-5)
+        assert torch.allclose(found, expected, atol=1e-3)
+        assert found[bias.known].abs().min() > 0
+
+
+def test_a_column_that_does_not_move_knows_nothing_of_steps_whatever_the_first_column_holds() -> None:
+    net = AutoregressiveNetwork((30, 3, 3), GeneratorSpec(hidden=4, embedding=2), 1, moving={2: Before(1, (0, 1))})
+    (block,) = net.blocks
+    assert block.columns == (1, 2)
+    with torch.no_grad():
+        block.relative.each.weight.normal_()
+        logits = net(torch.tensor([[first, 1, 1] for first in range(30)]))
+    assert not logits[:, 1].any()
+    assert logits[:, 2, :2].all()
+
+
 def test_each_way_to_a_column_s_probabilities_knows_how_far_codes_move() -> None:
     net, codes = network(), every_row()
     drawing = Drawing(net, len(codes))

@@ -180,3 +180,12 @@ def test_a_value_that_stays_is_placed_where_it_was_and_tells_nothing_of_how_valu
     assert to_next(found, succession.begins, stays[:, 0]) < 0.02
     moved = ~stays[:, 0] & (codes == np.roll(codes, 1))
     assert to_next(found, succession.begins, moved) > 0.25, "of values that lie in one cell by chance it is 1 / 3"
+
+
+def test_values_that_stay_often_and_are_new_otherwise_are_not_tied_to_the_row_before() -> None:
+    x, succession = rng.normal(size=18_000), histories(1.0)[1]
+    stays = (rng.random((len(x), 1)) < 0.85) & ~succession.begins[:, None]
+    source = np.maximum.accumulate(np.where(stays[:, 0], 0, np.arange(len(x))))
+    codes = cells(x[source])[0][:, None]
+    assert quantiles(codes, [CENTRES], rng, succession).keys() == {0}, "all pairs of rows are alike"
+    assert quantiles(codes, [CENTRES], rng, succession._replace(stays=stays)) == {}

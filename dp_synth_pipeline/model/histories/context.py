@@ -126,8 +126,7 @@ class Context:
         times: int = 0,
         categories: tuple[Sequence[int], Sequence[int]] = ((), ()),
         beside: Beside | None = None,
-        numbers: Sequence[int] = (),
-        moving: Sequence[int] = (),
+        following: tuple[Sequence[int], Sequence[int]] = ((), ()),
     ) -> Self:
         """Return the context that released shares call for.
 
@@ -138,10 +137,11 @@ class Context:
             times: how many codes the time so far has; 0 if rows have no time.
             categories: which of the root's, and which of the child's columns have codes in no order.
             beside: how rows are drawn upon those of a table beside.
-            numbers: which of the child's columns are numbers that may be as in the row before.
-            moving: which of them are learnt by how far they lie from the row before.
+            following: which of the child's columns are numbers that may be as in the row before, and which are learnt by how
+                far they lie from it.
         """
         of_parents, of_own = (frozenset(c) for c in categories)
+        numbers, moving = following
         staying = tuple(i for i in numbers if len(own_shares[i]) > MOST)  # of others, the code before tells the value
         return cls(
             tuple(merge(s, MOST, i not in of_parents) for i, s in enumerate(parent_shares)),

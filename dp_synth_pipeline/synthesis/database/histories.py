@@ -104,8 +104,9 @@ def context_of(
     beside = None if other is None else beside_of(own, codecs[other.name], str(table.gap))
     shape = {"rows": table.max_rows, "times": times, "categories": unordered, "beside": beside}
     if source is not None:
-        shape["numbers"] = [i for i, c in enumerate(own.encoded) if c in source and own.modelled[i].kind.numeric]
-        shape["moving"] = [i for i, order in enumerate(own.orders()) if len(order) >= LEAST_MOVING]
+        staying = [i for i, c in enumerate(own.encoded) if c in source and own.modelled[i].kind.numeric]
+        moving = [i for i, order in enumerate(own.orders()) if len(order) >= LEAST_MOVING]
+        shape["following"] = staying, moving
     return Context.of([s for s, _ in of_parents], shares, **shape)
 
 

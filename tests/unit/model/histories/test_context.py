@@ -101,7 +101,7 @@ def test_what_lies_beside_has_no_order():
 
 
 WAGE = 0
-WAGES = Context.of([], [np.full(20, 0.05), np.full(3, 1 / 3)], rows=5, numbers=[0, 1])
+WAGES = Context.of([], [np.full(20, 0.05), np.full(3, 1 / 3)], rows=5, following=([0, 1], ()))
 
 
 def test_a_number_stays_where_its_value_does_and_not_where_its_code_alone_is_the_same():
@@ -126,7 +126,7 @@ def test_a_number_of_few_codes_is_told_by_the_code_before_and_those_of_many_rare
 
 def test_of_a_number_that_moves_every_code_of_the_row_before_is_given_and_known_where():
     shares = [np.full(30, 1 / 30), np.full(40, 1 / 40), np.full(3, 1 / 3)]
-    context = Context.of([np.full(5, 0.2)], shares, rows=4, times=6, categories=((), (2,)), moving=[1])
+    context = Context.of([np.full(5, 0.2)], shares, rows=4, times=6, categories=((), (2,)), following=((), [1]))
     merged, whole, few = (max(m) + 1 for m in context.own)
     assert merged <= MOST
     assert (whole, few) == (40, 3)

@@ -70,7 +70,7 @@ def quantiles(
     known = np.where(null, np.nan, middle)
     correlation = _correlation(_with_rows_before(known, follow)[:, :explaining])
     tied = np.flatnonzero(1 / np.diag(np.linalg.inv(correlation))[:columns] <= 1 - TIED)
-    if not len(tied):
+    if len(tied) * explaining // columns < 2:  # nothing to draw a column upon
         return {}
     follow = follow._replace(stays=follow.stays[:, tied])
     ends = ndtri(lower[:, tied]), ndtri(upper[:, tied])

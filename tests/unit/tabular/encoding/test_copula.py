@@ -67,6 +67,12 @@ def test_a_column_that_explains_nothing_is_left_out_and_two_that_do_are_not() ->
     assert quantiles(codes, [CENTRES] * 3, rng).keys() == {0, 2}
 
 
+def test_one_column_that_others_explain_which_it_does_not_is_left_alone() -> None:
+    x, y = rng.normal(size=(2, ROWS))
+    three = x, y, x + y + 1.2 * rng.normal(size=ROWS)  # R² is .58 of the third, and .41 of the others
+    assert quantiles(np.stack([cells(v)[0] for v in three], 1), [CENTRES] * 3, rng) == {}
+
+
 def test_too_few_rows_or_one_column_tie_nothing() -> None:
     x, y = tied(0.05, 2 * ENOUGH - 1)
     both = np.stack([cells(x)[0], cells(y)[0]], 1)
@@ -163,12 +169,12 @@ def test_numbers_that_move_little_from_cell_to_cell_move_little_within_them() ->
 
 
 def test_no_row_follows_one_of_another_history() -> None:
-    x, succession = histories(0.02, each=2)
+    x, succession = histories(0.002, each=2)
     codes, _ = cells(x)
     found = codes + quantiles(codes[:, None], [CENTRES], rng, succession)[0]
     first, strangers = succession.begins, codes == np.roll(codes, 1)
-    assert to_next(found, first, strangers) < 0.25
-    assert to_next(found, ~first, strangers) == pytest.approx(1 / 3, abs=0.08)
+    assert to_next(found, first, strangers) < 0.2, "0.12 in four runs"
+    assert to_next(found, ~first, strangers) == pytest.approx(1 / 3, abs=0.14), "of 75 pairs; deviation 0.027"
 
 
 def test_a_value_that_stays_is_placed_where_it_was_and_tells_nothing_of_how_values_move() -> None:

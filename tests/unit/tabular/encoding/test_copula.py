@@ -169,12 +169,12 @@ def test_numbers_that_move_little_from_cell_to_cell_move_little_within_them() ->
 
 
 def test_no_row_follows_one_of_another_history() -> None:
-    x, succession = histories(0.002, each=2)
+    x, succession = histories(0.002, persons=20_000, each=2)
     codes, _ = cells(x)
     found = codes + quantiles(codes[:, None], [CENTRES], rng, succession)[0]
     first, strangers = succession.begins, codes == np.roll(codes, 1)
-    assert to_next(found, first, strangers) < 0.2, "0.12 in four runs"
-    assert to_next(found, ~first, strangers) == pytest.approx(1 / 3, abs=0.14), "of 75 pairs; deviation 0.027"
+    assert to_next(found, first, strangers) < 0.26, "0.12 to 0.20 in twelve runs"
+    assert to_next(found, ~first, strangers) == pytest.approx(1 / 3, abs=0.06), "of 500 pairs; deviation 0.011"
 
 
 def test_a_value_that_stays_is_placed_where_it_was_and_tells_nothing_of_how_values_move() -> None:

@@ -163,8 +163,8 @@ def test_numbers_that_move_little_from_cell_to_cell_move_little_within_them() ->
     alone = codes + rng.random(len(codes))
     real = to_next(codes + place, succession.begins)
     assert quantiles(codes[:, None], [CENTRES], rng) == {}, "of one column, nothing else tells anything"
-    assert to_next(alone, succession.begins) > 1.4 * real
-    assert real < to_next(codes + found[0], succession.begins) < 1.25 * real
+    assert to_next(alone, succession.begins) > 1.37 * real, "1.41 to 1.47 in 25 runs"
+    assert real < to_next(codes + found[0], succession.begins) < 1.34 * real, "1.15 to 1.27"
     assert kstest(found[0][codes == 17], "uniform").pvalue > ALPHA
 
 

@@ -68,7 +68,7 @@ def quantiles(
     null = np.stack([np.isnan(c)[k] for c, k in zip(centres, codes.T, strict=True)], 1)
     middle = _middle(lower, upper)
     known = np.where(null, np.nan, middle)
-    correlation = _correlation(_with_rows_before(known, follow)[:, :explaining])
+    correlation = _correlation(_with_rows_before(known, follow))
     tied = np.flatnonzero(1 / np.diag(np.linalg.inv(correlation))[:columns] <= 1 - TIED)
     if len(tied) * explaining // columns < 2:  # nothing to draw a column upon
         return {}
@@ -76,13 +76,17 @@ def quantiles(
     ends = ndtri(lower[:, tied]), ndtri(upper[:, tied])
     z = np.where(null, 0.0, middle)[:, tied]
     for _ in range(SWEEPS):
-        correlation = _correlation(_with_rows_before(z, follow)[:, : explaining // columns * len(tied)])
-        _sweep(z, ends, correlation, follow, rng)
+        _sweep(z, ends, _correlation(_with_rows_before(z, follow)), follow, rng)
     return {int(c): _ranks(z[:, k], codes[:, c], rng) for k, c in enumerate(tied)}
 
 
 def _with_rows_before(z: np.ndarray, follow: Succession) -> np.ndarray:
-    """Return z (rows, columns) beside the rows before, (rows, 2 columns); NaN where none is, or a value stays."""
+    """Return z (rows, columns) beside the rows before, (rows, 2 columns); NaN where none is, or a value stays.
+
+    Where each row is for itself, there is nothing beside them.
+    """
+    if follow.begins.all():
+        return z
     before = np.roll(z, 1, axis=0)
     return np.concatenate([z, np.where(follow.begins[:, None] | follow.stays, np.nan, before)], 1)
 

@@ -32,6 +32,10 @@ class DatabaseOptions(SetOptions):
     epsilon: float | None = Field(default=None, description="The most that this release may cost, all tables together.")
     rows: int | None = Field(default=None, ge=1, description="Rows of the root to draw; default: their noisy number.")
     purpose: str | None = Field(default=None, description="testing, analytics or machine_learning: how long it trains.")
+    root: str | None = Field(
+        default=None,
+        description="Of a folder: the table whose rows are the persons, if the names of columns do not tell.",
+    )
     write: Path | None = Field(
         default=None, description="Write what was guessed of a folder to this YAML file, and do nothing else."
     )
@@ -60,7 +64,7 @@ def synthesize_database(
     """
     say_more(run.verbose)
     console = Console(stderr=True)
-    written = options.over(_read(tables) if tables.is_file() else _guessed(tables, console), replace=True)
+    written = options.over(_read(tables) if tables.is_file() else _guessed(tables, options.root, console), replace=True)
     if options.write is not None:
         _write(written, options.write, console)
         return
@@ -96,7 +100,7 @@ def _read(path: Path) -> dict[str, Any]:
     return attributes
 
 
-def _guessed(folder: Path, console: Console) -> dict[str, Any]:
+def _guessed(folder: Path, root: str | None, console: Console) -> dict[str, Any]:
     """Return the tables in a folder, with keys and parents as their columns' names tell, and say them.
 
     Raises:
@@ -106,7 +110,7 @@ def _guessed(folder: Path, console: Console) -> dict[str, Any]:
     if len(files) < 2:
         raise InvalidInput(f"{folder}: expected a folder of at least two .parquet or .csv files, or a YAML file.")
     columns = {table_name(f.stem): list(ingestion.column_types(source.parse(str(f)))) for f in files}
-    found = names.guess(columns)
+    found = names.guess(columns, root)
     console.print("From the names of the columns (--write FILE to look them over):", highlight=False)
     for name, facts in found.items():
         parent = facts.get("parent")

@@ -10,7 +10,7 @@ ENDINGS = ("_id", "_key", "_no", "id")
 """How the name of a key ends, the likeliest first."""
 
 
-def guess(columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
+def guess(columns: Mapping[str, Sequence[str]], root: str | None = None) -> dict[str, dict[str, object]]:
     """Return a `key` and a `parent` for each table, as its settings have them.
 
     A table's key is the column that is called after it, such as `visit_id` of `visits`. Its parent is the table whose key it
@@ -19,9 +19,11 @@ def guess(columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
 
     Args:
         columns: the names of each table's columns, which are public.
+        root: the table whose rows are the persons, if a person says it. Its key may then be called anything: it is the one
+            column that all tables without another parent share with it.
 
     Raises:
-        InvalidInput: if no table is the root, or several are.
+        InvalidInput: if no table is the root, or several are; or if the named one is none, or its key is not told.
 
     Example:
         >>> guess({"visits": ["visit_id", "patient_id", "day"], "patients": ["patient_id", "sex"]})
@@ -32,12 +34,14 @@ def guess(columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
         table: {c: other for other, key in keys.items() if other != table and (c := _reference(other, key, names))}
         for table, names in columns.items()
     }
+    if root is not None:
+        _hang_on(root, columns, keys, above)
     roots = [table for table in columns if not above[table]]
     if len(roots) != 1:
         found = f"{len(roots)} tables have no other's key: {', '.join(roots)}" if roots else "each has another's key"
         raise InvalidInput(
-            f"the names of the columns do not tell which table's rows are the persons ({found}). Write a YAML file that "
-            f"says of each table its key and its parent: dp-synth docs databases."
+            f"the names of the columns do not tell which table's rows are the persons ({found}). Name it by --root TABLE, or "
+            f"write a YAML file that says of each table its key and its parent: dp-synth docs databases."
         )
     guessed: dict[str, dict[str, object]] = {}
     for table in columns:
@@ -47,6 +51,28 @@ def guess(columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
             facts["parent"] = {column: above[table][column]}
         guessed[table] = facts
     return guessed
+
+
+def _hang_on(
+    root: str, columns: Mapping[str, Sequence[str]], keys: dict[str, str], above: dict[str, dict[str, str]]
+) -> None:
+    """Let the tables that have no parent be children of a root that a person named, by the column that they share, in place."""
+    if root not in columns:
+        raise InvalidInput(f"--root {root}: there is no such table; there are {', '.join(columns)}.")
+    above[root] = {}
+    orphans = [table for table in columns if table != root and not above[table]]
+    shared = [name for name in columns[root] if all(name in columns[table] for table in orphans)]
+    if orphans and len(shared) != 1:
+        found = f"more than one: {', '.join(shared)}" if shared else "none"
+        raise InvalidInput(
+            f"--root {root}: its key is the column that {', '.join(orphans)} have too, and there is {found}. Write a YAML file "
+            f"that says of each table its key and its parent: dp-synth docs databases."
+        )
+    for table in orphans:
+        above[table] = {shared[0]: root}
+        if keys.get(table) == shared[0]:
+            del keys[table]
+    keys |= {root: shared[0]} if orphans else {}
 
 
 def _key(table: str, names: Sequence[str]) -> str | None:

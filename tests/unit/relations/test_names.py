@@ -40,3 +40,38 @@ def test_several_tables_without_a_parent_are_told_and_nothing_is_guessed():
 def test_tables_that_refer_to_each_other_in_a_circle_are_no_guess():
     with pytest.raises(InvalidInput, match="each has another's key"):
         guess({"a": ["a_id", "b_id"], "b": ["b_id", "a_id"]})
+
+
+def test_a_named_root_needs_no_key_that_is_called_after_it():
+    found = guess({"flights": ["tailnum", "time_hour"], "planes": ["tailnum", "seats"]}, "planes")
+    assert found == {"flights": {"parent": {"tailnum": "planes"}}, "planes": {"key": "tailnum"}}
+
+
+def test_below_a_named_root_plain_ids_may_be_those_of_persons():
+    found = guess({"people": ["id", "sex"], "visits": ["id", "day"], "labs": ["id", "value"]}, "people")
+    assert found == {
+        "people": {"key": "id"},
+        "visits": {"parent": {"id": "people"}},
+        "labs": {"parent": {"id": "people"}},
+    }
+
+
+def test_below_a_named_root_other_tables_keep_their_parents():
+    found = guess({"cards": ["no", "kind"], "visits": ["visit_id", "no"], "tests": ["visit_id", "result"]}, "cards")
+    assert found["visits"] == {"key": "visit_id", "parent": {"no": "cards"}}
+    assert found["tests"] == {"parent": {"visit_id": "visits"}}
+
+
+def test_a_root_that_is_told_by_names_may_be_named_too():
+    tables = {"patients": ["patient_id", "sex"], "visits": ["visit_id", "patient_id"]}
+    assert guess(tables, "patients") == guess(tables)
+
+
+@pytest.mark.parametrize(
+    ("root", "said"),
+    [("trains", "no such table"), ("planes", "more than one: tailnum, year"), ("flights", "more than one"), ("x", "is none")],
+)
+def test_a_root_whose_key_is_not_told_is_refused(root, said):
+    tables = {"flights": ["tailnum", "year"], "planes": ["tailnum", "year", "seats"]}
+    with pytest.raises(InvalidInput, match=said):
+        guess(tables | ({"x": ["colour"]} if root == "x" else {}), root)

@@ -32,6 +32,15 @@ def every_row() -> torch.Tensor:
     return torch.tensor(list(itertools.product(*map(range, CARDINALITIES))))
 
 
+def test_a_worker_makes_a_network_that_takes_the_same_weights_and_says_the_same_of_rows() -> None:
+    net = network()
+    worker = net.blueprint()()
+    worker.load_state_dict(net.state_dict())
+    assert worker.given == net.given
+    with torch.no_grad():
+        assert torch.equal(worker(every_row()), net(every_row()))
+
+
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("column", range(len(CARDINALITIES)))
 def test_a_column_depends_on_earlier_columns_only(column: int, activation: str) -> None:

@@ -65,7 +65,9 @@ def read(folder: Path, spec: dict[str, Any], part: str) -> dict[str, pa.Table]:
     return tables
 
 
-def relations(spec: dict[str, Any], max_rows: dict[str, int]) -> dict[str, dict[str, Any]]:
+def relations(
+    spec: dict[str, Any], max_rows: dict[str, int], unique: dict[str, list[str]]
+) -> dict[str, dict[str, Any]]:
     """Return how the tables hang together, as `fit` takes it."""
     root = spec["root"]
     found: dict[str, dict[str, Any]] = {root["table"]: {"key": root["key"]}}
@@ -74,6 +76,8 @@ def relations(spec: dict[str, Any], max_rows: dict[str, int]) -> dict[str, dict[
         found[name] = {"parent": {child["key"]: root["table"]}, "max_rows": max_rows.get(name, 25)}
         if "order" in child:
             found[name]["order"] = child["order"]
+        if name in unique:
+            found[name]["unique"] = unique[name]
     return found
 
 
@@ -92,8 +96,9 @@ def ours(asked: Namespace, spec: dict[str, Any], epsilon: float, out: Path) -> d
         if asked.shares:
             settings["shares"] = dict(zip(tables, asked.shares, strict=True))
         fitter = Synthesizer("persons", epsilon, ledger, table="benchmark", show=False, **settings)
-        bounds = dict(pair.split("=") for pair in asked.max_rows)
-        model = fitter.fit(tables, relations=relations(spec, {name: int(most) for name, most in bounds.items()}))
+        bounds = {name: int(most) for name, most in (pair.split("=") for pair in asked.max_rows)}
+        unique = {name: columns.split(",") for name, columns in (pair.split("=") for pair in asked.unique)}
+        model = fitter.fit(tables, relations=relations(spec, bounds, unique))
     model.save(out.with_name(f"{out.name}.dps"))
     fitted = time.process_time()
     drawn = model.sample_arrow()
@@ -154,6 +159,7 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--data", type=Path, default=os.environ.get(DATA), help=f"by default ${DATA}")
     found.add_argument("--clinic", type=int, default=0, help="make up so many patients instead")
     found.add_argument("--max-rows", nargs="*", default=[], metavar="TABLE=ROWS", help="25 of each parent by default")
+    found.add_argument("--unique", nargs="*", default=[], metavar="TABLE=COLUMN,COLUMN", help="keys within a parent")
     found.add_argument("--epsilon", type=float, nargs="+", default=[3.0])
     found.add_argument("--reps", type=int, default=1, help="runs of each line; figures are their medians")
     found.add_argument("--training", default="{}", help="training settings as JSON")

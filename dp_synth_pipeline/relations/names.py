@@ -19,8 +19,8 @@ def guess(columns: Mapping[str, Sequence[str]], root: str | None = None) -> dict
 
     Args:
         columns: the names of each table's columns, which are public.
-        root: the table whose rows are the persons, if a person says it. Its key may then be called anything: it is the one
-            column that all tables without another parent share with it.
+        root: the table of the persons, if one says it. Its key may be called anything then: it is the one column that all
+            tables without another parent have too.
 
     Raises:
         InvalidInput: if no table is the root, or several are; or if the named one is none, or its key is not told.
@@ -36,12 +36,11 @@ def guess(columns: Mapping[str, Sequence[str]], root: str | None = None) -> dict
     }
     if root is not None:
         _hang_on(root, columns, keys, above)
-    roots = [table for table in columns if not above[table]]
-    if len(roots) != 1:
+    if len(roots := [table for table in columns if not above[table]]) != 1:
         found = f"{len(roots)} tables have no other's key: {', '.join(roots)}" if roots else "each has another's key"
         raise InvalidInput(
-            f"the names of the columns do not tell which table's rows are the persons ({found}). Name it by --root TABLE, or "
-            f"write a YAML file that says of each table its key and its parent: dp-synth docs databases."
+            f"the names of the columns do not tell which table's rows are the persons ({found}). Name it by --root TABLE, "
+            f"or write a YAML file that says of each table its key and its parent: dp-synth docs databases."
         )
     guessed: dict[str, dict[str, object]] = {}
     for table in columns:
@@ -56,7 +55,7 @@ def guess(columns: Mapping[str, Sequence[str]], root: str | None = None) -> dict
 def _hang_on(
     root: str, columns: Mapping[str, Sequence[str]], keys: dict[str, str], above: dict[str, dict[str, str]]
 ) -> None:
-    """Let the tables that have no parent be children of a root that a person named, by the column that they share, in place."""
+    """Let tables that have no parent belong, in place, to a root that a person named: by the column that they share."""
     if root not in columns:
         raise InvalidInput(f"--root {root}: there is no such table; there are {', '.join(columns)}.")
     above[root] = {}
@@ -65,8 +64,8 @@ def _hang_on(
     if orphans and len(shared) != 1:
         found = f"more than one: {', '.join(shared)}" if shared else "none"
         raise InvalidInput(
-            f"--root {root}: its key is the column that {', '.join(orphans)} have too, and there is {found}. Write a YAML file "
-            f"that says of each table its key and its parent: dp-synth docs databases."
+            f"--root {root}: its key is the column that {', '.join(orphans)} have too, and there is {found}. Write a YAML "
+            f"file that says of each table its key and its parent: dp-synth docs databases."
         )
     for table in orphans:
         above[table] = {shared[0]: root}

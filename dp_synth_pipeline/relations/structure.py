@@ -27,6 +27,7 @@ class Related:
         static: columns that are the same in all rows of one parent row; the parent's row carries them.
         increasing: numbers that never fall from one row of a parent to the next; the parent's row carries the first.
         decreasing: likewise, numbers that never rise.
+        unique: columns in all of which no two rows of one parent are the same; none if rows may be.
     """
 
     name: str
@@ -39,11 +40,12 @@ class Related:
     static: tuple[str, ...] = ()
     increasing: tuple[str, ...] = ()
     decreasing: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
         """Return the table that `dataclasses.asdict` described, here or in an earlier version."""
-        columns = {name: tuple(facts.get(name, ())) for name in ("static", "increasing", "decreasing")}
+        columns = {name: tuple(facts.get(name, ())) for name in ("static", "increasing", "decreasing", "unique")}
         return cls(**{**facts, **columns})
 
     @property

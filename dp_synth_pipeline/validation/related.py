@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_synth_pipeline.relations import ruling
+from dp_synth_pipeline.relations import ruling, unique_rows
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints import Rule
@@ -18,13 +18,14 @@ from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.validation.checks import TYPE, Check, CheckName, stems_of
 from dp_synth_pipeline.validation.rules import rule_names
 
-KEY, PARENT, ROWS, ORDER, STATIC, MONOTONE = (
+KEY, PARENT, ROWS, ORDER, STATIC, MONOTONE, UNIQUE = (
     "keys_unique",
     "rows_have_parents",
     "rows_per_parent",
     "rows_in_order",
     "static_columns_stay",
     "monotone_columns_keep_direction",
+    "rows_unique_within_parents",
 )
 """The checks' names, and the columns of `facts_of` that they look at."""
 
@@ -56,6 +57,9 @@ def related_checks(table: Related) -> list[Check]:
         if table.order is not None:
             text = f"Within one row of {table.parent}, increasing columns never fall, and decreasing ones never rise."
             checks.append(_true(MONOTONE, text))
+    if table.unique:
+        text = f"No two rows of one row of {table.parent} are the same in {', '.join(table.unique)}."
+        checks.append(_true(UNIQUE, text))
     return checks
 
 
@@ -112,6 +116,10 @@ def facts_of(
             facts[STATIC] = pc.and_(stay, _from_parents(rows, made, at, len(known)))  # type: ignore[attr-defined]
             if table.order is not None:
                 facts[MONOTONE] = _keep_direction(table, reference, rows)
+        if table.unique:
+            parents = reference.combine_chunks().dictionary_encode().indices.to_numpy()
+            columns = [rows[name].combine_chunks() for name in table.unique]
+            facts[UNIQUE] = pa.array(~unique_rows.repeated(parents, columns))
     return pa.table(facts)
 
 
@@ -201,5 +209,5 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
 
 def columns_of(table: Related) -> Sequence[str]:
     """Return the columns that a table's relations speak of."""
-    names = dict.fromkeys([table.key, table.reference, table.order, *table.carries])
+    names = dict.fromkeys([table.key, table.reference, table.order, *table.carries, *table.unique])
     return [name for name in names if name is not None]

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
+from dp_synth_pipeline.relations import unique_rows
 from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
 from dp_synth_pipeline.synthesis.database.dated_gaps import TRIES, DatedGaps
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, at_points, carrying, drawn_columns
+from dp_synth_pipeline.synthesis.database.had_before import HadBefore
 from dp_synth_pipeline.synthesis.database.histories import Clock, clock, hung_on, kept_context
 from dp_synth_pipeline.synthesis.database.rule_keeping import RuleKeeping
 from dp_synth_pipeline.synthesis.progress import unheard
@@ -82,6 +84,47 @@ class Above(NamedTuple):
     neighbours: Neighbours | None = None
 
 
+class Reached(NamedTuple):
+    """Where the rows of each parent that has another one have come to.
+
+    Attributes:
+        who: numbers of the parents, int64 (rows,), ascending.
+        now: the times of their next rows, (rows,); None without an order.
+        previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
+        turn: how many rows came before each at its very time, int64 (rows,).
+    """
+
+    who: np.ndarray
+    now: np.ndarray | None
+    previous: np.ndarray
+    turn: np.ndarray
+
+
+class Upon(NamedTuple):
+    """What the rows of one place are drawn upon.
+
+    Attributes:
+        who: numbers of their parents, int64 (rows,), ascending.
+        given: what the model is given, int (rows, given columns).
+        previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
+        own: own codes of what is beside, int (rows, columns); -1 where nothing is.
+        left: how many rows follow, int64 (rows,).
+        now: their times, (rows,); None without an order.
+    """
+
+    who: np.ndarray
+    given: np.ndarray
+    previous: np.ndarray
+    own: np.ndarray
+    left: np.ndarray
+    now: np.ndarray | None
+
+    def of(self, rows: np.ndarray) -> Upon:
+        """Return what some rows are drawn upon."""
+        now = None if self.now is None else self.now[rows]
+        return Upon(self.who[rows], self.given[rows], self.previous[rows], self.own[rows], self.left[rows], now)
+
+
 @dataclass(frozen=True)
 class Following:
     """Draws the rows of one table, a parent's one after the other.
@@ -109,36 +152,30 @@ class Following:
         counts, times = above.counts, None if above.times is None else above.times.copy()
         previous = np.full((len(counts), len(self.codec.columns)), -1, np.int64)
         turn = np.zeros(len(counts), np.int64)
+        had = HadBefore.of(self.table, self.codec, len(counts))
         parts: list[Part] = []
         for place in range(int(counts.max(initial=0))):
             who = np.flatnonzero(counts > place)
             now = None if times is None else times[who].copy()
-            part, gaps = self._next(above, who, place, now, previous[who], turn[who], rng)
+            part, gaps = self._next(above, place, Reached(who, now, previous[who], turn[who]), had, rng)
             parts.append(part)
             previous[who] = part.codes
+            if had is not None:
+                had.add(who, part.codes, gaps)
             if times is not None:
                 times[who] += gaps
                 turn[who] = np.where(gaps == 0, turn[who] + 1, 0)
         return parts
 
     def _next(
-        self,
-        above: Above,
-        who: np.ndarray,
-        place: int,
-        now: np.ndarray | None,
-        previous: np.ndarray,
-        turn: np.ndarray,
-        rng: np.random.Generator,
+        self, above: Above, place: int, reached: Reached, had: HadBefore | None, rng: np.random.Generator
     ) -> tuple[Part, np.ndarray]:
         """Return the rows of one place, and the distances to the next ones; without an order, they are 0.
 
         Args:
-            who: numbers of their parents, int64 (rows,).
-            now: their times, (rows,); None without an order.
-            previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
-            turn: how many rows of its parent came before each at its very time, int64 (rows,).
+            had: what rows of their parents have had that none may have twice; None if they may.
         """
+        who, now, previous, turn = reached
         left = above.counts[who] - place - 1
         matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
         beside = None if matched is None else matched.taken(_codes_of(above.beside))
@@ -147,9 +184,10 @@ class Following:
         own = (
             np.full(previous.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
         )
-        follows, gaps = self._followed(given, previous, own, now, rng)
+        upon = Upon(who, given, previous, own, left, now)
+        follows, gaps = self._followed(upon, had, rng)
         if self.dated is not None and now is not None:
-            self._lead(self.dated, (follows, gaps), (given, previous, own, now), left > 0, rng)
+            self._lead(self.dated, (follows, gaps), upon, had, rng)
         stays, copied = self.context.stays(follows, previous), self.context.copied(follows, own)
         codes = self.context.absolute(follows, previous, own)
         if matched is not None and self.context.beside is not None:
@@ -161,29 +199,34 @@ class Following:
         rows = None if matched is None else matched.rows
         return Part(who, follows, codes, stays, now, rows, copied, given.astype(np.int16)), gaps
 
-    def _followed(
-        self,
-        given: np.ndarray,
-        previous: np.ndarray,
-        own: np.ndarray,
-        now: np.ndarray | None,
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _followed(self, upon: Upon, had: HadBefore | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows, and the distances to the next ones; without an order, they are 0.
 
-        Args:
-            own: own codes of what is beside, int (rows, columns); -1 where nothing is.
+        One that has what its parent must not have twice is drawn anew, so often.
         """
-        follows = self.model.follow(given, forbidden=self.codec.forbidden, rng=rng)
-        codes = self.context.absolute(follows, previous, own)
-        return follows, np.zeros(len(given), np.int64) if now is None else self._gaps(codes, rng)
+        follows, gaps = self._drawn(upon, rng)
+        pending = np.arange(len(follows) if had is not None else 0)
+        for _ in range(TRIES):
+            if had is None or not len(pending):
+                break
+            of_pending = upon.of(pending)
+            codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)
+            far = np.where(of_pending.left > 0, gaps[pending], 1)
+            pending = pending[had.again(of_pending.who, codes, far)]
+            follows[pending], gaps[pending] = self._drawn(upon.of(pending), rng)
+        return follows, gaps
+
+    def _drawn(self, upon: Upon, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        follows = self.model.follow(upon.given, forbidden=self.codec.forbidden, rng=rng)
+        codes = self.context.absolute(follows, upon.previous, upon.own)
+        return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
 
     def _lead(
         self,
         dated: DatedGaps,
         drawn: tuple[np.ndarray, np.ndarray],
-        upon: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-        open_rows: np.ndarray,
+        upon: Upon,
+        had: HadBefore | None,
         rng: np.random.Generator,
     ) -> None:
         """Place distances where rows lie, and draw anew, in place, rows that lead to where few do.
@@ -192,17 +235,17 @@ class Following:
 
         Args:
             drawn: codes and distances.
-            upon: what is given, the codes of the rows before, those of what is beside, and the times.
-            open_rows: which rows others follow, bool (rows,).
         """
         number, (follows, gaps) = self.codec.encoded.index(str(self.table.gap)), drawn
-        pending = np.flatnonzero(open_rows)
+        pending = np.flatnonzero(upon.left > 0)
         for tries in range(TRIES + 1):
-            given, previous, own, now = (each[pending] for each in upon)
+            of_pending = upon.of(pending)
             if tries:
-                follows[pending], gaps[pending] = self._followed(given, previous, own, now, rng)
-            codes = self.context.absolute(follows[pending], previous, own)[:, number]
-            free = ~self.context.copied(follows[pending], own)[:, number]
+                follows[pending], gaps[pending] = self._followed(of_pending, had, rng)
+            codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)[:, number]
+            free = ~self.context.copied(follows[pending], of_pending.own)[:, number]
+            now = of_pending.now
+            assert now is not None
             likely = np.where(free, dated.likely(gaps[pending], codes, now), 1.0)
             gaps[pending] = np.where(free, dated.placed(gaps[pending], codes, now, rng), gaps[pending])
             pending = pending[rng.random(len(pending)) >= likely]
@@ -429,7 +472,19 @@ class DatabaseDrawer:
         above = self._above(table, drawn, drawer.profile.calendar, rng)
         context = kept_context(self.folders[table.name], drawer.facts)
         parts = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile).parts(above, rng)
-        return _joined(parts, above, drawer, rng)
+        rows = _joined(parts, above, drawer, rng)
+        return self._told_apart(table, rows, drawn) if table.unique else rows
+
+    def _told_apart(self, table: Related, rows: Rows, drawn: Mapping[str, Rows]) -> Rows:
+        """Return rows of which no two of one parent are the same in its unique columns: of those, the last one stays.
+
+        The last, since rows hold how far the next one is: of rows that are equally far, those before it are at 0 from it.
+        """
+        assert rows.parent is not None
+        values = drawn_columns(table, {**drawn, table.name: rows}, self.sources[table.name])
+        again = unique_rows.repeated(rows.parent, [values[name] for name in table.unique])
+        kept = np.flatnonzero(~again)
+        return rows.take(kept, rows.parent[kept], rows.root[kept]) if again.any() else rows
 
     def _above(
         self, table: Related, drawn: Mapping[str, Rows], calendar: CalendarEffects | None, rng: np.random.Generator

@@ -186,7 +186,7 @@ class RuleKeeping:
 
 def _writable(table: Related, schema: TableSchema) -> frozenset[str]:
     """Return the columns of a table's own rows on which nothing hangs, as rules name them."""
-    fixed = {*table.keys, *table.carries, table.order, *offsets.tied(schema)}
+    fixed = {*table.keys, *table.carries, *table.unique, table.order, *offsets.tied(schema)}
     return frozenset(f"{table.name}.{c.name}" for c in schema.learned if c.name not in fixed)
 
 

@@ -59,6 +59,10 @@ class DatabaseTable(Section):
     keep: Literal["random", "first"] = Field(
         default="random", description="Which rows of a parent with more stay: random ones, or the first in the order."
     )
+    unique: list[str] = Field(
+        default_factory=list,
+        description="Columns in all of which no two rows of one parent are the same: a key within the parent.",
+    )
     nulls: Literal["keep", "mean", "median", "mode"] = Field(
         default="keep", description="For columns that declare no policy."
     )
@@ -347,4 +351,5 @@ def _related(name: str, table: DatabaseTable) -> Related:
         static=tuple(column for column, static in table.static.items() if static),
         increasing=tuple(column for column, direction in table.monotone.items() if direction == INCREASING),
         decreasing=tuple(column for column, direction in table.monotone.items() if direction == DECREASING),
+        unique=tuple(dict.fromkeys(table.unique)),
     )

@@ -18,7 +18,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
-from dp_synth_pipeline.relations import carrying, relating, ruling, static_columns
+from dp_synth_pipeline.relations import carrying, relating, ruling, static_columns, unique_rows
 from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.relations.static_columns import Candidates
 from dp_synth_pipeline.relations.structure import Related, check_keys
@@ -182,6 +182,7 @@ def _check_table(
     relating.modelled(release.relations, name, sources)
     parent = None if table.parent is None else sources[table.parent]
     static_columns.check(table, sources[name], parent, untyped[name])
+    unique_rows.check(table, sources[name])
 
 
 def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str, ...]]:

@@ -100,6 +100,11 @@ class AxisCodec:
         return np.concatenate([self.heavy, groups, [] if self.null is None else [np.nan]])
 
     @property
+    def single(self) -> np.ndarray:
+        """Which codes surely stand for one value, bool (cardinality,)."""
+        return np.arange(self.cardinality) < len(self.heavy)
+
+    @property
     def order(self) -> list[int]:
         """The codes of values, ascending by value."""
         return [] if self.cardinality == 1 else np.argsort(self.centres[: self.null], kind="stable").tolist()

@@ -56,6 +56,15 @@ class CategoricalCodec:
         return range(len(self.starts))
 
     @property
+    def single(self) -> np.ndarray:
+        """Which codes stand for one value, bool (cardinality,)."""
+        found = np.zeros(self.cardinality, bool)
+        found[: len(self.starts)] = np.diff(self.starts, append=len(self.values)) == 1
+        if self.other is not None:
+            found[self.other] = self.label is not None
+        return found
+
+    @property
     def order(self) -> range:
         """The codes of values in an order: names have none."""
         return range(0)

@@ -39,6 +39,7 @@ class Codec(Protocol):
         cardinality: the number of codes.
         marginal: their released probabilities.
         order: the codes of values in an order, by that order; null has none.
+        single: which codes stand for one value, and not for several, bool (cardinality,).
     """
 
     cardinality: int
@@ -46,6 +47,9 @@ class Codec(Protocol):
 
     @property
     def order(self) -> Sequence[int]: ...
+
+    @property
+    def single(self) -> np.ndarray: ...
 
     def encode(self, values: pa.Array) -> np.ndarray:
         """Return codes, int64 (rows,)."""

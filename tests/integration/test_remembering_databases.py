@@ -27,7 +27,7 @@ from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings
 from dp_synth_pipeline.privacy import accountant
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.synthesis import generator_files, memory, profile_cache
-from dp_synth_pipeline.synthesis.database import learning
+from dp_synth_pipeline.synthesis.database import histories, learning
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 from dp_synth_pipeline.synthesis.store import Store
@@ -102,6 +102,14 @@ class Refreshed:
 
     def texts_of_profiles(self) -> dict[str, str]:
         return {n: (self.place.folder / n / generator_files.FOLDER / "profile.json").read_text() for n in RELATIONS}
+
+
+def test_numbers_neither_stay_nor_move_where_what_rows_are_drawn_upon_is_counted(
+    refreshed: Refreshed, tmp_path: Path
+) -> None:
+    kept = generator_files.facts(refreshed.place.folder / "visits" / generator_files.FOLDER)
+    context = histories.kept_context(tmp_path, kept)
+    assert (context.numbers, context.moving) == ((), ())
 
 
 @pytest.fixture(scope="module")

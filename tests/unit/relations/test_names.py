@@ -69,7 +69,12 @@ def test_a_root_that_is_told_by_names_may_be_named_too():
 
 @pytest.mark.parametrize(
     ("root", "said"),
-    [("trains", "no such table"), ("planes", "more than one: tailnum, year"), ("flights", "more than one"), ("x", "is none")],
+    [
+        ("trains", "no such table"),
+        ("planes", "more than one: tailnum, year"),
+        ("flights", "more than one"),
+        ("x", "is none"),
+    ],
 )
 def test_a_root_whose_key_is_not_told_is_refused(root, said):
     tables = {"flights": ["tailnum", "year"], "planes": ["tailnum", "year", "seats"]}

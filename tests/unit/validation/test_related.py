@@ -47,6 +47,16 @@ def test_what_breaks_a_relation_fails_its_check(columns, check):
     assert failed(**columns) == {check}
 
 
+def test_rows_that_are_the_same_in_unique_columns_are_told_but_not_those_of_two_parents_or_of_nulls():
+    table = replace(VISITS, unique=("ward", "day"))
+    assert failed(table, ward=["x", "x", "x", "x"]) == set()
+    assert failed(table, ward=["x", "x", "y", "x"], day=[DAYS[0], DAYS[0], None, DAYS[3]]) == {related.UNIQUE}
+    assert failed(table, ward=["x", None, "y", "x"], day=[DAYS[0], DAYS[0], None, DAYS[3]]) == set()
+    assert {"ward", "day"} <= {*related.columns_of(table)}
+    assert related.UNIQUE in [check.name for check in related.related_names(table)]
+    assert related.UNIQUE not in [check.name for check in related.related_names(VISITS)]
+
+
 def test_monotone_columns_may_turn_back_between_persons_alone_and_the_row_that_does_is_told():
     table = replace(VISITS, increasing=("age",), decreasing=("left",))
     assert failed(table, age=[4, 5, 3, 2], left=[5, 5, 7, 9]) == set()

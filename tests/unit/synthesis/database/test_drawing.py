@@ -20,6 +20,7 @@ from dp_synth_pipeline.synthesis.database.drawing import (
     DatabaseDrawer,
     Following,
     Part,
+    _joined,
     _shape,
     _within,
     copying,
@@ -40,6 +41,26 @@ def test_a_value_that_stays_is_the_one_before_though_its_code_stands_for_several
     stays = np.array([[False, False], [True, False], [True, False], [False, False], [True, False]])
     drawn = staying(values, ["team", "games"], stays)
     assert drawn.to_pydict() == {"team": ["a", "a", "a", "d", "d"], "games": [1, 2, 3, 4, 5]}
+
+
+def test_rows_that_are_drawn_place_by_place_stay_as_the_row_before_of_their_own_parent():
+    """Two parents of two rows; the second row of the first one stays as its first."""
+    told = []
+    columns = SimpleNamespace(columns=[0], encoded=["team"])
+    columns.decode = lambda codes, rng, succession: (
+        told.append(succession)
+        or pa.RecordBatch.from_pydict({"team": [f"{code}-{i}" for i, (code,) in enumerate(codes)]})
+    )
+    none, no = np.zeros((2, 0), np.int16), np.zeros((2, 1), bool)
+    parts = [
+        Part(np.array([0, 1]), codes, codes, stays, None, None, no, none)
+        for codes, stays in ((np.array([[5], [6]]), no), (np.array([[5], [7]]), np.array([[True], [False]])))
+    ]
+    above = Above(np.zeros((2, 1), int), np.array([2, 2]), None, np.array([0, 1]))
+    rows = _joined(parts, above, SimpleNamespace(codec=columns), np.random.default_rng())  # type: ignore[arg-type]
+    assert rows.values["team"].to_pylist() == ["5-0", "5-0", "6-2", "7-3"]
+    assert told[0].begins.tolist() == [True, False, True, False]
+    assert told[0].stays[:, 0].tolist() == [False, True, False, False]
 
 
 def test_static_columns_are_those_of_the_row_right_above_and_not_of_the_person():

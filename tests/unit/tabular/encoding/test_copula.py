@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import kstest
 
 from dp_synth_pipeline.tabular.encoding import codec as codecs
+from dp_synth_pipeline.tabular.encoding import copula
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.encoding.copula import ENOUGH, Succession, even_quantiles, quantiles
 from dp_synth_pipeline.tabular.kinds import Kind
@@ -186,6 +187,29 @@ def test_a_value_that_stays_is_placed_where_it_was_and_tells_nothing_of_how_valu
     assert to_next(found, succession.begins, stays[:, 0]) < 0.02
     moved = ~stays[:, 0] & (codes == np.roll(codes, 1))
     assert to_next(found, succession.begins, moved) > 0.25, "of values that lie in one cell by chance it is 1 / 3"
+
+
+def test_of_columns_that_are_tied_those_values_stay_that_stay_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = tied(0.1)
+    codes = np.stack([cells(rng.normal(size=ROWS))[0], cells(x)[0], cells(y)[0]], 1)
+    begins, stays = np.arange(ROWS) % 3 == 0, rng.random((ROWS, 3)) < np.array([0.9, 0.1, 0.2])
+    swept: list[np.ndarray] = []
+    monkeypatch.setattr(copula, "_sweep", lambda z, ends, correlation, follow, rng: swept.append(follow.stays))
+    assert quantiles(codes, [CENTRES] * 3, rng, Succession(begins, stays)).keys() == {1, 2}
+    assert all((each == stays[:, 1:]).all() for each in swept)
+
+
+def test_decoding_tells_which_numbers_stay_and_not_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    bins = tuple((i / CELLS, (i + 1) / CELLS) for i in range(CELLS))
+    name = ColumnProfile("name", Kind.CATEGORY, ("a", "b"), (0.5, 0.5), (), ())
+    number = ColumnProfile("x", Kind.DECIMAL, (), (), bins, (1 / CELLS,) * CELLS)
+    schema = TableSchema((Column("name", Kind.CATEGORY, "string"), Column("x", Kind.DECIMAL, "double")))
+    codec = TableCodec(schema, TableProfile(ROWS, ROWS, "row", (name, number)))
+    stays = np.array([[True, False], [False, True], [True, True]])
+    told: list[np.ndarray] = []
+    monkeypatch.setattr(codecs, "quantiles", lambda codes, centres, rng, follow: told.append(follow.stays) or {})
+    codec.decode(np.zeros((3, 2), np.int64), succession=Succession(np.array([True, False, False]), stays))
+    assert told[0].tolist() == [[False], [True], [True]]
 
 
 def test_values_that_stay_often_and_are_new_otherwise_are_not_tied_to_the_row_before() -> None:

@@ -29,6 +29,7 @@ from dp_synth_pipeline.validation.fidelity import (
 from dp_synth_pipeline.validation.pair_shares import MOST_CELLS, PairShares, coarse, shares_of
 from dp_synth_pipeline.validation.panels import Panel, panel
 from dp_synth_pipeline.validation.related_frames import RelatedFrame
+from dp_synth_pipeline.validation.suggested_keys import SuggestedKey, suggested_key
 
 BINS, MOST_NAMED = 10, 60
 """Parts of a number line across rows and tables, and categories that are told one by one: coarser than within a row."""
@@ -78,6 +79,7 @@ class History:
         before_after: distances of each column with each at the row before, `MOST_PAIRS` at most.
         drawn: the cells of the worst steps.
         coherence: as mostlyai-qa has it.
+        key: columns that tell the real rows of a parent apart, and not the synthetic ones; None if there are none.
     """
 
     table: str
@@ -91,6 +93,7 @@ class History:
     before_after: list[PairFidelity]
     drawn: list[PairShares]
     coherence: Coherence | None
+    key: SuggestedKey | None = None
 
     @property
     def same(self) -> tuple[float, float]:
@@ -156,6 +159,7 @@ def history(table: Related, parent: Compared, child: Compared, rng: np.random.Ge
         before_after=pairs,
         drawn=drawn,
         coherence=coherence(child.real, child.synthetic, child.schema, rng),
+        key=suggested_key(table, child.schema, child.real, child.synthetic) if known else None,
     )
 
 

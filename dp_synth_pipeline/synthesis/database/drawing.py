@@ -158,12 +158,17 @@ class Following:
             who = np.flatnonzero(counts > place)
             now = None if times is None else times[who].copy()
             part, gaps = self._next(above, place, Reached(who, now, previous[who], turn[who]), had, rng)
+            if had is not None:
+                if had.timed and (again := had.again(who, part.codes)).any():
+                    self._later(above, place, parts[-1], (part, gaps), np.flatnonzero(again), rng)
+                    had.move_on(who[again])
+                    turn[who[again]] = 0
+                had.add(who, part.codes)
+                had.move_on(who[gaps != 0])
             parts.append(part)
             previous[who] = part.codes
-            if had is not None:
-                had.add(who, part.codes, gaps)
             if times is not None:
-                times[who] += gaps
+                times[who] = part.times + gaps
                 turn[who] = np.where(gaps == 0, turn[who] + 1, 0)
         return parts
 
@@ -202,17 +207,16 @@ class Following:
     def _followed(self, upon: Upon, had: HadBefore | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows, and the distances to the next ones; without an order, they are 0.
 
-        One that has what its parent must not have twice is drawn anew, so often.
+        One that has what its parent must not have twice, at whatever time, is drawn anew, so often.
         """
         follows, gaps = self._drawn(upon, rng)
-        pending = np.arange(len(follows) if had is not None else 0)
+        pending = np.arange(len(follows) if had is not None and not had.timed else 0)
         for _ in range(TRIES):
             if had is None or not len(pending):
                 break
             of_pending = upon.of(pending)
             codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)
-            far = np.where(of_pending.left > 0, gaps[pending], 1)
-            pending = pending[had.again(of_pending.who, codes, far)]
+            pending = pending[had.again(of_pending.who, codes)]
             follows[pending], gaps[pending] = self._drawn(upon.of(pending), rng)
         return follows, gaps
 
@@ -250,6 +254,52 @@ class Following:
             gaps[pending] = np.where(free, dated.placed(gaps[pending], codes, now, rng), gaps[pending])
             pending = pending[rng.random(len(pending)) >= likely]
 
+    def _later(
+        self,
+        above: Above,
+        place: int,
+        last: Part,
+        drawn: tuple[Part, np.ndarray],
+        rows: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        """Have rows lie later than the rows before, and draw them anew for that time, in place.
+
+        They had what their parents must not have twice at one time. It is likelier that time went on than that they have
+        something else. It goes on by distances that are as frequent as those that were released.
+
+        Args:
+            last: the rows before, whose distances change.
+            drawn: the rows of this place, and the distances to the next ones.
+            rows: numbers of those that lie later, int64.
+        """
+        (part, gaps), number = drawn, self.codec.encoded.index(str(self.table.gap))
+        who, further = part.who[rows], self._further(len(rows), rng)
+        if further is None or part.times is None or last.times is None:
+            return
+        at = np.searchsorted(last.who, who)
+        for codes in (last.codes, last.drawn):
+            codes[at, number] = further
+        last.stays[at, number] = False
+        distances = self._gaps(last.codes[at], rng)
+        if self.dated is not None:
+            distances = self.dated.placed(distances, further, last.times[at], rng)
+        left = above.counts[who] - place
+        now = last.times[at] + _within(distances, self._room(last.times[at], left), left, rng)
+        reached = Reached(who, now, last.codes[at], np.zeros(len(rows), np.int64))
+        other, gaps[rows] = self._next(above, place, reached, None, rng)
+        for name in ("drawn", "codes", "stays", "times", "beside", "copied", "given"):
+            if (values := getattr(part, name)) is not None:
+                values[rows] = getattr(other, name)
+
+    def _further(self, rows: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Return codes of distances above 0, as frequent as those released, int64 (rows,); None if there are none."""
+        number = self.codec.encoded.index(str(self.table.gap))
+        column, codec = self.codec.modelled[number], self.codec.columns[number]
+        points, null = offsets.points_of(codec.decode(np.arange(codec.cardinality), rng), column)
+        shares = np.where(null | (points <= 0), 0.0, codec.marginal)
+        return rng.choice(len(shares), rows, p=shares / shares.sum()) if shares.sum() > 0 else None
+
     def _beside(self, above: Above, who: np.ndarray, now: np.ndarray, turn: np.ndarray) -> Matched:
         """Return what lies beside rows of these parents."""
         if above.neighbours is None:
@@ -264,12 +314,9 @@ class Following:
         assert self.context.beside is not None
         own, number = self.context.beside.copied(beside.codes), self.context.beside.gap
         column, codec, none = self.codec.modelled[number], self.codec.columns[number], matched.until < 0
-        points, null = offsets.points_of(codec.decode(np.arange(codec.cardinality), rng), column)
-        further = np.where(null | (points <= 0), 0.0, codec.marginal)
         own[:, number] = codec.encode(offsets.values_at(matched.until, none, column))
-        own[none, number] = -1
-        if further.sum() > 0:
-            own[none, number] = rng.choice(len(further), none.sum(), p=further / further.sum())
+        further = self._further(int(none.sum()), rng)
+        own[none, number] = -1 if further is None else further
         return own
 
     def _time_codes(self, times: np.ndarray) -> np.ndarray:

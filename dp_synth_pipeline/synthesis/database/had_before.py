@@ -39,32 +39,28 @@ class HadBefore:
         columns = tuple(codec.encoded.index(name) for name in names)
         return cls(columns, tuple(codec.columns[i].single for i in columns), table.order in table.unique, parents)
 
-    def again(self, who: np.ndarray, codes: np.ndarray, gaps: np.ndarray) -> np.ndarray:
-        """Say which rows have what their parent's had, or are followed by one at their own time that must not be there.
+    def again(self, who: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Say which rows have what an earlier one of their parent had.
 
         Args:
             who: numbers of their parents, int64 (rows,).
             codes: of the rows, int64 (rows, columns).
-            gaps: how far the next row is, (rows,); above 0 if none follows.
         """
-        if not self.columns:
-            return gaps <= 0
         keys = self._keys(codes)
         return (keys >= 0) & np.logical_or.reduce([had[who] == keys for had in self._had], initial=False)
 
-    def add(self, who: np.ndarray, codes: np.ndarray, gaps: np.ndarray) -> None:
-        """Remember the rows of one place, which the next rows follow at some distance."""
-        if not self.columns:
-            return
-        if self.timed:
-            gone = who[gaps > 0]
-            for had in self._had:
-                had[gone] = -1
-            self._had = [had for had in self._had if (had >= 0).any()]
-        keys = self._keys(codes)
+    def add(self, who: np.ndarray, codes: np.ndarray) -> None:
+        """Remember the rows of one place."""
         had = np.full(self.parents, -1, np.int64)
-        had[who] = np.where(gaps > 0, -1, keys) if self.timed else keys
+        had[who] = self._keys(codes)
         self._had.append(had)
+
+    def move_on(self, who: np.ndarray) -> None:
+        """Forget the rows of parents whose next row lies at another time, if rows are compared with those of their own."""
+        if self.timed:
+            for had in self._had:
+                had[who] = -1
+            self._had = [had for had in self._had if (had >= 0).any()]
 
     def _keys(self, codes: np.ndarray) -> np.ndarray:
         """Return a number of at least 0 for what each row has, int64 (rows,); -1 where a code is not one value."""

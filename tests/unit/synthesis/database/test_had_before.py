@@ -15,7 +15,6 @@ from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import build
 
-FAR, NEAR = np.ones(2), np.zeros(2)
 BOTH = np.array([0, 1])
 
 
@@ -29,43 +28,47 @@ def codes(*rows: tuple[int, ...]) -> np.ndarray:
 
 def test_a_row_has_again_what_any_earlier_one_of_its_own_parent_had_in_all_columns():
     known = had(False, [True] * 3, [True] * 2)
-    known.add(BOTH, codes((0, 1), (1, 1)), FAR)
-    known.add(BOTH, codes((2, 0), (2, 1)), FAR)
-    assert known.again(BOTH, codes((0, 1), (0, 1)), FAR).tolist() == [True, False]
-    assert known.again(BOTH, codes((2, 0), (2, 0)), FAR).tolist() == [True, False]
-    assert known.again(np.array([1]), codes((2, 1)), FAR[:1]).tolist() == [True]
+    known.add(BOTH, codes((0, 1), (1, 1)))
+    known.move_on(BOTH)
+    known.add(BOTH, codes((2, 0), (2, 1)))
+    assert known.again(BOTH, codes((0, 1), (0, 1))).tolist() == [True, False]
+    assert known.again(BOTH, codes((2, 0), (2, 0))).tolist() == [True, False]
+    assert known.again(np.array([1]), codes((2, 1))).tolist() == [True]
 
 
 def test_with_the_order_among_the_columns_a_row_is_compared_with_those_of_its_time():
     known = had(True, [True] * 3)
-    known.add(BOTH, codes((0,), (0,)), np.array([0, 30]))
-    assert known.again(BOTH, codes((0,), (0,)), NEAR).tolist() == [True, False]
-    known.add(BOTH, codes((1,), (1,)), np.array([0, 0]))
-    assert known.again(BOTH, codes((0,), (1,)), NEAR).tolist() == [True, True]
-    known.add(BOTH, codes((2,), (2,)), np.array([1, 0]))
-    assert known.again(BOTH, codes((0,), (1,)), NEAR).tolist() == [False, True]
+    known.add(BOTH, codes((0,), (0,)))
+    known.move_on(BOTH[1:])
+    assert known.again(BOTH, codes((0,), (0,))).tolist() == [True, False]
+    known.add(BOTH, codes((1,), (1,)))
+    assert known.again(BOTH, codes((0,), (1,))).tolist() == [True, True]
+    known.add(BOTH, codes((2,), (2,)))
+    known.move_on(BOTH[:1])
+    assert known.again(BOTH, codes((0,), (1,))).tolist() == [False, True]
 
 
 def test_a_code_of_several_values_is_the_same_as_none():
     known = had(False, [True, False])
-    known.add(BOTH, codes((1,), (1,)), FAR)
-    assert not known.again(BOTH, codes((1,), (1,)), FAR).any()
+    known.add(BOTH, codes((1,), (1,)))
+    assert not known.again(BOTH, codes((1,), (1,))).any()
 
 
-def test_where_the_order_alone_is_unique_no_row_is_followed_by_one_of_its_time():
+def test_where_the_order_alone_is_unique_each_row_of_one_time_has_what_was_had():
     known = had(True)
-    known.add(BOTH, codes((), ()), FAR)
-    assert known.again(BOTH, codes((), ()), np.array([0.0, 2.0])).tolist() == [True, False]
+    known.add(BOTH, codes((), ()))
+    known.move_on(BOTH[1:])
+    assert known.again(BOTH, codes((), ())).tolist() == [True, False]
 
 
 def test_more_combinations_than_64_bits_hold_are_told_apart_but_for_a_few():
     rng, many = np.random.default_rng(), [[True] * 60] * 14
     known, first = had(False, *many), rng.integers(0, 60, (2, 14))
-    known.add(BOTH, first, FAR)
+    known.add(BOTH, first)
     other = first.copy()
     other[:, 13] = (other[:, 13] + 1) % 60
-    assert known.again(BOTH, first, FAR).all()
-    assert not known.again(BOTH, other, FAR).any()
+    assert known.again(BOTH, first).all()
+    assert not known.again(BOTH, other).any()
 
 
 def test_which_codes_are_one_value_is_told_by_the_codec():

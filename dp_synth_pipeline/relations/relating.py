@@ -371,14 +371,18 @@ def _distance(gap: Column, order: Column, following: str, start: str = f"t.{TIME
     return f"TRY_CAST(CAST({end} AS HUGEINT) - CAST({start} AS HUGEINT) AS BIGINT)"
 
 
-def one_row_each(rows: RelatedRows, path: Path, order: str | None = None) -> Path:
+def one_row_each(rows: RelatedRows, path: Path, order: Column | None = None) -> Path:
     """Write one row of each person, chosen uniformly by chance, without its numbers: a table of which a row is a unit.
 
     Args:
-        order: the name under which what rows are ordered by is written as well; by default it is not.
+        order: what rows are ordered by, which is written as well, and the last of it that each person has; None for neither.
     """
     con = connection_beside(path)
-    columns = ", ".join(map(quoted, _stored(rows.schema))) + ("" if order is None else f", {TIME} AS {quoted(order)}")
+    columns = ", ".join(map(quoted, _stored(rows.schema)))
+    if order is not None:
+        last = TableSchema((), order).last
+        assert last is not None
+        columns += f", {TIME} AS {quoted(order.name)}, max({TIME}) OVER (PARTITION BY {UNIT}) AS {quoted(last.name)}"
     path.unlink(missing_ok=True)
     try:
         con.execute(f"COPY ({_one_each(rows, columns)}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -38,6 +38,11 @@ class TableSchema:
             if column.name == name:
                 return column
         raise InvalidInput(f"no column {name!r}; the table has: {', '.join(self.names)}.")
+
+    @property
+    def last(self) -> Column | None:
+        """The last of what a person's rows are ordered by, as a column of one row of each person; None without an order."""
+        return None if self.order is None else replace(self.order, name=f"{self.order.name}: the last")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -480,11 +480,11 @@ class DatabaseDrawer:
         codes = drawer.model.sample(persons, forbidden=drawer.codec.forbidden, rng=rng)
         return Rows(pa.Table.from_batches([drawer.codec.decode(codes, rng=rng)]), codes, None, np.arange(persons))
 
-    def above(self, name: str, persons: int, rng: np.random.Generator, calendar: CalendarEffects | None) -> Above:
+    def above(self, name: str, persons: int, rng: np.random.Generator, profile: TableProfile) -> Above:
         """Draw so many persons, and the rows on the way from them to a table; return what its rows hang on.
 
         Args:
-            calendar: of the times of the table's rows, which may not be released yet.
+            profile: of the table's rows, which may not be released yet.
         """
         path = [self.relations[name]]
         while path[0].parent is not None:
@@ -496,7 +496,7 @@ class DatabaseDrawer:
                 drawn[other.name] = self._rows(other, drawn, rng)
             if table.name != name:
                 drawn[table.name] = self._rows(table, drawn, rng)
-        return self._above(path[-1], drawn, calendar, rng)
+        return self._above(path[-1], drawn, profile, rng)
 
     def _lies_beside(self, table: Related) -> Related | None:
         """Return the table upon whose rows those of another one are drawn."""
@@ -510,13 +510,13 @@ class DatabaseDrawer:
         if table.order is None:
             return Following(table, model, codec, context, None, None)
         times = clock(self.relations, name, lambda above: self._drawer(above).codec)
-        order, gap = self.sources[name][table.order], codec.columns[codec.encoded.index(str(table.gap))]
+        order, gap = self._order(table, profile), codec.columns[codec.encoded.index(str(table.gap))]
         return Following(table, model, codec, context, times, order, DatedGaps.of(profile.calendar, order, gap))
 
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
         drawer = self._drawer(table.name)
-        above = self._above(table, drawn, drawer.profile.calendar, rng)
+        above = self._above(table, drawn, drawer.profile, rng)
         context = kept_context(self.folders[table.name], drawer.facts)
         parts = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile).parts(above, rng)
         rows = _joined(parts, above, drawer, rng)
@@ -533,15 +533,23 @@ class DatabaseDrawer:
         kept = np.flatnonzero(~again)
         return rows.take(kept, rows.parent[kept], rows.root[kept]) if again.any() else rows
 
+    def _order(self, table: Related, profile: TableProfile) -> Column | None:
+        """Return what a table's rows are ordered by, which ends where it was declared or was released to end."""
+        if table.order is None:
+            return None
+        order = self.sources[table.name][table.order]
+        return order if order.upper is not None or profile.end is None else replace(order, upper=profile.end)
+
     def _above(
-        self, table: Related, drawn: Mapping[str, Rows], calendar: CalendarEffects | None, rng: np.random.Generator
+        self, table: Related, drawn: Mapping[str, Rows], profile: TableProfile, rng: np.random.Generator
     ) -> Above:
         """Return what the rows of a table hang on, of drawn tables."""
         parents, parent = drawn[str(table.parent)], self.relations[str(table.parent)]
-        orders = [None if t.order is None else self.sources[t.name][t.order] for t in (parent, table)]
+        start = None if parent.order is None else self.sources[parent.name][parent.order]
+        orders = [start, self._order(table, profile)]
         codec = self._drawer(parent.name).codec
         beginning = self.relations.beginning(table.name, codec.schema.names)
-        lead = _leading(codec, parents.codes, beginning.distance, calendar, orders[1], rng)
+        lead = _leading(codec, parents.codes, beginning.distance, profile.calendar, orders[1], rng)
         counts, times = _shape(table, parents, codec.schema, orders, beginning, lead)
         hung = self._codes_above(table, drawn, np.arange(len(parents.codes)))
         above, other = Above(np.concatenate(hung, 1), counts, times, parents.root), self._lies_beside(table)

@@ -145,8 +145,7 @@ class _Drawn:
         drawer, self._rng = DatabaseDrawer(release.relations, release.state.sources, folders), np.random.default_rng()
         self._following = drawer.following(table.name, model, table.codec, context, table.profile)
         population = release.table(release.relations.root.name).profile.population
-        persons, calendar = min(PERSONS, population), table.profile.calendar
-        self._above = drawer.above(table.name, persons, self._rng, calendar)
+        self._above = drawer.above(table.name, min(PERSONS, population), self._rng, table.profile)
         self._bound = histories.bound(release.relations, table.name, release.known_tables)
 
     @property

@@ -170,11 +170,11 @@ class TableRelease(Release):
         return None if self.order is None else self.source[self.order]
 
     def measured_rows(self) -> Path:
-        """Write one row of each person with its order, if that has a calendar; return where."""
-        if self._order is None or not self._order.kind.effects:
+        """Write one row of each person with its order, if it has one; return where."""
+        if self._order is None:
             return super().measured_rows()
         with retention.private():
-            return relating.one_row_each(self.rows, self.restricted / "measured.parquet", self.order)
+            return relating.one_row_each(self.rows, self.restricted / "measured.parquet", self._order)
 
     @property
     def history_values(self) -> HistoryValues | None:
@@ -184,7 +184,7 @@ class TableRelease(Release):
     def dated_rows(self) -> Path:
         """Write one row of each person with its order; return where."""
         with retention.private():
-            return relating.one_row_each(self.rows, self.restricted / "dates.parquet", self.order)
+            return relating.one_row_each(self.rows, self.restricted / "dates.parquet", self._order)
 
     def hang(self, found: Mapping[str, Mapping[str, str]]) -> None:
         """Go on with offsets in the place of columns that hang on others: of all rows, and of one row of each person."""

@@ -46,6 +46,12 @@ LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
 BESIDE = 3.0
 """Deviations of noise from which numbers beside released ones are believed to be held: few cells are looked at."""
 
+BEYOND = 0.02
+"""Part of the persons whose last row may lie beyond where histories end together, besides what noise explains."""
+
+LAST_PART = 0.05
+"""Part of the line before that end in which as many last rows must lie as if all lay evenly."""
+
 AROUND = 2
 """Cells of the public grid on either side of those that surely hold somebody that are refined with them: what lies
 beyond counts in the end cells, and would make them too heavy."""
@@ -97,9 +103,11 @@ def measure(
     if histories is not None:
         for column in _most_hidden(schema, columns)[: plan.named]:
             columns[column.name] = pass_.of_histories(column, columns[column.name], histories)
+    last = plan.paid(schema).last
     calendar = None if schema.order is None else pass_.of_times(schema.order)
+    end = None if last is None else pass_.end(last)
     events = plan.count_events() + plan.histogram_events(schema)
-    return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events, calendar=calendar)
+    return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events, calendar=calendar, end=end)
 
 
 def _most_hidden(schema: TableSchema, profiles: dict[str, ColumnProfile]) -> list[Column]:
@@ -409,6 +417,33 @@ class _Pass:
             counts["hours"] = calendar_effects.hours(counts["hours"], midnights=True)
         whole = np.zeros(1), np.array([calendar_effects.CYCLE * day]), np.ones(1)
         return calendar_effects.fitted(counts, self.plan.noise(ROUNDED), whole, day)
+
+    def end(self, last: Column) -> float | None:
+        """Return where the histories of persons end, on the number line; None if they do not end together.
+
+        They do if beyond some place hardly any last row lies, and before it as many in a small part of the line as if all
+        lay evenly. There it is the outermost cell, or value, that holds as many.
+        """
+        decimals = last.kind.decimals(None)
+        width, special = last.kind.step(decimals, None), self._heavy(last, decimals, self.threshold())
+        edges = self._within(last.kind.public_edges(last.arrow_type), last)
+        fine, cells = self._zoom(last, edges, self._cells(last, edges, special, RANGE_FINDING), width, special)
+        heavy, _ = special.counts()
+        held = [(x, x + width, count) for x, count in zip(special.points, heavy[1:], strict=True)]
+        held += [(fine[i], fine[i + 1], cells[i]) for i in np.flatnonzero(cells > 0)]
+        if not held:
+            return None
+        low, high, count = np.array(held).T
+        whole, total = high.max() - low.min(), count.sum()
+        least = max(LAST_PART * total, grid.SURE * self.plan.scale)
+        dense = count * whole >= total * (high - low)
+        for end in np.sort(high)[::-1]:
+            if count[high > end].sum() > BEYOND * total + self.plan.scale:
+                break
+            near = (high <= end) & (high > end - LAST_PART * whole)
+            if count[near].sum() >= least and (near & dense).any():
+                return float(high[near & dense].max() - width)
+        return None
 
     def _calendar(self, column: Column) -> list[np.ndarray]:
         """Return noisy counts by each calendar effect; none of a plan of an earlier version, which pays for none."""

@@ -139,6 +139,7 @@ class TableProfile:
         events: what the row count, the types of a CSV's columns and the histograms cost.
         set_aside: noisy number of a CSV's lines that were no rows; None where it was not measured.
         calendar: on which weekdays, days of a month and hours the rows of histories lie; None if on all alike.
+        end: the place on the number line where histories end together, as where data were taken; None if they do not.
     """
 
     population: int
@@ -148,6 +149,7 @@ class TableProfile:
     events: tuple[ev.Event, ...] = ()
     set_aside: int | None = None
     calendar: CalendarEffects | None = None
+    end: float | None = None
 
     def __getitem__(self, name: str) -> ColumnProfile:
         for column in self.columns:
@@ -169,6 +171,8 @@ class TableProfile:
                     del column[name]
         if not facts["calendar"]:
             del facts["calendar"]
+        if self.end is None:
+            del facts["end"]
         return json.dumps(facts, indent=1, default=_name)
 
     @classmethod

@@ -64,6 +64,7 @@ class ProfilePlan:
 
     def histogram_events(self, schema: TableSchema) -> tuple[Event, ...]:
         """What the histograms cost; the same whatever the rows are."""
+        schema = self.paid(schema)
         base, range_finding = _histograms(schema, self.unit)
         counts = (
             (1.0, base + self.named),
@@ -72,7 +73,7 @@ class ProfilePlan:
             (ROUNDED, self.rounded(schema)),
         )
         events = [self._event(self.noise(factor), n) for factor, n in counts if n]
-        thresholds = [Threshold(self.threshold_delta)] if any(thresholded(c) for c in schema.learned) else []
+        thresholds = [Threshold(self.threshold_delta)] if any(thresholded(c) for c in _columns(schema)) else []
         return (*events, *thresholds)
 
     def _event(self, scale: float, count: int) -> Event:
@@ -80,13 +81,17 @@ class ProfilePlan:
             return DiscreteGaussian(scale, self.unit.max_rows, count)
         return Gaussian(scale / self.unit.max_rows, count)
 
+    def paid(self, schema: TableSchema) -> TableSchema:
+        """Return what is measured of a schema; a plan of an earlier version with discrete noise pays for no times."""
+        return replace(schema, order=None) if self.discrete else schema
+
     def rounded(self, schema: TableSchema) -> int:
         """Return how many rounding histograms there are; a plan of an earlier version pays for none."""
         return 0 if self.discrete else _rounding(schema)
 
     def delta(self, schema: TableSchema) -> float:
         """Return each thresholded histogram's part of `threshold_delta`; refined columns have two, and so on."""
-        histograms = self.refined + self.named + sum(thresholded(c) for c in schema.learned)
+        histograms = self.refined + self.named + sum(thresholded(c) for c in _columns(self.paid(schema)))
         return self.threshold_delta / max(histograms, 1) * (1 - ROUNDING)
 
 
@@ -150,8 +155,13 @@ def counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:
     return unit.column is not None or any(c.nulls is NullPolicy.DROP for c in schema.learned)
 
 
+def _columns(schema: TableSchema) -> tuple[Column, ...]:
+    """Return the columns that are measured: those that are learned, and where histories end."""
+    return schema.learned if schema.last is None else (*schema.learned, schema.last)
+
+
 def _histograms(schema: TableSchema, unit: PrivacyUnit) -> tuple[int, int]:
     """Count base and range-finding histograms: values and cells; where values lie (ever finer), nulls, precision."""
-    base = sum(2 if c.kind.numeric else 1 for c in schema.learned) + int(counts_rows(schema, unit))
-    range_finding = sum(1 + c.kind.rounds + int(c.kind.measures_precision(c)) for c in schema.learned if c.kind.numeric)
-    return base, range_finding
+    base = sum(2 if c.kind.numeric else 1 for c in _columns(schema)) + int(counts_rows(schema, unit))
+    range_finding = sum(1 + c.kind.rounds for c in _columns(schema) if c.kind.numeric)
+    return base, range_finding + sum(c.kind.measures_precision(c) for c in schema.learned if c.kind.numeric)

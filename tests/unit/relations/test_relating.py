@@ -467,9 +467,13 @@ def test_what_is_found_to_hang_on_an_order_is_an_offset_from_then_on_and_what_eq
 
 def test_one_row_of_each_person_may_have_what_it_is_ordered_by(tmp_path):
     rows = related(tmp_path, tables())["visits"]
-    one = pq.read_table(relating.one_row_each(rows, tmp_path / "one.parquet", "seen")).to_pandas()
+    order = build({"seen": pa.date32()})["seen"]
+    one = pq.read_table(relating.one_row_each(rows, tmp_path / "one.parquet", order)).to_pandas()
     assert len(one) == rows.units
     assert set(one["seen"]) <= set(read(rows)[relating.TIME])
+    last = read(rows).groupby(rows.unit)[relating.TIME].max()
+    assert sorted(one["seen: the last"]) == sorted(last)
+    assert (one["seen: the last"] >= one["seen"]).all()
 
 
 def of_one_time(rows: int, persons: int = 5) -> dict[str, pd.DataFrame]:

@@ -19,7 +19,7 @@ from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.encoding.support import support
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.profiling.profile_plan import weight
+from dp_synth_pipeline.tabular.profiling.profile_plan import RANGE_FINDING, ROUNDED, weight
 from dp_synth_pipeline.tabular.schema import TableSchema
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
@@ -260,13 +260,17 @@ def test_hours_of_few_dates_share_what_they_hold_and_a_class_of_none_has_none() 
 
 
 def test_the_times_of_histories_are_counted_and_not_learnt(tmp_path: Path) -> None:
-    table = pa.table({"score": np.arange(ROWS) % 7, "seen": moments(days_alone())})
+    seen = moments(days_alone())
+    table = pa.table({"score": np.arange(ROWS) % 7, "seen": seen, "seen: the last": seen})
     taken = take(table, tmp_path)
     schema, order = TableSchema(taken.schema.columns[:1]), taken.schema["seen"]
     plan, timed = quiet(ROWS, 10), replace(schema, order=order)
     without, events = plan.histogram_events(schema), plan.histogram_events(timed)
-    assert events[-2].size - without[-2].size == 3, "weekdays, days of the month and hours, at the noise of rounding"
-    assert weight(timed, plan.unit) - weight(schema, plan.unit) == 3 / 16
+    more = {now.noise: now.size - before.size for now, before in zip(events[:-1], without[:-1], strict=True)}
+    base, finding, rounding = (more[factor * plan.scale] for factor in (1, RANGE_FINDING, ROUNDED))
+    assert rounding == 3, "weekdays, days of the month and hours"
+    assert (base, finding) == (2, 3), "where histories end: values and cells, and where these lie, three times finer"
+    assert weight(timed, plan.unit) - weight(schema, plan.unit) == 2 + 3 / 4 + 3 / 16
     with no_noise():
         known = measure.measure(taken.path, timed, plan, ROWS, Odometer(events))
     assert [c.name for c in known.columns] == ["score"]

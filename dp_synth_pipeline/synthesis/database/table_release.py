@@ -23,6 +23,7 @@ from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.profiling.counting import HistoryValues
+from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.tabular.sources.csv.values import CellType
@@ -163,6 +164,12 @@ class TableRelease(Release):
     @property
     def profiled(self) -> TableSchema:
         return replace(self.modelled, order=self._order)
+
+    @property
+    def profile(self) -> TableProfile:
+        """The released profile. One of an earlier release does not say where histories end: they went on since."""
+        found = super().profile
+        return found if self.state.facts.profile_release in (None, self.id) else replace(found, end=None)
 
     @property
     def _order(self) -> Column | None:

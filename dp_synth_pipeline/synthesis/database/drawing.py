@@ -29,6 +29,7 @@ from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.constraints import Rule, digits, limits
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.encoding.copula import Succession
 from dp_synth_pipeline.tabular.profiling import grid
@@ -200,7 +201,7 @@ class Following:
             gaps = np.where(ends & (matched.until >= 0), matched.until, gaps)
             ends[:] = False  # a distance is no value of the row beside
         if now is not None:
-            gaps = _within(gaps, self._room(now, left), left, rng)
+            gaps = self._before_end(gaps, codes, now, left, rng)
         rows = None if matched is None else matched.rows
         return Part(who, follows, codes, stays, now, rows, copied, given.astype(np.int16)), gaps
 
@@ -285,7 +286,7 @@ class Following:
         if self.dated is not None:
             distances = self.dated.placed(distances, further, last.times[at], rng)
         left = above.counts[who] - place
-        now = last.times[at] + _within(distances, self._room(last.times[at], left), left, rng)
+        now = last.times[at] + self._before_end(distances, last.codes[at], last.times[at], left, rng)
         reached = Reached(who, now, last.codes[at], np.zeros(len(rows), np.int64))
         other, gaps[rows] = self._next(above, place, reached, None, rng)
         for name in ("drawn", "codes", "stays", "times", "beside", "copied", "given"):
@@ -331,6 +332,29 @@ class Following:
             return np.full(len(times), np.inf)
         return np.where(left > 0, np.maximum(float(grid.axis_value(upper)) - times, 0), np.inf)
 
+    def _before_end(
+        self, gaps: np.ndarray, codes: np.ndarray, now: np.ndarray, left: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return distances to next rows of which none leads beyond the order's end.
+
+        Where one would, the rows that are left are taken to lie anywhere before that end, one place as likely as another,
+        and the next one is the first of them: as finely as distances are written, on days and hours on which rows lie.
+
+        Args:
+            codes: of the rows, int64 (rows, columns); now: their times; left: how many rows follow each.
+        """
+        number, room = self.codec.encoded.index(str(self.table.gap)), self._room(now, left)
+        gap, pending = self.codec.columns[number], np.flatnonzero(gaps > room)
+        step = gap.step if isinstance(gap, AxisCodec) else 0.0
+        for _ in range(TRIES):
+            anywhere = _first_of(room[pending], left[pending], rng)
+            gaps[pending] = anywhere // step * step if step else anywhere
+            if self.dated is None or not len(pending):
+                break
+            likely = self.dated.likely(gaps[pending], codes[pending, number], now[pending])
+            pending = pending[rng.random(len(pending)) >= likely]
+        return gaps
+
     def _gaps(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the distance from each row to the next; 0 where none was drawn."""
         number = self.codec.encoded.index(str(self.table.gap))
@@ -340,20 +364,14 @@ class Following:
         return gaps // grid.DAY if days and gap.kind.name == "duration" else gaps  # as an earlier version coded them
 
 
-def _within(gaps: np.ndarray, room: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return distances to next rows of which none leads beyond the order's declared end.
-
-    Where one would, the rows that are left are taken to lie anywhere before that end, one place as likely as another, and
-    the next one is the first of them.
+def _first_of(room: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return where the first of so many rows lies that lie anywhere before an end, float64 (rows,).
 
     Args:
-        room: the most that each distance may be, float64 (rows,).
-        left: how many rows follow, int64 (rows,).
+        room: how far off the end is, float64 (rows,).
+        left: how many rows there are, int64 (rows,).
     """
-    beyond = np.flatnonzero(gaps > room)
-    first = 1 - rng.random(len(beyond)) ** (1 / np.maximum(left[beyond], 1))
-    gaps[beyond] = room[beyond] * first
-    return gaps
+    return room * (1 - rng.random(len(room)) ** (1 / np.maximum(left, 1)))
 
 
 def _codes_of(rows: Rows | None) -> np.ndarray:

@@ -1,5 +1,6 @@
 """What stays as it was in a history is the same value, and not another one of the same code."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +23,6 @@ from dp_synth_pipeline.synthesis.database.drawing import (
     Part,
     _joined,
     _shape,
-    _within,
     copying,
     staying,
 )
@@ -31,6 +31,7 @@ from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.texts import coded_beside
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import build
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
@@ -86,6 +87,29 @@ def test_in_a_person_s_first_row_nothing_stays_whatever_was_drawn():
     assert context.absolute(drawn, np.array([[-1], [2], [2]])).tolist() == [[0], [2], [1]]
 
 
+WHOLE = TableCodec(
+    build({"day: to the next": pa.int64()}, {}),
+    TableProfile(9, 9, "row", (ColumnProfile("day: to the next", Kind.INTEGER, (0, 5), (0.5, 0.5), (), ()),), ()),
+)
+"""Of distances in whole numbers."""
+
+
+def test_rows_before_the_end_lie_as_finely_as_distances_are_written_and_on_days_on_which_rows_do():
+    hour, rows = 3_600_000_000, 3000
+    schema = build({"seen: to the next": pa.duration("us")}, {})
+    profile = ColumnProfile("seen: to the next", schema.columns[0].kind, (hour,), (1.0,), (), (), resolution=hour)
+    codec = TableCodec(schema, TableProfile(9, 9, "row", (profile,), ()))
+    order = replace(build({"seen": pa.timestamp("us")}, {})["seen"], upper=240.0 * hour)
+    dated = SimpleNamespace(likely=lambda gaps, codes, now: np.where((now + gaps) // (24 * hour) % 2 == 0, 1.0, 0.0))
+    following = Following(Related("visits", order="seen"), None, codec, None, None, order, dated)  # type: ignore[arg-type]
+    now, far = np.full(rows, 24 * hour), np.full(rows, 999 * hour)
+    gaps = following._before_end(far, np.zeros((rows, 1), int), now, np.full(rows, 2), np.random.default_rng())
+    assert (gaps % hour == 0).all()
+    assert ((now + gaps) // (24 * hour) % 2 == 0).mean() > 0.999, "twenty draws, of which one in two is on such a day"
+    assert (now + gaps).max() <= 240 * hour
+    assert len(np.unique(gaps)) > 50
+
+
 def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_lie_where_they_were_drawn():
     """Distances of 0 to 99 are drawn, by persons with room for half of them, for none, for all, and by a last row."""
     visits, rows, rng = Related("visits", order="day", max_rows=9), 4000, np.random.default_rng(1)
@@ -93,8 +117,8 @@ def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_l
     times, left = np.tile([50, 100, 0, 100], rows // 4), np.tile([3, 1, 1, 0], rows // 4)
     for upper, ends in (({"upper": 100}, [50, 0, 99, 99]), ({}, [99, 99, 99, 99])):
         schema = build({"day": pa.int64()}, {"day": {"kind": "integer", **upper}})
-        following = Following(visits, None, None, None, None, schema["day"])  # type: ignore[arg-type]
-        gaps = _within(drawn.copy(), following._room(times, left), left, rng)
+        following = Following(visits, None, WHOLE, None, None, schema["day"])  # type: ignore[arg-type]
+        gaps = following._before_end(drawn.copy(), np.zeros((rows, 1), int), times, left, rng)
         assert all((gaps[i::4] <= end).all() for i, end in enumerate(ends))
         fits = drawn <= np.tile(ends, rows // 4)
         assert (gaps[fits] == drawn[fits]).all()

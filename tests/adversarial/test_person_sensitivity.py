@@ -234,10 +234,26 @@ def test_one_person_moves_every_query_of_a_release_by_at_most_its_sensitivity(
 def a_row_of_each(patch: pytest.MonkeyPatch) -> None:
     """Profiles count all rows of a person."""
 
-    def told(rows: relating.RelatedRows, path: Path, order: str | None = None) -> Path:
-        every = pd.read_parquet(rows.path)
-        more = [] if order is None else [order]
-        every.rename(columns={relating.TIME: order})[[c.name for c in rows.schema] + more].to_parquet(path)
+    def told(rows: relating.RelatedRows, path: Path, order: Column | None = None) -> Path:
+        every, more = pd.read_parquet(rows.path), {}
+        if order is not None:
+            more = {order.name: every[relating.TIME], f"{order.name}: the last": every[relating.TIME]}
+        every[[c.name for c in rows.schema]].assign(**more).to_parquet(path)
+        return path
+
+    patch.setattr(relating, "one_row_each", told)
+
+
+def the_last_row_of_anybody(patch: pytest.MonkeyPatch) -> None:
+    """Where histories end is counted as if each person's last row were the last of all."""
+    honest = relating.one_row_each
+
+    def told(rows: relating.RelatedRows, path: Path, order: Column | None = None) -> Path:
+        table = pd.read_parquet(honest(rows, path, order))
+        if order is not None:
+            path.unlink()
+            last = f"{order.name}: the last"
+            table.assign(**{last: table[last].max()}).to_parquet(path)
         return path
 
     patch.setattr(relating, "one_row_each", told)
@@ -285,6 +301,7 @@ def from_the_first_row_of_all(patch: pytest.MonkeyPatch) -> None:
 honest, given, taken, distance = histories.Given, Context.given, Matched.taken, relating._distance
 MUTANTS = [
     a_row_of_each,
+    the_last_row_of_anybody,
     clipped_by_row,
     counted_by_row,
     the_row_before_whoever_it_is_of,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -138,6 +138,7 @@ class Following:
         clock: codes the time of each row; None without an order.
         order: the source's column that rows are ordered by; None without an order.
         dated: leads to the days and hours on which rows lie; None where they lie on all alike.
+        end: the time beyond which there are no rows, since histories end there together; None where they do not.
     """
 
     table: Related
@@ -147,10 +148,11 @@ class Following:
     clock: Clock | None
     order: Column | None
     dated: DatedGaps | None = None
+    end: float | None = None
 
     def parts(self, above: Above, rng: np.random.Generator) -> list[Part]:
         """Return the rows of each place, the first one's first."""
-        counts, times = above.counts, None if above.times is None else above.times.copy()
+        counts, times = above.counts.copy(), None if above.times is None else above.times.copy()
         previous = np.full((len(counts), len(self.codec.columns)), -1, np.int64)
         turn = np.zeros(len(counts), np.int64)
         had = HadBefore.of(self.table, self.codec, len(counts))
@@ -171,6 +173,8 @@ class Following:
             if times is not None:
                 times[who] = part.times + gaps
                 turn[who] = np.where(gaps == 0, turn[who] + 1, 0)
+                if self.end is not None:
+                    counts[who[times[who] > self.end]] = place + 1
         return parts
 
     def _next(
@@ -528,8 +532,9 @@ class DatabaseDrawer:
         if table.order is None:
             return Following(table, model, codec, context, None, None)
         times = clock(self.relations, name, lambda above: self._drawer(above).codec)
-        order, gap = self._order(table, profile), codec.columns[codec.encoded.index(str(table.gap))]
-        return Following(table, model, codec, context, times, order, DatedGaps.of(profile.calendar, order, gap))
+        order, gap = self.sources[name][table.order], codec.columns[codec.encoded.index(str(table.gap))]
+        dated, end = DatedGaps.of(profile.calendar, order, gap), None if order.upper is not None else profile.end
+        return Following(table, model, codec, context, times, order, dated, end)
 
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
@@ -551,20 +556,12 @@ class DatabaseDrawer:
         kept = np.flatnonzero(~again)
         return rows.take(kept, rows.parent[kept], rows.root[kept]) if again.any() else rows
 
-    def _order(self, table: Related, profile: TableProfile) -> Column | None:
-        """Return what a table's rows are ordered by, which ends where it was declared or was released to end."""
-        if table.order is None:
-            return None
-        order = self.sources[table.name][table.order]
-        return order if order.upper is not None or profile.end is None else replace(order, upper=profile.end)
-
     def _above(
         self, table: Related, drawn: Mapping[str, Rows], profile: TableProfile, rng: np.random.Generator
     ) -> Above:
         """Return what the rows of a table hang on, of drawn tables."""
         parents, parent = drawn[str(table.parent)], self.relations[str(table.parent)]
-        start = None if parent.order is None else self.sources[parent.name][parent.order]
-        orders = [start, self._order(table, profile)]
+        orders = [None if t.order is None else self.sources[t.name][t.order] for t in (parent, table)]
         codec = self._drawer(parent.name).codec
         beginning = self.relations.beginning(table.name, codec.schema.names)
         lead = _leading(codec, parents.codes, beginning.distance, profile.calendar, orders[1], rng)

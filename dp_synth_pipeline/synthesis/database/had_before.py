@@ -33,7 +33,7 @@ class HadBefore:
     @classmethod
     def of(cls, table: Related, codec: TableCodec, parents: int) -> HadBefore | None:
         """Return what remembers the rows of a table; None if nothing can be told of them by their codes."""
-        names = [name for name in table.unique if name != table.order]
+        names = [name for name in table.unique if name != table.order and name not in table.static]
         if not table.unique or not set(names) <= set(codec.encoded):
             return None
         columns = tuple(codec.encoded.index(name) for name in names)

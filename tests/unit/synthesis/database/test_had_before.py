@@ -80,6 +80,7 @@ def test_which_codes_are_one_value_is_told_by_the_codec():
     for table, expected in (
         (Related("visits", order="day", unique=("day", "ward")), (True, (0,))),
         (Related("visits", order="day", unique=("score", "ward")), (False, (1, 0))),
+        (Related("visits", order="day", unique=("day", "ward", "sex"), static=("sex",)), (True, (0,))),
     ):
         known = HadBefore.of(table, codec, 3)
         assert known is not None

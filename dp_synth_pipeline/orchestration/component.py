@@ -80,6 +80,7 @@ attributes:
       parent: {{patient_id: patients}}
       order: visited               # a date, a time or a number
       max_rows: 30                 # rows kept of each patient
+      # unique: [visited, ward]    # no two visits of a patient are the same in these
 
   # rules: [visits.visited >= patients.born]     # drawn rows keep them; a broken one blocks publication
   # shares: {{patients: 1, visits: 2}}            # by default the tables share alike

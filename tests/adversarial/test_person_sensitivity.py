@@ -245,7 +245,7 @@ def a_row_of_each(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_last_row_of_anybody(patch: pytest.MonkeyPatch) -> None:
-    """Where histories end is counted as if one person's last row were the last of all."""
+    """Where histories end is counted as if one person's last row were the first of all last ones."""
     honest = relating.one_row_each
 
     def told(rows: relating.RelatedRows, path: Path, order: Column | None = None) -> Path:
@@ -253,7 +253,7 @@ def the_last_row_of_anybody(patch: pytest.MonkeyPatch) -> None:
         if order is not None:
             path.unlink()
             last = f"{order.name}: the last"
-            table.assign(**{last: table[last].where(table.index > 0, table[last].max())}).to_parquet(path)
+            table.assign(**{last: table[last].where(table.index > 0, table[last].min())}).to_parquet(path)
         return path
 
     patch.setattr(relating, "one_row_each", told)

@@ -349,7 +349,8 @@ class Following:
         """
         number, room = self.codec.encoded.index(str(self.table.gap)), self._room(now, left)
         gap, pending = self.codec.columns[number], np.flatnonzero(gaps > room)
-        step = gap.step if isinstance(gap, AxisCodec) else 0.0
+        days = self.order is not None and self.order.kind.name == "date"
+        step = 1.0 if days else gap.step if isinstance(gap, AxisCodec) else 0.0  # whole days, however they were coded
         for _ in range(TRIES):
             anywhere = _first_of(room[pending], left[pending], rng)
             gaps[pending] = anywhere // step * step if step else anywhere

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.synthesis.database import drawing, histories
+from dp_synth_pipeline.synthesis.database import histories, row_by_row
 from tests.integration.test_databases import VISITS_ALONE, synthesizer
 
 NEVER = 1000
@@ -73,8 +73,8 @@ def test_a_number_that_is_new_each_time_stays_so_and_both_keep_their_spread(mode
 def test_it_moves_little_within_cells_too(models, monkeypatch):
     model = models[0]
     near = [to_next(model.sample(2000)["visits"], "weight") for _ in range(2)]
-    honest = drawing.Succession
-    monkeypatch.setattr(drawing, "Succession", lambda begins, stays: honest(np.ones_like(begins), stays))
+    honest = row_by_row.Succession
+    monkeypatch.setattr(row_by_row, "Succession", lambda begins, stays: honest(np.ones_like(begins), stays))
     apart = [to_next(model.sample(2000)["visits"], "weight") for _ in range(2)]
     assert min(near) > max(apart)
 

@@ -23,8 +23,9 @@ from dp_synth_pipeline.model.histories.raking import rake
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
 from dp_synth_pipeline.synthesis import generator_files, memory, retention
 from dp_synth_pipeline.synthesis.database import histories
-from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, Part
+from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
+from dp_synth_pipeline.synthesis.database.row_by_row import Part
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.release_plan import PROFILE

@@ -11,7 +11,7 @@ import pytest
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.dated_gaps import DatedGaps
-from dp_synth_pipeline.synthesis.database.drawing import Above, Following
+from dp_synth_pipeline.synthesis.database.row_by_row import Above, Following
 from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile

@@ -1,0 +1,441 @@
+"""Draws the rows of one table upon those above them, a parent's rows one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.histories.context import Context, RowsBeside
+from dp_synth_pipeline.relations.structure import Related
+from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
+from dp_synth_pipeline.synthesis.database.dated_gaps import TRIES, DatedGaps
+from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, at_points
+from dp_synth_pipeline.synthesis.database.had_before import HadBefore
+from dp_synth_pipeline.synthesis.database.histories import Clock
+from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
+from dp_synth_pipeline.tabular.encoding.codec import TableCodec
+from dp_synth_pipeline.tabular.encoding.copula import Succession
+from dp_synth_pipeline.tabular.profiling import grid
+from dp_synth_pipeline.tabular.schema import Column
+
+if TYPE_CHECKING:
+    from dp_synth_pipeline.model.base import GenerativeModel
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one place.
+
+    Attributes:
+        who: numbers of their parents, int64 (rows,), ascending.
+        drawn: codes as they were drawn, int64 (rows, columns).
+        codes: those for which they stand, int64 (rows, columns).
+        stays: which of them are as in the row before, bool (rows, columns).
+        times: where they lie on the line of times, (rows,); None without an order.
+        beside: number of the row beside each, int64 (rows,); None if they are not drawn upon such.
+        copied: which codes are as in it, bool (rows, columns).
+        given: what they are drawn upon, int16 (rows, given columns).
+    """
+
+    who: np.ndarray
+    drawn: np.ndarray
+    codes: np.ndarray
+    stays: np.ndarray
+    times: np.ndarray | None
+    beside: np.ndarray | None
+    copied: np.ndarray
+    given: np.ndarray
+
+    def replaced(self, rows: np.ndarray, by: Part) -> Part:
+        """Return the part with other rows in the place of some, whose parents are the same."""
+        drawn = {name: values for name, values in vars(self).items() if name != "who" and values is not None}
+        return replace(self, **{name: _replaced(values, rows, getattr(by, name)) for name, values in drawn.items()})
+
+    def leading(self, rows: np.ndarray, column: int, distances: np.ndarray) -> Part:
+        """Return the part with other codes of the distance to the next row, in some rows.
+
+        Args:
+            column: number of the column that holds it.
+        """
+        codes, drawn = (_replaced(values, (rows, column), distances) for values in (self.codes, self.drawn))
+        return replace(self, codes=codes, drawn=drawn, stays=_replaced(self.stays, (rows, column), False))
+
+
+def _replaced(values: np.ndarray, where: Any, by: Any) -> np.ndarray:
+    """Return values of which some are others."""
+    found = values.copy()
+    found[where] = by
+    return found
+
+
+class Above(NamedTuple):
+    """What the rows of one table hang on: drawn rows of its parent, one to each place in these arrays.
+
+    Attributes:
+        codes: of the parent and of the root, int64 (parents, columns).
+        counts: how many rows each parent has, int64 (parents,).
+        times: where they begin on the line of times, (parents,); None without an order.
+        root: number of each parent's person.
+        beside: drawn rows of the table beside which its rows lie; None if there is none.
+        neighbours: the same rows by their times, on the table's own line.
+    """
+
+    codes: np.ndarray
+    counts: np.ndarray
+    times: np.ndarray | None
+    root: np.ndarray
+    beside: Rows | None = None
+    neighbours: Neighbours | None = None
+
+
+class Reached(NamedTuple):
+    """Where the rows of each parent that has another one have come to.
+
+    Attributes:
+        who: numbers of the parents, int64 (rows,), ascending.
+        now: the times of their next rows, (rows,); None without an order.
+        previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
+        turn: how many rows came before each at its very time, int64 (rows,).
+    """
+
+    who: np.ndarray
+    now: np.ndarray | None
+    previous: np.ndarray
+    turn: np.ndarray
+
+
+class Upon(NamedTuple):
+    """What the rows of one place are drawn upon.
+
+    Attributes:
+        who: numbers of their parents, int64 (rows,), ascending.
+        given: what the model is given, int (rows, given columns).
+        previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
+        own: own codes of what is beside, int (rows, columns); -1 where nothing is.
+        left: how many rows follow, int64 (rows,).
+        now: their times, (rows,); None without an order.
+    """
+
+    who: np.ndarray
+    given: np.ndarray
+    previous: np.ndarray
+    own: np.ndarray
+    left: np.ndarray
+    now: np.ndarray | None
+
+    def of(self, rows: np.ndarray) -> Upon:
+        """Return what some rows are drawn upon."""
+        now = None if self.now is None else self.now[rows]
+        return Upon(self.who[rows], self.given[rows], self.previous[rows], self.own[rows], self.left[rows], now)
+
+
+@dataclass(frozen=True)
+class Following:
+    """Draws the rows of one table, a parent's one after the other.
+
+    Attributes:
+        table: how it hangs on its parent.
+        model: draws a row's own codes upon what is given.
+        codec: of its own columns.
+        context: composes what is given.
+        clock: codes the time of each row; None without an order.
+        order: the source's column that rows are ordered by; None without an order.
+        dated: leads to the days and hours on which rows lie; None where they lie on all alike.
+        end: the time beyond which there are no rows, since histories end there together; None where they do not.
+    """
+
+    table: Related
+    model: GenerativeModel
+    codec: TableCodec
+    context: Context
+    clock: Clock | None
+    order: Column | None
+    dated: DatedGaps | None = None
+    end: float | None = None
+
+    def parts(self, above: Above, rng: np.random.Generator) -> list[Part]:
+        """Return the rows of each place, the first one's first."""
+        counts, times = above.counts.copy(), None if above.times is None else above.times.copy()
+        previous = np.full((len(counts), len(self.codec.columns)), -1, np.int64)
+        turn = np.zeros(len(counts), np.int64)
+        had = HadBefore.of(self.table, self.codec, len(counts))
+        parts: list[Part] = []
+        for place in range(int(counts.max(initial=0))):
+            who = np.flatnonzero(counts > place)
+            now = None if times is None else times[who].copy()
+            part, gaps = self._next(above, place, Reached(who, now, previous[who], turn[who]), had, rng)
+            if had is not None:
+                if had.timed and (again := had.again(who, part.codes)).any():
+                    drawn = self._later(above, place, (parts[-1], part, gaps), np.flatnonzero(again), rng)
+                    parts[-1], part, gaps = drawn
+                    had.move_on(who[again])
+                    turn[who[again]] = 0
+                had.add(who, part.codes)
+                had.move_on(who[gaps != 0])
+            parts.append(part)
+            previous[who] = part.codes
+            if times is not None:
+                times[who] = part.times + gaps
+                turn[who] = np.where(gaps == 0, turn[who] + 1, 0)
+                if self.end is not None:
+                    counts[who[times[who] > self.end]] = place + 1
+        return parts
+
+    def _next(
+        self, above: Above, place: int, reached: Reached, had: HadBefore | None, rng: np.random.Generator
+    ) -> tuple[Part, np.ndarray]:
+        """Return the rows of one place, and the distances to the next ones; without an order, they are 0.
+
+        Args:
+            had: what rows of their parents have had that none may have twice; None if they may.
+        """
+        who, now, previous, turn = reached
+        left = above.counts[who] - place - 1
+        matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
+        beside = None if matched is None else matched.taken(_codes_of(above.beside))
+        time = None if now is None else self._time_codes(now)
+        given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside)
+        own = (
+            np.full(previous.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
+        )
+        upon = Upon(who, given, previous, own, left, now)
+        follows, gaps = self._followed(upon, had, rng)
+        if self.dated is not None and now is not None:
+            self._lead(self.dated, (follows, gaps), upon, had, rng)
+        stays, copied = self.context.stays(follows, previous), self.context.copied(follows, own)
+        codes = self.context.absolute(follows, previous, own)
+        if matched is not None and self.context.beside is not None:
+            ends = copied[:, self.context.beside.gap]
+            gaps = np.where(ends & (matched.until >= 0), matched.until, gaps)
+            ends[:] = False  # a distance is no value of the row beside
+        if now is not None:
+            gaps = self._before_end(gaps, codes, now, left, rng)
+        rows = None if matched is None else matched.rows
+        return Part(who, follows, codes, stays, now, rows, copied, given.astype(np.int16)), gaps
+
+    def _followed(self, upon: Upon, had: HadBefore | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draw rows, and the distances to the next ones; without an order, they are 0.
+
+        One that has what its parent must not have twice, at whatever time, is drawn anew, so often.
+        """
+        follows, gaps = self._drawn(upon, rng)
+        pending = np.arange(len(follows) if had is not None and not had.timed else 0)
+        for _ in range(TRIES):
+            if had is None or not len(pending):
+                break
+            of_pending = upon.of(pending)
+            codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)
+            pending = pending[had.again(of_pending.who, codes)]
+            follows[pending], gaps[pending] = self._drawn(upon.of(pending), rng)
+        return follows, gaps
+
+    def _drawn(self, upon: Upon, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        follows = self.model.follow(upon.given, forbidden=self.codec.forbidden, rng=rng)
+        codes = self.context.absolute(follows, upon.previous, upon.own)
+        return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
+
+    def _lead(
+        self,
+        dated: DatedGaps,
+        drawn: tuple[np.ndarray, np.ndarray],
+        upon: Upon,
+        had: HadBefore | None,
+        rng: np.random.Generator,
+    ) -> None:
+        """Place distances where rows lie, and draw anew, in place, rows that lead to where few do.
+
+        A distance that ends where the next row beside begins leads there, whatever day that is.
+
+        Args:
+            drawn: codes and distances.
+        """
+        number, (follows, gaps) = self.codec.encoded.index(str(self.table.gap)), drawn
+        pending = np.flatnonzero(upon.left > 0)
+        for tries in range(TRIES + 1):
+            of_pending = upon.of(pending)
+            if tries:
+                follows[pending], gaps[pending] = self._followed(of_pending, had, rng)
+            codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)[:, number]
+            free = ~self.context.copied(follows[pending], of_pending.own)[:, number]
+            now = of_pending.now
+            assert now is not None
+            likely = np.where(free, dated.likely(gaps[pending], codes, now), 1.0)
+            gaps[pending] = np.where(free, dated.placed(gaps[pending], codes, now, rng), gaps[pending])
+            pending = pending[rng.random(len(pending)) >= likely]
+
+    def _later(
+        self,
+        above: Above,
+        place: int,
+        drawn: tuple[Part, Part, np.ndarray],
+        rows: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[Part, Part, np.ndarray]:
+        """Return rows of which some lie later, drawn anew for that time, with those before them and distances to the next.
+
+        They had what their parents must not have twice at one time. It is likelier that time went on than that they have
+        something else. It goes on by distances that are as frequent as those that were released.
+
+        Args:
+            drawn: the rows before, of which some lead further then; the rows of this place; and their distances.
+            rows: numbers of those that lie later, int64.
+        """
+        (last, part, gaps), number = drawn, self.codec.encoded.index(str(self.table.gap))
+        who, further = part.who[rows], self._further(len(rows), rng)
+        if further is None or last.times is None:
+            return drawn
+        at = np.searchsorted(last.who, who)
+        last = last.leading(at, number, further)
+        codes, times = last.codes[at], np.asarray(last.times)[at]
+        distances = self._gaps(codes, rng)
+        if self.dated is not None:
+            distances = self.dated.placed(distances, further, times, rng)
+        now = times + self._before_end(distances, codes, times, above.counts[who] - place, rng)
+        reached = Reached(who, now, codes, np.zeros(len(rows), np.int64))
+        other, others = self._next(above, place, reached, None, rng)
+        return last, part.replaced(rows, other), _replaced(gaps, rows, others)
+
+    def _further(self, rows: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Return codes of distances above 0, as frequent as those released, int64 (rows,); None if there are none."""
+        number = self.codec.encoded.index(str(self.table.gap))
+        column, codec = self.codec.modelled[number], self.codec.columns[number]
+        points, null = offsets.points_of(codec.decode(np.arange(codec.cardinality), rng), column)
+        shares = np.where(null | (points <= 0), 0.0, codec.marginal)
+        return rng.choice(len(shares), rows, p=shares / shares.sum()) if shares.sum() > 0 else None
+
+    def _beside(self, above: Above, who: np.ndarray, now: np.ndarray, turn: np.ndarray) -> Matched:
+        """Return what lies beside rows of these parents."""
+        if above.neighbours is None:
+            raise InvalidInput(f"{self.table.name} lies beside a table of which no rows were drawn.")
+        return above.neighbours.matched(who, now, turn)
+
+    def _own_codes(self, beside: RowsBeside, matched: Matched, rng: np.random.Generator) -> np.ndarray:
+        """Return the own codes of what is beside, -1 where nothing is, and of distances until the next row there.
+
+        Where no more row lies there, rows go on at distances that are as frequent as those that were released.
+        """
+        assert self.context.beside is not None
+        own, number = self.context.beside.copied(beside.codes), self.context.beside.gap
+        column, codec, none = self.codec.modelled[number], self.codec.columns[number], matched.until < 0
+        own[:, number] = codec.encode(offsets.values_at(matched.until, none, column))
+        further = self._further(int(none.sum()), rng)
+        own[none, number] = -1 if further is None else further
+        return own
+
+    def _time_codes(self, times: np.ndarray) -> np.ndarray:
+        assert self.clock is not None
+        assert self.order is not None
+        return self.clock.coded(at_points(times, self.order))
+
+    def _room(self, times: np.ndarray, left: np.ndarray) -> np.ndarray:
+        """Return how far the next row may be, float64 (rows,); infinite where none follows or no end was declared."""
+        upper = None if self.order is None else self.order.upper
+        if upper is None:
+            return np.full(len(times), np.inf)
+        return np.where(left > 0, np.maximum(float(grid.axis_value(upper)) - times, 0), np.inf)
+
+    def _before_end(
+        self, gaps: np.ndarray, codes: np.ndarray, now: np.ndarray, left: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return distances to next rows of which none leads beyond the order's end.
+
+        Where one would, the rows that are left are taken to lie anywhere before that end, one place as likely as another,
+        and the next one is the first of them: as finely as distances are written, on days and hours on which rows lie.
+
+        Args:
+            codes: of the rows, int64 (rows, columns); now: their times; left: how many rows follow each.
+        """
+        number, room = self.codec.encoded.index(str(self.table.gap)), self._room(now, left)
+        gap, pending = self.codec.columns[number], np.flatnonzero(gaps > room)
+        days = self.order is not None and self.order.kind.name == "date"
+        step = 1.0 if days else gap.step if isinstance(gap, AxisCodec) else 0.0  # whole days, however they were coded
+        for _ in range(TRIES):
+            anywhere = _first_of(room[pending], left[pending], rng)
+            gaps[pending] = anywhere // step * step if step else anywhere
+            if self.dated is None or not len(pending):
+                break
+            likely = self.dated.likely(gaps[pending], codes[pending, number], now[pending])
+            pending = pending[rng.random(len(pending)) >= likely]
+        return gaps
+
+    def _gaps(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the distance from each row to the next; 0 where none was drawn."""
+        number = self.codec.encoded.index(str(self.table.gap))
+        gap, values = self.codec.modelled[number], self.codec.columns[number].decode(codes[:, number], rng)
+        gaps = np.maximum(offsets.points_of(values, gap)[0], 0)
+        days = self.order is not None and self.order.kind.name == "date"
+        return gaps // grid.DAY if days and gap.kind.name == "duration" else gaps  # as an earlier version coded them
+
+
+def _first_of(room: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return where the first of so many rows lies that lie anywhere before an end, float64 (rows,).
+
+    Args:
+        room: how far off the end is, float64 (rows,).
+        left: how many rows there are, int64 (rows,).
+    """
+    return room * (1 - rng.random(len(room)) ** (1 / np.maximum(left, 1)))
+
+
+def _codes_of(rows: Rows | None) -> np.ndarray:
+    assert rows is not None
+    return rows.codes
+
+
+def joined(parts: Sequence[Part], above: Above, codec: TableCodec, rng: np.random.Generator) -> Rows:
+    """Return the rows of all places, ordered by parent and place."""
+    columns = len(codec.columns)
+    parent = np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])
+    codes = np.concatenate([np.zeros((0, columns), np.int64), *(p.codes for p in parts)])
+    stays = np.concatenate([np.zeros((0, columns), bool), *(p.stays for p in parts)])
+    copied = np.concatenate([np.zeros((0, columns), bool), *(p.copied for p in parts)])
+    began = above.times
+    whole = None if began is None else np.concatenate([began[:0], *(p.times for p in parts if p.times is not None)])
+    order = np.argsort(parent, kind="stable")  # places come one after the other
+    parent, stays = parent[order], stays[order]
+    succession = Succession(np.append(True, parent[1:] != parent[:-1])[: len(parent)], stays)
+    values = pa.Table.from_batches([codec.decode(codes[order], rng=rng, succession=succession)])
+    if above.beside is not None and copied.any():
+        rows = np.concatenate([p.beside for p in parts if p.beside is not None])
+        values = copying(values, codec.encoded, copied[order], above.beside.values, rows[order])
+    values = staying(values, codec.encoded, stays)
+    return Rows(values, codes[order], parent, above.root[parent], None if whole is None else whole[order])
+
+
+def copying(values: pa.Table, names: Sequence[str], copied: np.ndarray, beside: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Return values of which those that are as in the row beside are that row's.
+
+    Args:
+        names: the columns that have codes.
+        copied: which values are, bool (rows, len(names)); of columns that the other table has not, none is copied.
+        beside: the rows of that table.
+        rows: number of the row beside each, int64 (rows,).
+    """
+    for name, same in zip(names, copied.T, strict=True):
+        if same.any() and name in beside.column_names:
+            there = beside[name].take(pa.array(np.maximum(rows, 0)))
+            copies = pc.if_else(pa.array(same), there, values[name])  # type: ignore[attr-defined]
+            values = values.set_column(values.column_names.index(name), name, copies)
+    return values
+
+
+def staying(values: pa.Table, names: Sequence[str], stays: np.ndarray) -> pa.Table:
+    """Return values of which those that stay are the row's before, also where one code stands for several values.
+
+    Args:
+        names: the columns that have codes.
+        stays: which values stay, bool (rows, len(names)); none in the first row of a parent.
+    """
+    rows = np.arange(len(stays))
+    for name, same in zip(names, stays.T, strict=True):
+        if same.any():
+            source = np.maximum.accumulate(np.where(same, 0, rows))
+            values = values.set_column(values.column_names.index(name), name, values[name].take(pa.array(source)))
+    return values

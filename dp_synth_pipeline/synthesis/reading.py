@@ -190,7 +190,8 @@ def warnings_about(schema: TableSchema, profile: TableProfile) -> list[str]:
         f"declared: dates as text are read as ISO writes them, or by a declared format, such as format: '%d.%m.%Y'.": empty,
         f"Most values of these columns are too rare to be released, and drawn rows have more frequent ones in their place, "
         f"which come out too often: {replaced}. Name all values where they are public, as categories: {{from: FILE}}; "
-        f"have a label stand for the rare ones, other: draw; or leave the column out, kind: excluded.": replaced,
+        f"have a label stand for the rare ones, other: draw; have words written, kind: text with a max_length; or leave "
+        f"the column out, kind: excluded.": replaced,
     }
     return [sentence for sentence, names in said.items() if names]
 

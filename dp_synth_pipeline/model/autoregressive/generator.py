@@ -16,6 +16,7 @@ from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
 from dp_synth_pipeline.model.base import Allowed, Before, Forbidden, GenerativeModel, Released
 from dp_synth_pipeline.model.marginals import raking
+from dp_synth_pipeline.model.marginals.dependencies import impossible
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 from dp_synth_pipeline.model.marginals.raking import Tilt
 
@@ -78,7 +79,8 @@ class Generator(GenerativeModel):
         """Return a generator whose rows are chosen among several that the network draws upon what is given."""
         drawn = generation.tried(self.proposal, given, np.random.default_rng())
         target = raking.upon(drawn, measured, self.proposal.given)
-        return replace(self, tilt=raking.rake(drawn, target, contexts=len(given)))
+        never = impossible(measured)
+        return replace(self, tilt=raking.rake(drawn, target, contexts=len(given), never=never))
 
     def draw(
         self,

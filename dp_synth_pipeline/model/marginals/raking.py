@@ -16,6 +16,7 @@ import torch
 
 from dp_synth_pipeline.model.devices import fastest
 from dp_synth_pipeline.model.marginals.balanced_sampling import CLIQUES, balanced
+from dp_synth_pipeline.model.marginals.dependencies import impossible
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, count
 from dp_synth_pipeline.model.marginals.pairs import ORDINARY
 from dp_synth_pipeline.model.threads import few_threads
@@ -24,6 +25,9 @@ STEPS = 60
 RATE = 0.02
 TRUSTED = 0.04
 """Tilt at which a cell's miss is as large as its noise; found on the Adult census, flat from 0.02 to 0.08."""
+
+NEVER = -20.0
+"""Tilt of a cell that no row has, as a code of one column determines that of another."""
 
 SURE = 3.0
 """Standard deviations of noise above which it is known how frequent a given code is."""
@@ -109,6 +113,7 @@ def rake(
     steps: int = STEPS,
     device: torch.device | str | None = None,
     contexts: int = 1,
+    never: np.ndarray | None = None,
 ) -> Tilt:
     """Find the tilt at which the drawn rows have the measured marginals, as far as the noise lets one know them.
 
@@ -120,10 +125,12 @@ def rake(
         device: where it is found; by default on the `fastest`.
         contexts: how many sets of as many draws there are, one after the other, each of which keeps its weight: those that
             were drawn upon the same.
+        never: which cells no row has, bool (cells,); by default those that are `impossible`.
     """
-    device = device or fastest()
+    device, never = device or fastest(), impossible(measured) if never is None else never
     if len(measured.layout.cliques) > MOST_CLIQUES:
-        measured = _farthest(codes[:LEAST_DRAWS], measured, MOST_CLIQUES)
+        measured, never = _farthest(codes[:LEAST_DRAWS], measured, never, MOST_CLIQUES)
+    fixed = torch.from_numpy(np.where(never, np.float32(NEVER), np.float32(0))).to(device)
     draws = _Draws(codes, measured.layout, device)
     target = torch.from_numpy(measured.counts / measured.rows).float().to(device)
     tilt = torch.zeros(measured.layout.cells, device=device)
@@ -134,14 +141,15 @@ def rake(
         for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = RATE * (1 - step / steps)
-            weights = draws.log_weights(tilt).view(contexts, -1).softmax(1).flatten() / contexts
+            weights = draws.log_weights(tilt + fixed).view(contexts, -1).softmax(1).flatten() / contexts
             found = draws.marginals(weights)
             torch.add(found - target, tilt, alpha=2 * penalty, out=tilt.grad)
+            tilt.grad[fixed < 0] = 0
             optimizer.step()
-    return Tilt(measured.layout, tilt.cpu().numpy())
+    return Tilt(measured.layout, (tilt + fixed).cpu().numpy())
 
 
-def _farthest(codes: np.ndarray, measured: Marginals, most: int) -> Marginals:
+def _farthest(codes: np.ndarray, measured: Marginals, never: np.ndarray, most: int) -> tuple[Marginals, np.ndarray]:
     """Return the `most` cliques of which the drawn rows miss the measured cells by most, beyond what chance explains."""
     each = measured.rows / len(codes)
     found = count(codes, measured.layout) * each
@@ -150,7 +158,8 @@ def _farthest(codes: np.ndarray, measured: Marginals, most: int) -> Marginals:
     chosen = np.sort(np.argsort(-missed)[:most])
     layout = Layout(measured.layout.cardinalities, tuple(measured.layout.cliques[i] for i in chosen))
     places = [slice(*measured.layout.offsets[[i, i + 1]]) for i in chosen]
-    return Marginals(layout, np.concatenate([measured.counts[p] for p in places]), measured.scale, measured.rows)
+    counts, never = (np.concatenate([cells[p] for p in places]) for cells in (measured.counts, never))
+    return Marginals(layout, counts, measured.scale, measured.rows), never
 
 
 class _Draws:

@@ -1,0 +1,137 @@
+"""Columns that determine others: found where noise leaves no doubt, never where it does, and kept by all that is drawn."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_synth_pipeline.model.marginals import raking
+from dp_synth_pipeline.model.marginals.dependencies import impossible
+from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
+
+ROWS = 20_000
+
+
+def measured(columns, noise=35.0, rng=None):
+    """Return the noisy pairs of columns of codes."""
+    codes = np.column_stack(columns)
+    layout = Layout(tuple(int(c.max()) + 1 for c in columns), tuple(all_pairs(len(columns))))
+    exact = count(codes, layout)
+    return Marginals(layout, exact + noise * rng.normal(size=len(exact)), noise, len(codes)), codes
+
+
+def forbidden(found, pair):
+    """Return which cells of a pair hold no row."""
+    never = impossible(found)
+    return next(cells for clique, cells in found.layout.blocks(never) if clique == pair)
+
+
+def uneven(rng, codes, rows=ROWS):
+    """Return codes of which some are frequent and some rare."""
+    shares = 1 / np.arange(1, codes + 1)
+    return rng.choice(codes, rows, p=shares / shares.sum())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_code_and_its_name_hold_no_row_beside_each_other(seed):
+    rng = np.random.default_rng(seed)
+    airline, sex = uneven(rng, 20), rng.integers(0, 2, ROWS)
+    name = rng.permutation(20)[airline]
+    found, codes = measured([airline, sex, name], rng=rng)
+    never = forbidden(found, (0, 2))
+    assert never.sum() >= 0.97 * (20 * 20 - 20)
+    assert not never[codes[:, 0], codes[:, 2]].any()
+    assert not forbidden(found, (0, 1)).any()
+    assert not forbidden(found, (1, 2)).any()
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+def test_what_determines_another_column_may_be_on_either_side_of_it(flipped):
+    rng = np.random.default_rng(3)
+    city, sex = uneven(rng, 24), rng.integers(0, 2, ROWS)
+    country = city % 4
+    columns = [country, sex, city] if flipped else [city, sex, country]
+    found, codes = measured(columns, rng=rng)
+    never = forbidden(found, (0, 2))
+    assert never.sum() >= 0.9 * 24 * 3
+    assert not never[codes[:, 0], codes[:, 2]].any()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_null_may_stand_anywhere_beside_what_is_determined(seed):
+    rng = np.random.default_rng(seed)
+    city, sex = uneven(rng, 16), rng.integers(0, 2, ROWS)
+    country = np.where(rng.random(ROWS) < 0.06, 4, city % 4)
+    never = forbidden(measured([city, sex, country], rng=rng)[0], (0, 2))
+    assert not never[:, 4].any()
+    assert never[:, :4].sum() >= 0.9 * 16 * 3
+
+
+def test_rows_of_two_partners_keep_both():
+    rng = np.random.default_rng(5)
+    city, sex = uneven(rng, 16), rng.integers(0, 2, ROWS)
+    country = np.where((city == 2) & (rng.random(ROWS) < 0.3), 3, city % 4)
+    never = forbidden(measured([city, sex, country], rng=rng)[0], (0, 2))
+    assert not never[2, 3]
+
+
+@pytest.mark.parametrize("agree", [0.5, 0.8])
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_that_go_together_mostly_hold_rows_everywhere(seed, agree):
+    rng = np.random.default_rng(seed)
+    city, sex = uneven(rng, 16), rng.integers(0, 2, ROWS)
+    country = np.where(rng.random(ROWS) < agree, city % 4, rng.integers(0, 4, ROWS))
+    assert not impossible(measured([city, sex, country], rng=rng)[0]).any()
+
+
+@pytest.mark.parametrize("share", [0.9, 0.99, 1.0])
+def test_what_hardly_varies_is_determined_by_nothing(share):
+    rng = np.random.default_rng(11)
+    city, rare = uneven(rng, 16), (rng.random(ROWS) > share).astype(int)
+    rare[0] = 1
+    assert not impossible(measured([city, rare, rng.integers(0, 3, ROWS)], rng=rng)[0]).any()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_where_noise_hides_all_no_cell_is_forbidden(seed):
+    rng = np.random.default_rng(seed)
+    airline, sex = uneven(rng, 20, 2_000), rng.integers(0, 2, 2_000)
+    assert not impossible(measured([airline, sex, 19 - airline], 400.0, rng)[0]).any()
+
+
+def test_without_noise_a_single_row_beside_is_seen():
+    rng = np.random.default_rng(7)
+    city, sex = uneven(rng, 16), rng.integers(0, 2, ROWS)
+    country = city % 4
+    assert forbidden(measured([city, sex, country], 0.0, rng)[0], (0, 2)).sum() == 48
+    country[0] = (country[0] + 1) % 4
+    found, codes = measured([city, sex, country], 0.0, rng)
+    assert not impossible(found)[found.layout.index(codes)].any()
+
+
+def test_raked_draws_keep_to_what_is_determined_and_nothing_else_is_moved_by_it():
+    rng = np.random.default_rng(13)
+    airline, sex = uneven(rng, 12), rng.integers(0, 2, ROWS)
+    found, codes = measured([airline, sex, 11 - airline], rng=rng)
+    mixed = np.where(rng.random(ROWS) < 0.15, rng.integers(0, 12, ROWS), 11 - airline)
+    tilt = raking.rake(np.column_stack([airline, sex, mixed]), found)
+    wide = np.column_stack([uneven(rng, 12, 4 * ROWS), rng.integers(0, 2, 4 * ROWS)])
+    other = np.where(rng.random(4 * ROWS) < 0.15, rng.integers(0, 12, 4 * ROWS), 11 - wide[:, 0])
+    drawn = tilt.resample(np.column_stack([wide, other]), ROWS, rng=rng)
+    assert (drawn[:, 2] == 11 - drawn[:, 0]).mean() > 0.995
+    for column in range(3):
+        exact, there = (np.bincount(c[:, column], minlength=12) / ROWS for c in (codes, drawn))
+        assert np.abs(exact - there).sum() / 2 < 0.02
+
+
+def test_of_many_cliques_those_that_are_raked_keep_their_own_cells(monkeypatch):
+    monkeypatch.setattr(raking, "MOST_CLIQUES", 2)
+    rng = np.random.default_rng(17)
+    airline, sex = uneven(rng, 12), rng.integers(0, 2, ROWS)
+    found, _ = measured([airline, sex, 11 - airline], rng=rng)
+    tilt = raking.rake(np.column_stack([airline, sex, rng.integers(0, 12, ROWS)]), found)
+    assert len(tilt.layout.cliques) == 2
+    (cells,) = (cells for clique, cells in tilt.layout.blocks(tilt.values) if clique == (0, 2))
+    expected = [cells[i, j] < -5 for i, j in itertools.product(range(12), range(12)) if i + j != 11]
+    assert np.mean(expected) > 0.95
+    assert (cells[np.arange(12), 11 - np.arange(12)] > -5).all()

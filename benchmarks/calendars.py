@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+from fresh_home import synthesizer
 
-import dp_synth_pipeline as dps
-from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 
 PATIENTS = 4_000
@@ -98,12 +95,7 @@ def evenly_of(read: Callable[[str], TableProfile]) -> Callable[[str], TableProfi
 def released(way: str, epsilon: float) -> dict[bool, list[float]]:
     """Return the figures of one release, drawn with its calendar and without."""
     real = clinic()
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = dps.Ledger.open(f"sqlite:///{folder}/ledger.db")
-        ledger.open_account("clinic", epsilon=2 * epsilon, delta=1e-5, unit="patient_id" if way == HISTORIES else "row")
-        model = dps.Synthesizer(
-            "clinic", epsilon, ledger, table="clinic", store=Store(Path(folder) / "store"), show=False
-        )
+    with synthesizer("clinic", epsilon, unit="patient_id" if way == HISTORIES else "row") as model:
         if way == HISTORIES:
             fitted = model.fit(real, relations=RELATIONS)
             with_calendar = fitted.sample()

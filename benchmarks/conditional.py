@@ -16,14 +16,13 @@ import argparse
 import itertools
 from collections import defaultdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import duckdb
 import numpy as np
 import pandas as pd
+from fresh_home import synthesizer
 
 import dp_synth_pipeline as dps
-from dp_synth_pipeline.synthesis.store import Store
 
 BINS = 20
 
@@ -67,10 +66,7 @@ def trained(asked: argparse.Namespace) -> dps.SyntheticModel:
     """Return the model that is named, or a new one."""
     if asked.model is not None:
         return dps.load(asked.model)
-    with TemporaryDirectory() as folder:
-        ledger = dps.Ledger.open(f"sqlite:///{folder}/ledger.db")
-        ledger.open_account("conditional", epsilon=2 * asked.epsilon, delta=1e-5)
-        made = dps.Synthesizer("conditional", asked.epsilon, ledger, store=Store(Path(folder) / "store"))
+    with synthesizer("conditional", asked.epsilon, show=True) as made:
         model = made.fit(asked.train)
     if asked.save is not None:
         model.save(asked.save)

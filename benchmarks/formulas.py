@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from fresh_home import synthesizer
 
-import dp_synth_pipeline as dps
-from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.validation import figures
 
 ROWS = 16_000
@@ -80,11 +77,8 @@ def released(tax: float, validation: dict[str, Any], epsilon: float) -> list[flo
     rows = orders(tax)
     real, others = rows[:ROWS], rows[ROWS:].reset_index(drop=True)
     begun = time.process_time()
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = dps.Ledger.open(f"sqlite:///{folder}/ledger.db")
-        ledger.open_account("orders", epsilon=2 * epsilon, delta=1e-5)
-        how = {"table": "orders", "store": Store(Path(folder) / "store"), "show": False, "validation": validation}
-        model = dps.Synthesizer("orders", epsilon, ledger, **how).fit(real)
+    with synthesizer("orders", epsilon, validation=validation) as fitter:
+        model = fitter.fit(real)
         drawn, spent = model.sample(ROWS), time.process_time() - begun
         told = figures.measure(others, drawn, model.drawer().codec.schema).told_apart
     apart = float("nan") if told is None else told.auc

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from fresh_home import synthesizer
 
-import dp_synth_pipeline as dps
 from dp_synth_pipeline.demo.clinic import clinic_visits
-from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.validation import figures
 
 COLUMNS: dict[str, Any] = {
@@ -51,11 +48,7 @@ def truth(rows: pd.DataFrame) -> list[float]:
 def released(how: dict[str, Any], epsilon: float, real: pd.DataFrame) -> tuple[list[float], str]:
     """Return the figures of one release, and the report's verdict."""
     begun = time.process_time()
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = dps.Ledger.open(f"sqlite:///{folder}/ledger.db")
-        ledger.open_account("clinic", epsilon=2 * epsilon, delta=1e-5, unit="patient_id", max_rows=3)
-        store = Store(Path(folder) / "store")
-        fitter = dps.Synthesizer("clinic", epsilon, ledger, table="visits", store=store, show=False, **how)
+    with synthesizer("clinic", epsilon, unit="patient_id", max_rows=3, table="visits", **how) as fitter:
         model = fitter.fit(clinic_visits())
         drawn = model.sample(len(real))
         spent = time.process_time() - begun

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+from fresh_home import synthesizer
 
-import dp_synth_pipeline as dps
 from dp_synth_pipeline.synthesis.database import histories
-from dp_synth_pipeline.synthesis.store import Store
 
 PERSONS = 4_000
 NUMBERS = ("age", "paid", "wage", "weight")
@@ -79,11 +76,7 @@ def released(epsilon: float, *, remembering: bool) -> list[float]:
         "persons": {"key": "person"},
         "asked": {"parent": {"person": "persons"}, "order": "year", "max_rows": 6, "columns": columns},
     }
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = dps.Ledger.open(f"sqlite:///{folder}/ledger.db")
-        ledger.open_account("panel", epsilon=2 * epsilon, delta=1e-5, unit="person")
-        store = Store(Path(folder) / "store")
-        model = dps.Synthesizer("panel", epsilon, ledger, table="panel", store=store, show=False)
+    with synthesizer("panel", epsilon, unit="person") as model:
         compose = histories.context_of if remembering else forgetful(histories.context_of)
         with patch.object(histories, "context_of", compose):
             return figures(model.fit({"asked": panel()}, relations=relations).sample()["asked"])

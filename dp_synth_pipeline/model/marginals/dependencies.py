@@ -117,7 +117,7 @@ def _left(
     Args:
         explained: how many rows the largest cells explain of each code.
     """
-    (rows, columns), sure = frequencies, beside.any(1)
+    (rows, columns), sure = frequencies, np.asarray(beside.any(1))
     there, of_there = (cells * beside).sum(0), np.square(noise) * beside.sum(0)
     left = columns.counts - explained - cells[~sure].sum(0)
     largest = (sure[:, None] & ~beside).sum(0)

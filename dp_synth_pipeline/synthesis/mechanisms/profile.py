@@ -10,7 +10,7 @@ from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import PROFILE
-from dp_synth_pipeline.tabular.encoding.axis import worth_coding
+from dp_synth_pipeline.tabular.encoding.axis import worth_coding, worth_separating
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
@@ -35,5 +35,9 @@ class Profile(Mechanism[ProfilePlan, TableProfile]):
         profile = measure.measure(rows, release.profiled, plan, self._population, odometer, histories)
         noise = release.allocation.noise(self._population) * plan.unit.max_rows
         codes = worth_coding(profile.rows, noise, len(profile.columns))
-        profile = replace(profile, columns=tuple(replace(column, most_codes=codes) for column in profile.columns))
+        apart = (
+            histories is None
+        )  # rows of histories are learnt upon those before them, so that more codes cost more there
+        columns = (replace(c, most_codes=codes, separate=apart and worth_separating(c)) for c in profile.columns)
+        profile = replace(profile, columns=tuple(columns))
         return profile if release.protection.guaranteed else replace(profile, events=())

@@ -25,6 +25,12 @@ HEAVY = 0.6
 MOST_HEAVY = 0.8
 """Part of a column's codes that heavy values take at most."""
 
+FEW_VALUES, MOST_OF_THEM = 100, 0.9
+"""So many released values keep a code each, at most, if they are this part of a column's values, or more."""
+
+LEFT = 4
+"""Codes that other values have beside those, at least."""
+
 ABOVE_NOISE = 4
 """Rows that a cell of two columns has in the mean, in deviations of its noise, were as many pairs measured as columns."""
 
@@ -42,6 +48,16 @@ def worth_coding(rows: int, noise: float, columns: int) -> int:
         return MOST_CODES
     codes = math.sqrt(rows / (ABOVE_NOISE * noise * math.sqrt(columns)))
     return max(LEAST_CODES, min(math.floor(codes), MOST_CODES))
+
+
+def worth_separating(profile: ColumnProfile) -> bool:
+    """Whether each released value of a number line is worth a code: it has few, and hardly any beside them.
+
+    Numbers may be names, such as those of schools. Two of one code have all else in common, so that the district of one
+    would be the other's half of the time.
+    """
+    few = 0 < len(profile.points) <= FEW_VALUES
+    return few and math.fsum(profile.weights) >= MOST_OF_THEM * max(1 - profile.null_rate, 1e-9)
 
 
 class AxisCodec:
@@ -64,7 +80,7 @@ class AxisCodec:
         spelled = np.where(origin < 0, values, np.append(points, 0.0)[origin])
         heavy = np.flatnonzero(weights >= HEAVY / profile.most_codes)
         heavy = heavy[np.argsort(-weights[heavy])][: math.floor(MOST_HEAVY * profile.most_codes)]
-        heavy.sort()
+        heavy = np.arange(len(values)) if profile.separate else np.sort(heavy)
         self.heavy, self.spelled, self.heavy_origin = values[heavy], spelled[heavy], origin[heavy]
         light = np.setdiff1d(np.arange(len(values)), heavy)
         # Members: (low, high, weight); a light value is a member of zero width.
@@ -78,7 +94,7 @@ class AxisCodec:
         self.slack = self._slack()
         self.placement = self._placement(profile)
         self.rounding = Rounding(self.low, self.high, profile.rounded) if profile.rounded and len(self.low) else None
-        self._group(profile.most_codes - len(self.heavy))
+        self._group(max(profile.most_codes - len(self.heavy), LEFT if profile.separate else 0))
         n = len(self.heavy) + len(self.starts)
         if n == 0:  # nothing was released about this column: one code that decodes to null
             self.cardinality, self.null, self.marginal = 1, 0, np.ones(1)

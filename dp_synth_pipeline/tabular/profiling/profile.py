@@ -45,6 +45,8 @@ class ColumnProfile:
             profiles of earlier versions mean it.
         rounded: steps that values are rounded to, finest first, each with the share of the values in bins that are; the
             others are multiples of what `decimals` and `resolution` tell.
+        separate: whether each released value of a number line has a code, as those of a category have; else those that are
+            heavy.
         effects: on which weekdays, days of a month and hours dates in bins fall more often; None if on all alike.
     """
 
@@ -64,6 +66,7 @@ class ColumnProfile:
     respelled: bool = False
     rounded: tuple[tuple[float, float], ...] = ()
     effects: CalendarEffects | None = None
+    separate: bool = False
 
     @property
     def hidden(self) -> bool:
@@ -166,7 +169,7 @@ class TableProfile:
         for column in facts["columns"]:
             if column["most_codes"] == MOST_CODES:
                 del column["most_codes"]
-            for name in ("respelled", "rounded", "effects"):
+            for name in ("respelled", "rounded", "effects", "separate"):
                 if not column[name]:
                     del column[name]
         if not facts["calendar"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,14 +17,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dp_synth_pipeline.privacy.budget import PrivacyUnit
-from dp_synth_pipeline.tabular.encoding.axis import LEAST_CODES, AxisCodec, worth_coding
+from dp_synth_pipeline.tabular.encoding.axis import LEAST_CODES, AxisCodec, worth_coding, worth_separating
 from dp_synth_pipeline.tabular.encoding.categorical import CategoricalCodec, OrdinalCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.encoding.nulls import fill_value, filled
 from dp_synth_pipeline.tabular.encoding.support import log_within
 from dp_synth_pipeline.tabular.profiling.profile import MOST_CODES, ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
-from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, OtherPolicy, TableSchema
+from dp_synth_pipeline.tabular.schema import Column, Kind, NullPolicy, OtherPolicy, TableSchema, build
 from tests.unit.tabular.snapshots import no_noise, profile, quiet, take
 
 RNG = np.random.default_rng()
@@ -554,3 +555,36 @@ def test_what_fills_a_null_with_the_likeliest_value_writes_it_as_it_is() -> None
     facts = ColumnProfile("x", Kind.DECIMAL, (5.5, 6.0), (0.7, 0.2), null_rate=0.1, decimals=0, respelled=True)
     assert fill_value(column, facts) == 5.5
     assert filled(column, facts).weights == pytest.approx((0.8, 0.2))
+
+
+def schools(names=60, beside=0.0):
+    """Return the codec of numbers that are names, of which a few rows have others."""
+    weights = np.full(names, (1 - beside) / names)
+    more = {"bins": ((1_000.0, 2_000.0),), "bin_weights": (beside,)} if beside else {}
+    profile = ColumnProfile("school", Kind.INTEGER, tuple(range(7, 7 + names)), tuple(weights), **more)
+    column = build({"school": pa.int64()})["school"]
+    return AxisCodec(column, replace(profile, separate=worth_separating(profile), most_codes=8), keep_nulls=True)
+
+
+@pytest.mark.parametrize("beside", [0.0, 0.08])
+def test_numbers_that_are_names_have_a_code_each_however_few_a_number_line_has(beside):
+    codec, values = schools(beside=beside), pa.array(range(7, 67))
+    codes = codec.encode(values)
+    assert len(set(codes.tolist())) == 60
+    assert codec.decode(codes, np.random.default_rng()).equals(values)
+    assert codec.cardinality == 60 + (beside > 0)
+
+
+def test_of_too_many_numbers_or_too_few_of_the_rows_heavy_ones_alone_keep_a_code():
+    assert schools(101).cardinality == 8
+    assert schools(60, beside=0.2).cardinality == 8
+
+
+def test_whether_numbers_have_a_code_each_is_saved_and_none_of_an_earlier_version_have():
+    profile = TableProfile(9, 9, "row", (ColumnProfile("x", Kind.INTEGER, (1, 2), (0.5, 0.5), separate=True),))
+    saved = profile.to_json()
+    assert TableProfile.from_json(saved) == profile
+    facts = json.loads(saved)
+    del facts["columns"][0]["separate"]
+    assert not TableProfile.from_json(json.dumps(facts))["x"].separate
+    assert "separate" not in replace(profile, columns=(replace(profile["x"], separate=False),)).to_json()

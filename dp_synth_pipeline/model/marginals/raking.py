@@ -130,21 +130,20 @@ def rake(
     device, never = device or fastest(), impossible(measured) if never is None else never
     if len(measured.layout.cliques) > MOST_CLIQUES:
         measured, never = _farthest(codes[:LEAST_DRAWS], measured, never, MOST_CLIQUES)
-    fixed = torch.from_numpy(np.where(never, np.float32(NEVER), np.float32(0))).to(device)
+    fixed = torch.from_numpy(NEVER * never.astype(np.float32)).to(device)
     draws = _Draws(codes, measured.layout, device)
     target = torch.from_numpy(measured.counts / measured.rows).float().to(device)
-    tilt = torch.zeros(measured.layout.cells, device=device)
+    tilt = torch.zeros_like(target)
     tilt.grad = torch.empty_like(tilt)
     penalty = 0.5 * measured.scale / measured.rows / TRUSTED
     optimizer = torch.optim.Adam([tilt], lr=RATE)
     with few_threads():
         for step in range(steps):
-            for group in optimizer.param_groups:
-                group["lr"] = RATE * (1 - step / steps)
+            optimizer.param_groups[0]["lr"] = RATE * (1 - step / steps)
             weights = draws.log_weights(tilt + fixed).view(contexts, -1).softmax(1).flatten() / contexts
             found = draws.marginals(weights)
             torch.add(found - target, tilt, alpha=2 * penalty, out=tilt.grad)
-            tilt.grad[fixed < 0] = 0
+            tilt.grad[fixed < 0] = 0  # what no row has stays so
             optimizer.step()
     return Tilt(measured.layout, (tilt + fixed).cpu().numpy())
 

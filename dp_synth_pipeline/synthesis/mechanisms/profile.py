@@ -38,6 +38,6 @@ class Profile(Mechanism[ProfilePlan, TableProfile]):
         apart = (
             histories is None
         )  # rows of histories are learnt upon those before them, so that more codes cost more there
-        columns = (replace(c, most_codes=codes, separate=apart and worth_separating(c)) for c in profile.columns)
+        columns = (replace(c, most_codes=codes, separate=apart and worth_separating(c, codes)) for c in profile.columns)
         profile = replace(profile, columns=tuple(columns))
         return profile if release.protection.guaranteed else replace(profile, events=())

@@ -25,8 +25,8 @@ HEAVY = 0.6
 MOST_HEAVY = 0.8
 """Part of a column's codes that heavy values take at most."""
 
-FEW_VALUES, MOST_OF_THEM = 100, 0.9
-"""So many released values keep a code each, at most, if they are this part of a column's values, or more."""
+FEW_VALUES, MOST_OF_THEM = 2.5, 0.9
+"""So many times as many released values as a number line has codes keep a code each, if they are this part of its values."""
 
 LEFT = 4
 """Codes that other values have beside those, at least."""
@@ -50,13 +50,16 @@ def worth_coding(rows: int, noise: float, columns: int) -> int:
     return max(LEAST_CODES, min(math.floor(codes), MOST_CODES))
 
 
-def worth_separating(profile: ColumnProfile) -> bool:
+def worth_separating(profile: ColumnProfile, codes: int) -> bool:
     """Whether each released value of a number line is worth a code: it has few, and hardly any beside them.
 
     Numbers may be names, such as those of schools. Two of one code have all else in common, so that the district of one
     would be the other's half of the time.
+
+    Args:
+        codes: the most that it has else: fewer, where noise is high.
     """
-    few = 0 < len(profile.points) <= FEW_VALUES
+    few = 0 < len(profile.points) <= FEW_VALUES * codes
     return few and math.fsum(profile.weights) >= MOST_OF_THEM * max(1 - profile.null_rate, 1e-9)
 
 

@@ -5,6 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_synth_pipeline.model.autoregressive.generator import Generator
+from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
+from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.marginals import raking
 from dp_synth_pipeline.model.marginals.dependencies import impossible
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
@@ -134,4 +137,15 @@ def test_of_many_cliques_those_that_are_raked_keep_their_own_cells(monkeypatch):
     (cells,) = (cells for clique, cells in tilt.layout.blocks(tilt.values) if clique == (0, 2))
     expected = [cells[i, j] < -5 for i, j in itertools.product(range(12), range(12)) if i + j != 11]
     assert np.mean(expected) > 0.95
+    assert (cells[np.arange(12), 11 - np.arange(12)] > -5).all()
+
+
+def test_rows_of_histories_keep_to_it_upon_whatever_is_given():
+    rng = np.random.default_rng(19)
+    airline, given = uneven(rng, 12), rng.integers(0, 3, ROWS)
+    found, _ = measured([given, airline, 11 - airline], rng=rng)
+    network = AutoregressiveNetwork((3, 12, 12), GeneratorSpec(hidden=8), given=1)
+    model = Generator(network.eval()).rake_upon(rng.integers(0, 3, (1_000, 1)), found)
+    (cells,) = (cells for clique, cells in model.tilt.layout.blocks(model.tilt.values) if clique == (1, 2))
+    assert (cells < -5).sum() >= 0.95 * 12 * 11
     assert (cells[np.arange(12), 11 - np.arange(12)] > -5).all()

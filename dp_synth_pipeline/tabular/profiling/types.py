@@ -29,7 +29,7 @@ from dp_synth_pipeline.tabular.sources.csv.declared import Untyped
 from dp_synth_pipeline.tabular.sources.csv.values import TEMPORAL, TEXT, CellType
 from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
 
-SURE_OF_CODES = 3.5
+SURE_OF_CODES = 4.0
 """Deviations of noise from which codes are seen: fewer than of other classes, since a number loses zeros for good."""
 
 SPELLINGS = 4

@@ -77,7 +77,8 @@ def class_of(cell: str) -> str:
 def choose(seen: Mapping[str, float], allowed: Collection[str] | None, *, numbers: bool) -> CellType | None:
     """Return the narrowest type that accepts nearly all cells; None if no cell was seen, or no allowed type fits.
 
-    Codes lose their zeros as numbers, so where any are seen, no number fits unless a person says that they are numbers.
+    Codes lose their zeros as numbers, so where any are seen, no number fits unless a person says that they are numbers, or
+    most cells have digits after a point, as no code has: noise then made the codes.
 
     Args:
         seen: noisy counts of classes, without those that noise would explain.
@@ -87,11 +88,11 @@ def choose(seen: Mapping[str, float], allowed: Collection[str] | None, *, number
     filled = {c: n for c, n in seen.items() if c not in (EMPTY, WORD)}
     if not filled:
         return None
-    least = spelling.FITS * sum(filled.values())
+    least, coded = spelling.FITS * sum(filled.values()), filled.get(CODE, 0) > filled.get(_REAL, 0)
     for cell_type, accepted in ACCEPTS.items():
-        coded = cell_type.sql in NUMBERS and CODE in filled and not numbers
+        loses = coded and cell_type.sql in NUMBERS and not numbers
         fits = sum(n for c, n in filled.items() if c in accepted) >= least
-        if fits and not coded and (allowed is None or cell_type.sql in allowed):
+        if fits and not loses and (allowed is None or cell_type.sql in allowed):
             return cell_type
     return None
 

@@ -67,3 +67,17 @@ def test_web_addresses_are_a_hint() -> None:
 def test_what_holds_no_whole_number_takes_no_card_number_and_what_does_takes_it() -> None:
     assert classes.choose({"card number": 100.0, "whole": 900.0}, None, numbers=False).sql == "BIGINT"  # type: ignore[union-attr]
     assert classes.choose({"e-mail address": 900.0}, None, numbers=False).sql == "VARCHAR"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("seen", "sql"),
+    [
+        ({"whole": 900.0, "code": 9.0}, "VARCHAR"),
+        ({"number": 9.0, "code": 900.0}, "VARCHAR"),
+        ({"number": 900.0, "code": 9.0}, "DOUBLE"),  # noise, since no code has digits after a point
+    ],
+)
+def test_codes_keep_their_zeros_unless_most_cells_have_digits_after_a_point(seen: dict[str, float], sql: str) -> None:
+    chosen = classes.choose(seen, None, numbers=False)
+    assert chosen is not None
+    assert chosen.sql == sql

@@ -11,6 +11,7 @@ from dp_synth_pipeline.reporting.card import INTENDED, OUT_OF_SCOPE, CardFacts, 
 from dp_synth_pipeline.reporting.release_card import (
     checks_in,
     keep,
+    kept_together,
     left_out,
     made,
     paid_facts,
@@ -121,6 +122,12 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
             yield f"{name}: only rows that satisfy a public predicate were read: {predicate}"
         source = release.state.sources[name]
         said = [tell(table.settings, source) for tell in (regenerated_sentence, dates_sentence)]
-        told_of_table = (*exact.limits_of(table.schema), *texts_of(table), *left_out(table), *remembering(table))
+        told_of_table = (
+            *exact.limits_of(table.schema),
+            *kept_together(table),
+            *texts_of(table),
+            *left_out(table),
+            *remembering(table),
+        )
         for told in (*told_of_table, *filter(None, said)):
             yield f"{name}: {told}"

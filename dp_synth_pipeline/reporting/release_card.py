@@ -25,7 +25,12 @@ from dp_synth_pipeline.reporting.card_pages import render_card, render_markdown
 from dp_synth_pipeline.synthesis import generator_files, no_protection, note_writer
 from dp_synth_pipeline.synthesis.blocks import limits
 from dp_synth_pipeline.synthesis.protection import Unprotected
-from dp_synth_pipeline.synthesis.reading import dates_sentence, formulas_sentences, regenerated_sentence
+from dp_synth_pipeline.synthesis.reading import (
+    dates_sentence,
+    formulas_sentences,
+    regenerated_sentence,
+    together_sentence,
+)
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
@@ -147,6 +152,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         "limits": _limits(settings, release.state.partitions)
         + exact.limits_of(release.schema)
         + _recognised(release)
+        + kept_together(release)
         + texts_of(release)
         + left_out(release)
         + _studied(release)
@@ -197,7 +203,7 @@ def _public_facts(of: Release, release: Unprotected) -> dict[str, Any]:
         "delta": None,
         "public_by": release.by,
         "public_why": release.why,
-        "limits": _recognised(of) + texts_of(of),
+        "limits": _recognised(of) + kept_together(of) + texts_of(of),
         "code_version": release.code_version,
         "run_id": release.run_id,
         "ledger_head": release.ledger_head,
@@ -208,6 +214,12 @@ def _recognised(release: Release) -> list[str]:
     """Say which columns are made anew, and which dates and numbers hang on others, as released figures told."""
     told = (said(release.settings, release.schema) for said in (regenerated_sentence, dates_sentence))
     return [*(sentence for sentence in told if sentence), *formulas_sentences(release.found_formulas)]
+
+
+def kept_together(release: Release) -> list[str]:
+    """Say which columns' codes were found to give others, if any."""
+    pairs = generator_files.facts(release.state.path("generator")).get("together")
+    return [together_sentence(pairs)] if pairs else []
 
 
 def texts_of(release: Release) -> list[str]:

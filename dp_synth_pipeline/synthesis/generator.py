@@ -21,6 +21,7 @@ from dp_synth_pipeline.synthesis.mechanisms.accuracy import Accuracy
 from dp_synth_pipeline.synthesis.mechanisms.study import Study
 from dp_synth_pipeline.synthesis.mechanisms.training import Training
 from dp_synth_pipeline.synthesis.note_writer import NoteWriter
+from dp_synth_pipeline.synthesis.reading import together_sentence
 from dp_synth_pipeline.synthesis.release import Release, Stage
 from dp_synth_pipeline.synthesis.run_state import dump_ran, load_ran
 from dp_synth_pipeline.tabular import text_lengths
@@ -229,8 +230,21 @@ def _generator(
     if trains:
         model, facts = training.train(model, release.reporter("training"))
     if measured is not None and spec.rake:
-        model = model.rake(measured)
+        raked = model.rake(measured)
+        kept = {} if raked is model else _together(release, codec, measured)  # a model may know no raking
+        return raked, {**facts, **kept}
     return model, facts
+
+
+def _together(release: Release, codec: TableCodec, measured: Marginals) -> dict[str, list[str]]:
+    """Say, in the log as well, which columns' codes give others and are drawn with them; nothing if none do."""
+    from dp_synth_pipeline.model.marginals import dependencies
+
+    pairs = [" and ".join(codec.encoded[column] for column in pair) for pair in dependencies.pairs(measured)]
+    if not pairs:
+        return {}
+    release.progress.log(f"{release.settings.name}: {together_sentence(pairs)}")
+    return {"together": pairs}
 
 
 def _previous(release: Release, folder: Path) -> GenerativeModel | None:

@@ -150,6 +150,14 @@ def formulas_sentences(found: Sequence[str]) -> list[str]:
     ]
 
 
+def together_sentence(pairs: Sequence[str]) -> str:
+    """Say of which two columns each the codes of one were found to give those of the other."""
+    return (
+        f"Noisy counts tell that codes of one of these two columns give those of the other, so that drawn rows keep them "
+        f"together: {'; '.join(pairs)}."
+    )
+
+
 def hanging_facts(column: Column) -> dict[str, str]:
     """Return on which column one hangs, and how, as a person declares it."""
     return {fact: str(said) for fact in (*HANGS, "part") if (said := getattr(column, fact)) is not None}

@@ -48,6 +48,12 @@ def test_drawn_rows_have_what_their_codes_give(model):
     assert agreement(real, drawn, "school", "district") > 0.98
 
 
+def test_the_card_names_them(model):
+    assert model.drawer().facts["together"] == ["town and county", "school and district"]
+    (said,) = (sentence for sentence in model.card().limits if "keep them together" in sentence)
+    assert said.endswith("town and county; school and district.")
+
+
 def test_numbers_that_are_names_have_a_code_each(model):
     assert model.drawer().profile["school"].separate
     assert model.drawer().codec.columns[model.drawer().codec.encoded.index("school")].cardinality == 45

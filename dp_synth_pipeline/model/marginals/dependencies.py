@@ -60,6 +60,11 @@ def impossible(measured: Marginals) -> np.ndarray:
     return never
 
 
+def pairs(measured: Marginals) -> list[Clique]:
+    """Return the pairs of columns of which one determines the other."""
+    return [clique for clique, never in measured.layout.blocks(impossible(measured)) if never.any()]
+
+
 def _frequencies(measured: Marginals) -> dict[int, Frequencies]:
     """Return how frequent the codes of each column are: the mean of what its pairs say, by what they know."""
     said: dict[int, list[tuple[np.ndarray, float]]] = {}

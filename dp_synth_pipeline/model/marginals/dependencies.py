@@ -91,19 +91,20 @@ def _beside(cells: np.ndarray, rows: Frequencies, columns: Frequencies, noise: f
     Args:
         cells: noisy counts of the code that determines, by row, and of what it determines, by column.
     """
-    codes, largest = np.arange(cells.shape[1]), cells.argmax(1)
-    sure = (cells.max(1) > SURE * noise) & (rows.counts > SURE * rows.noise)
+    codes, largest, most = np.arange(cells.shape[1]), cells.argmax(1), cells.max(1)
+    sure, none = (most > SURE * noise) & (rows.counts > SURE * rows.noise), np.zeros(cells.shape, bool)
+    whole = rows.counts[sure].sum()
+    if whole < LEAST_SURE * rows.counts.sum() or most[sure].sum() < (1 - MOST_OTHERS) * whole:
+        return none  # as nearly all pairs do, at little cost
     beside = sure[:, None] & (codes != largest[:, None])
     explained = np.bincount(largest[sure], rows.counts[sure], minlength=len(codes))
     left, deviation = _left(cells, (rows, columns), noise, beside, explained)
     anywhere = left > HELD * deviation
-    held = np.bincount(largest[sure], cells.max(1)[sure], minlength=len(codes)) * ~anywhere
+    held = np.bincount(largest[sure], most[sure], minlength=len(codes)) * ~anywhere
     rest, of_rest = left[~anywhere].sum(), math.sqrt(np.square(deviation[~anywhere]).sum())
-    most = min(EXPLAINED * of_rest, MOST_BESIDE * (held.sum() - held.max()) - of_rest)
-    whole = rows.counts[sure].sum()
-    told = whole >= LEAST_SURE * rows.counts.sum() and held.sum() >= (1 - MOST_OTHERS) * whole
-    if not told or max(rest, 0) > most:
-        return np.zeros(cells.shape, bool)
+    bound = min(EXPLAINED * of_rest, MOST_BESIDE * (held.sum() - held.max()) - of_rest)
+    if held.sum() < (1 - MOST_OTHERS) * whole or max(rest, 0) > bound:
+        return none
     return beside & ~anywhere & (cells <= HELD * noise)
 
 

@@ -21,6 +21,9 @@ SURE = 4.0
 HELD = 3.0
 """Standard deviations of noise above which a cell beside the largest, or a code beside them all, is taken to hold rows."""
 
+UNEXPLAINED = 1.0
+"""The same of a code that is largest nowhere: it has rows, and would hardly be drawn if it could stand beside nothing."""
+
 EXPLAINED = 2.0
 """Standard deviations of noise that explain what lies beside the largest cells."""
 
@@ -99,7 +102,7 @@ def _beside(cells: np.ndarray, rows: Frequencies, columns: Frequencies, noise: f
     beside = sure[:, None] & (codes != largest[:, None])
     explained = np.bincount(largest[sure], rows.counts[sure], minlength=len(codes))
     left, deviation = _left(cells, (rows, columns), noise, beside, explained)
-    anywhere = left > HELD * deviation
+    anywhere = left > np.where(explained > 0, HELD, UNEXPLAINED) * deviation
     held = np.bincount(largest[sure], most[sure], minlength=len(codes)) * ~anywhere
     rest, of_rest = left[~anywhere].sum(), math.sqrt(np.square(deviation[~anywhere]).sum())
     bound = min(EXPLAINED * of_rest, MOST_BESIDE * (held.sum() - held.max()) - of_rest)

@@ -78,6 +78,26 @@ def test_rows_of_two_partners_keep_both():
     assert not never[2, 3]
 
 
+def test_a_single_cell_that_noise_does_not_explain_stays_possible():
+    rng = np.random.default_rng(5)
+    city, sex = uneven(rng, 16), rng.integers(0, 2, ROWS)
+    found, _ = measured([city, sex, city % 4], rng=rng)
+    (place,) = (place for clique, place in found.layout.places() if clique == (0, 2))
+    found.counts[place].reshape(16, 4)[2, 3] = 3.2 * found.scale
+    never = forbidden(found, (0, 2))
+    assert never[2].tolist() == [True, True, False, False]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_code_too_rare_to_be_sure_of_may_go_with_anything(seed):
+    rng = np.random.default_rng(seed)
+    airline, sex = uneven(rng, 20), rng.integers(0, 2, ROWS)
+    airline[:120] = 20
+    never = forbidden(measured([airline, sex, (3 * airline) % 20], rng=rng)[0], (0, 2))
+    assert never[:20].sum() > 300
+    assert not never[20].any()
+
+
 @pytest.mark.parametrize("agree", [0.5, 0.8])
 @pytest.mark.parametrize("seed", range(4))
 def test_columns_that_go_together_mostly_hold_rows_everywhere(seed, agree):
@@ -118,6 +138,7 @@ def test_raked_draws_keep_to_what_is_determined_and_nothing_else_is_moved_by_it(
     found, codes = measured([airline, sex, 11 - airline], rng=rng)
     mixed = np.where(rng.random(ROWS) < 0.15, rng.integers(0, 12, ROWS), 11 - airline)
     tilt = raking.rake(np.column_stack([airline, sex, mixed]), found)
+    assert (tilt.values[impossible(found)] == raking.NEVER).all()
     wide = np.column_stack([uneven(rng, 12, 4 * ROWS), rng.integers(0, 2, 4 * ROWS)])
     other = np.where(rng.random(4 * ROWS) < 0.15, rng.integers(0, 12, 4 * ROWS), 11 - wide[:, 0])
     drawn = tilt.resample(np.column_stack([wide, other]), ROWS, rng=rng)

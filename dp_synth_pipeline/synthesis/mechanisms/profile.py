@@ -35,9 +35,8 @@ class Profile(Mechanism[ProfilePlan, TableProfile]):
         profile = measure.measure(rows, release.profiled, plan, self._population, odometer, histories)
         noise = release.allocation.noise(self._population) * plan.unit.max_rows
         codes = worth_coding(profile.rows, noise, len(profile.columns))
-        apart = (
-            histories is None
-        )  # rows of histories are learnt upon those before them, so that more codes cost more there
+        # Rows of histories are learnt upon those before them, so that more codes cost more there.
+        apart = histories is None
         columns = (replace(c, most_codes=codes, separate=apart and worth_separating(c, codes)) for c in profile.columns)
         profile = replace(profile, columns=tuple(columns))
         return profile if release.protection.guaranteed else replace(profile, events=())

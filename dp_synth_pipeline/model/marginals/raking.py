@@ -149,11 +149,15 @@ def rake(
 
 
 def _farthest(codes: np.ndarray, measured: Marginals, never: np.ndarray, most: int) -> tuple[Marginals, np.ndarray]:
-    """Return the `most` cliques of which the drawn rows miss the measured cells by most, beyond what chance explains."""
+    """Return the `most` cliques of which the drawn rows miss the measured cells by most, beyond what chance explains.
+
+    Those with cells that no row has come before all others, since what was found of them is said to be kept.
+    """
     each = measured.rows / len(codes)
     found = count(codes, measured.layout) * each
     chance = math.sqrt(2 / math.pi) * np.sqrt(measured.scale**2 + found * each)  # mean size of noise and sampling
     missed = np.add.reduceat(np.abs(found - measured.counts) - chance, measured.layout.offsets[:-1])
+    missed[np.logical_or.reduceat(never, measured.layout.offsets[:-1])] = np.inf
     chosen = np.sort(np.argsort(-missed)[:most])
     layout = Layout(measured.layout.cardinalities, tuple(measured.layout.cliques[i] for i in chosen))
     places = [slice(*measured.layout.offsets[[i, i + 1]]) for i in chosen]

@@ -2,14 +2,15 @@
 
     python benchmarks/names_of_codes.py --epsilon 2.5 --reps 3
 
-Whole releases in process, with what was found and without. A row agrees if all of its six codes go with what
-they give in the real rows. Distances are to as many other shipments. It needs no data and no scorer.
+Whole releases in process, with what was found and without. A row agrees if all of its six codes go with what they give in
+the real rows. Distances are to as many other shipments. It needs no data and no scorer.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+from contextlib import nullcontext
 from unittest.mock import patch
 
 import numpy as np
@@ -65,12 +66,8 @@ def released(epsilon: float, *, found: bool) -> list[float]:
     rows = shipments(np.random.default_rng())
     real, others = rows[:ROWS], rows[ROWS:]
     nothing = patch.object(raking, "impossible", lambda measured: np.zeros(measured.layout.cells, bool))
-    with synthesizer("shipments", epsilon) as fitter:
-        if found:
-            drawn = fitter.fit(real).sample(ROWS)
-        else:
-            with nothing:
-                drawn = fitter.fit(real).sample(ROWS)
+    with synthesizer("shipments", epsilon) as fitter, nullcontext() if found else nothing:
+        drawn = fitter.fit(real).sample(ROWS)
     return [*agreement(rows, drawn), distance(others, drawn, 1), distance(others, drawn, 2)]
 
 

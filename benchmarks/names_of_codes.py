@@ -3,23 +3,25 @@
     python benchmarks/names_of_codes.py --epsilon 2.5 --reps 3
 
 Whole releases in process, with what was found and without. A row agrees if all of its six codes go with what they give in
-the real rows. Distances are to as many other shipments. It needs no data and no scorer.
+the real rows. Distances are to as many other shipments. With `--senders 9000`, so many persons have the rows, most of them
+several, and are protected with all of theirs. It needs no data and no scorer.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 from fresh_home import synthesizer
 
-from dp_synth_pipeline.model.marginals import raking
+from dp_synth_pipeline.model.marginals import dependencies, raking
 
-ROWS = 20_000
+ROWS, MOST = 20_000, 8
 GIVES = {
     "airport": (30, 30),
     "city": (50, 8),
@@ -55,26 +57,61 @@ def agreement(real: pd.DataFrame, drawn: pd.DataFrame) -> list[float]:
 
 def distance(real: pd.DataFrame, drawn: pd.DataFrame, together: int) -> float:
     """Return the mean total variation distance of sets of so many columns; the number is left out."""
-    names = [name for name in real if name != "weight"]
+    names = [name for name in real if name not in ("weight", "sender")]
     sets = [[a, b] for i, a in enumerate(names) for b in names[i + 1 :]] if together == 2 else [[a] for a in names]
     shares = [[t.groupby(s).size() / len(t) for t in (real, drawn)] for s in sets]
     return float(np.mean([one.sub(other, fill_value=0).abs().sum() / 2 for one, other in shares]))
 
 
-def released(epsilon: float, *, found: bool) -> list[float]:
+def sent(rows: pd.DataFrame, senders: int) -> pd.DataFrame:
+    """Return rows of which most senders have several, a half of them of the product and the airport of the one before."""
+    rng = np.random.default_rng()
+    found = rows.assign(sender=np.sort(rng.integers(0, senders, len(rows)))).reset_index(drop=True)
+    follows = found["sender"].eq(found["sender"].shift())
+    for name in ("airport", "product"):
+        again = follows & (rng.random(len(rows)) < 0.5)
+        for column in (name, f"of {name}"):
+            found[column] = found[column].mask(again).ffill()
+    return found
+
+
+def released(epsilon: float, senders: int, *, found: bool) -> list[float]:
     """Return the figures of one release, whose draws keep what was found or not."""
     rows = shipments(np.random.default_rng())
-    real, others = rows[:ROWS], rows[ROWS:]
-    nothing = patch.object(raking, "impossible", lambda measured: np.zeros(measured.layout.cells, bool))
-    with synthesizer("shipments", epsilon) as fitter, nullcontext() if found else nothing:
-        drawn = fitter.fit(real).sample(ROWS)
+    real, others = (sent(r, senders) if senders else r for r in (rows[:ROWS], rows[ROWS:]))
+    with nullcontext() if found else nothing():
+        drawn = histories(real, senders, epsilon) if senders else flat(real, epsilon)
     return [*agreement(rows, drawn), distance(others, drawn, 1), distance(others, drawn, 2)]
+
+
+def flat(rows: pd.DataFrame, epsilon: float) -> pd.DataFrame:
+    """Return as many drawn rows, which are protected one by one."""
+    with synthesizer("shipments", epsilon) as fitter:
+        return fitter.fit(rows).sample(len(rows))
+
+
+def histories(rows: pd.DataFrame, senders: int, epsilon: float) -> pd.DataFrame:
+    """Return the drawn rows of as many senders, each of whom is protected with all rows."""
+    relations = {"senders": {"key": "sender"}, "shipments": {"parent": {"sender": "senders"}, "max_rows": MOST}}
+    with synthesizer("shipments", epsilon, unit="sender") as fitter:
+        return fitter.fit({"shipments": rows}, relations=relations).sample(senders)["shipments"]
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    """Find no code that gives another."""
+    with (
+        patch.object(raking, "impossible", lambda measured: np.zeros(measured.layout.cells, bool)),
+        patch.object(dependencies, "impossible", lambda measured: np.zeros(measured.layout.cells, bool)),
+    ):
+        yield
 
 
 def main() -> None:
     """Print one line of Markdown for each way: medians of the runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epsilon", type=float, default=2.5)
+    parser.add_argument("--senders", type=int, default=0)
     parser.add_argument("--reps", type=int, default=1)
     asked = parser.parse_args()
     print(f"| rows | {' | '.join(FIGURES)} |\n|{'---|' * (len(FIGURES) + 1)}")
@@ -82,7 +119,7 @@ def main() -> None:
     floor = [100.0, 100.0, *(distance(rows[:ROWS], rows[ROWS:], n) for n in (1, 2))]
     print(f"| other real rows | {' | '.join(f'{x:.3g}' for x in floor)} |", flush=True)
     for name, found in (("drawn, nothing found", False), ("**drawn**", True)):
-        runs = [released(asked.epsilon, found=found) for _ in range(asked.reps)]
+        runs = [released(asked.epsilon, asked.senders, found=found) for _ in range(asked.reps)]
         medians = [statistics.median(run[i] for run in runs) for i in range(len(FIGURES))]
         print(f"| {name} | {' | '.join(f'{x:.3g}' for x in medians)} |", flush=True)
 

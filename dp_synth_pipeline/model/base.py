@@ -26,6 +26,10 @@ Allowed = Callable[[int, np.ndarray], np.ndarray | None]
 """Says what may stand in a column: of its number and the codes before it, int64 (rows, column), which of its codes may
 follow, bool (rows or 1, codes); None if all may."""
 
+AllowedUpon = Callable[[np.ndarray, int, np.ndarray], np.ndarray | None]
+"""Says what may be drawn upon given rows: of their numbers, int64 (rows,), an own column's number, and the own codes before
+it, int64 (rows, column), which of its codes may follow, bool (rows, codes); None if all may."""
+
 
 class Before(NamedTuple):
     """Where a row tells a column's code in the row before.
@@ -140,12 +144,20 @@ class GenerativeModel(ABC):
         """
         raise InvalidInput(f"a model of kind {self.kind!r} draws no rows on a condition.")
 
-    def follow(self, given: np.ndarray, *, forbidden: Forbidden | None = None, rng: np.random.Generator) -> np.ndarray:
+    def follow(
+        self,
+        given: np.ndarray,
+        *,
+        forbidden: Forbidden | None = None,
+        allowed: AllowedUpon | None = None,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
         """Return one row's own codes for each row that is given, int64 (rows, own columns): post-processing, so free.
 
         Args:
             given: codes of the columns that are given, int64 (rows, given columns).
             forbidden: own codes that must not be drawn, by the number of their own column.
+            allowed: own codes that may be drawn, but for those that stand for forbidden ones.
         """
         raise InvalidInput(f"a model of kind {self.kind!r} draws no rows upon others.")
 

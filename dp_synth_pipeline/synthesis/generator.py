@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dp_synth_pipeline.model.base import GenerativeModel
-    from dp_synth_pipeline.model.marginals.measuring import Marginals
+    from dp_synth_pipeline.model.marginals.measuring import Clique, Marginals
 
 TEXTS = 24_000
 """Texts that are written to rake what writes them, at most."""
@@ -214,6 +214,7 @@ def _generator(
     """Return the generator and the public facts of how it came to be: a start, training, raking."""
     from dp_synth_pipeline.model import artifact
     from dp_synth_pipeline.model.base import Released
+    from dp_synth_pipeline.model.marginals import dependencies
 
     spec, measured = training.spec, noisy_marginals(release)
     goes_on = release.state.facts.remembered is not None  # then all went into the marginals
@@ -231,16 +232,14 @@ def _generator(
         model, facts = training.train(model, release.reporter("training"))
     if measured is not None and spec.rake:
         raked = model.rake(measured)
-        kept = {} if raked is model else _together(release, codec, measured)  # a model may know no raking
-        return raked, {**facts, **kept}
+        kept = {} if raked is model else keeping_together(release, codec, dependencies.pairs(measured))
+        return raked, {**facts, **kept}  # a model may know no raking
     return model, facts
 
 
-def _together(release: Release, codec: TableCodec, measured: Marginals) -> dict[str, list[str]]:
+def keeping_together(release: Release, codec: TableCodec, found: Sequence[Clique]) -> dict[str, list[str]]:
     """Say, in the log as well, which columns' codes give others and are drawn with them; nothing if none do."""
-    from dp_synth_pipeline.model.marginals import dependencies
-
-    pairs = [" and ".join(codec.encoded[column] for column in pair) for pair in dependencies.pairs(measured)]
+    pairs = [" and ".join(codec.encoded[column] for column in pair) for pair in found]
     if not pairs:
         return {}
     release.progress.log(f"{release.settings.name}: {together_sentence(pairs)}")

@@ -13,7 +13,7 @@ import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
-from dp_synth_pipeline.model.base import Forbidden
+from dp_synth_pipeline.model.base import AllowedUpon, Forbidden
 from dp_synth_pipeline.model.marginals.balanced_sampling import CLIQUES
 from dp_synth_pipeline.model.marginals.raking import Tilt
 from dp_synth_pipeline.model.threads import few_threads
@@ -114,20 +114,28 @@ def _ancestral(network: AutoregressiveNetwork, rows: int, rng: np.random.Generat
 
 
 def follow(
-    network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Generator, tilt: Tilt | None = None
+    network: AutoregressiveNetwork,
+    given: np.ndarray,
+    rng: np.random.Generator,
+    tilt: Tilt | None = None,
+    allowed: AllowedUpon | None = None,
 ) -> np.ndarray:
     """Return int64 codes (rows, columns): what is given, and the columns that are drawn upon it.
 
     Args:
         given: codes of the network's given columns, int64 (rows, given).
         tilt: what draws are raked by, if any: each row is then one of `TRIES`, chosen by its weight.
+        allowed: own codes that may be drawn.
     """
+    numbers = np.arange(len(given))
     if tilt is None:
-        return _upon(network, given, rng)
+        return _upon(network, given, rng, allowed, numbers)
     each = AT_ONCE // TRIES
-    parts = [given[at : at + each] for at in range(0, len(given), each)]
-    found = [_one_of(tilt, tried(network, part, rng), rng) for part in parts]
-    return np.concatenate([np.zeros((0, len(network.cardinalities)), np.int64), *found])
+    found = [np.zeros((0, len(network.cardinalities)), np.int64)]
+    for part in (numbers[at : at + each] for at in range(0, len(given), each)):
+        again = np.repeat(part, TRIES)
+        found.append(_one_of(tilt, _upon(network, given[again], rng, allowed, again), rng))
+    return np.concatenate(found)
 
 
 def tried(network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -143,8 +151,18 @@ def _one_of(tilt: Tilt, drawn: np.ndarray, rng: np.random.Generator) -> np.ndarr
 
 
 @torch.no_grad()
-def _upon(network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return int64 codes (rows, columns): what is given, and what the network draws upon it."""
+def _upon(
+    network: AutoregressiveNetwork,
+    given: np.ndarray,
+    rng: np.random.Generator,
+    allowed: AllowedUpon | None = None,
+    numbers: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return int64 codes (rows, columns): what is given, and what the network draws upon it.
+
+    Args:
+        allowed: own codes that may be drawn; numbers: of the rows, for it.
+    """
     done, width = np.empty((len(given), len(network.cardinalities)), np.int64), given.shape[1]
     with few_threads():
         for at in range(0, len(given), AT_ONCE):
@@ -154,9 +172,21 @@ def _upon(network: AutoregressiveNetwork, given: np.ndarray, rng: np.random.Gene
                 drawing.put(column, torch.from_numpy(part[:, column]).to(drawing.device))
             uniform = torch.from_numpy(_spread(len(network.cardinalities) - width, len(part), rng)).to(drawing.device)
             for column, u in enumerate(uniform, start=width):
-                drawing.put(column, chosen(drawing.shares(column), u))
+                shares = drawing.shares(column)
+                if allowed is not None and numbers is not None:
+                    before = drawing.codes[width:column].T.cpu().numpy()
+                    shares = _narrowed(shares, allowed(numbers[at : at + AT_ONCE], column - width, before))
+                drawing.put(column, chosen(shares, u))
             done[at : at + AT_ONCE] = drawing.codes.T.cpu().numpy()
     return done
+
+
+def _narrowed(shares: torch.Tensor, mask: np.ndarray | None) -> torch.Tensor:
+    """Return the shares of codes that may be drawn; where none of those has a share, all codes keep theirs."""
+    if mask is None:
+        return shares
+    found = shares * torch.from_numpy(np.ascontiguousarray(mask.T)).to(shares)
+    return torch.where(found.sum(0) > 0, found, shares)
 
 
 class Drawing:

@@ -14,7 +14,7 @@ from dp_synth_pipeline.model.autoregressive import generation, particles
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
-from dp_synth_pipeline.model.base import Allowed, Before, Forbidden, GenerativeModel, Released
+from dp_synth_pipeline.model.base import Allowed, AllowedUpon, Before, Forbidden, GenerativeModel, Released
 from dp_synth_pipeline.model.marginals import raking
 from dp_synth_pipeline.model.marginals.dependencies import impossible
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
@@ -93,9 +93,16 @@ class Generator(GenerativeModel):
         """Yield int64 code matrices (up to `batch`, columns) until `rows` rows were drawn; see `generation.draw`."""
         return generation.draw(self.proposal, self.tilt, rows, forbidden=forbidden, batch=batch, rng=rng)
 
-    def follow(self, given: np.ndarray, *, forbidden: Forbidden | None = None, rng: np.random.Generator) -> np.ndarray:
+    def follow(
+        self,
+        given: np.ndarray,
+        *,
+        forbidden: Forbidden | None = None,
+        allowed: AllowedUpon | None = None,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
         """Return the own codes that follow what is given; see `generation.follow`."""
-        drawn = generation.follow(self.proposal, given, rng, self.tilt)
+        drawn = generation.follow(self.proposal, given, rng, self.tilt, allowed)
         width = given.shape[1]
         placed = {width + column: codes for column, codes in (forbidden or {}).items()}
         return impute(self.proposal, self.tilt, drawn, placed, rng)[:, width:]

@@ -290,11 +290,26 @@ class Context:
         """Return the codes that `relative` makes `drawn` of; where there is no other row, nothing is as in it.
 
         Args:
+            drawn: int (rows, columns), or the first columns of them.
             beside: own codes of what is beside, int (rows, columns); -1 where nothing is, and what stays stands for it.
         """
-        stays, copied = drawn == self._stays, (drawn == self._copied) & self._has_copies
-        found = np.where((stays & np.array(self.repeats)) | copied, np.maximum(previous, 0), drawn)
-        return (found if beside is None else np.where(copied & (beside >= 0), beside, found)).astype(np.int64)
+        first = slice(drawn.shape[1])
+        stays = (drawn == self._stays[first]) & np.array(self.repeats)[first]
+        copied = (drawn == self._copied[first]) & self._has_copies[first]
+        found = np.where(stays | copied, np.maximum(previous[:, first], 0), drawn)
+        return (
+            found if beside is None else np.where(copied & (beside[:, first] >= 0), beside[:, first], found)
+        ).astype(np.int64)
+
+    def standing_for(self, column: int, previous: np.ndarray, beside: np.ndarray) -> np.ndarray:
+        """Return the codes for which those of a column stand that say "as in another row", int64 (rows, such codes)."""
+        own, codes = len(self.own[column]), self.own_cardinalities[column]
+        drawn = np.zeros((len(previous), column + 1), np.int64)
+        found = np.empty((len(previous), codes - own), np.int64)
+        for code in range(own, codes):
+            drawn[:, column] = code
+            found[:, code - own] = self.absolute(drawn, previous, beside)[:, column]
+        return found
 
     def stays(self, drawn: np.ndarray, previous: np.ndarray) -> np.ndarray:
         """Say which drawn codes stay as in the row before, bool (rows, columns); where there is none, nothing does."""

@@ -3,7 +3,8 @@
 A profile is of one row of each person, so that a person moves each of its histograms by one. Yet those who have many rows
 may have others than those who have few. So all rows are counted, in all columns. Where the counts of one person are longer
 than a bound, as one vector over all columns, each of that person's rows counts for as much less. So one person moves all
-counts together by at most the bound in L2, and a Gaussian mechanism pays for that.
+counts together by at most the bound in L2, and a Gaussian mechanism pays for that. A few pairs of columns are counted with
+them, in the same vector, since they may tell that one column determines another.
 
 The bound follows from released facts alone. Drawn histories are clipped as well before their shares are compared with the
 released ones, so what clipping does to long histories does not show as a difference.
@@ -11,16 +12,21 @@ released ones, so what clipping does to long histories does not show as a differ
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import entr
 
-from dp_synth_pipeline.model.marginals.measuring import WHOLE, Layout, Marginals, count
+from dp_synth_pipeline.model.marginals.measuring import WHOLE, Clique, Layout, Marginals, count
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import Gaussian
 from dp_synth_pipeline.privacy.odometer import ROUNDING, Odometer
+
+MOST_CELLS = 1 << 18
+"""Cells of a pair that is counted, at most: of more, noise hides which are empty."""
 
 
 @dataclass(frozen=True)
@@ -46,62 +52,87 @@ class HistoryCountsPlan:
         return self.noise_multiplier * self.bound * (1 + ROUNDING)
 
 
-def bound_of(shares: Sequence[np.ndarray], rows: float) -> float:
+def pairs_of(shares: Sequence[np.ndarray], columns: Sequence[int]) -> list[Clique]:
+    """Return which pairs of columns are worth counting, as one may determine the other: as many as there are columns.
+
+    First come those of which one would tell much about the other, and that stand near each other, as codes and names do.
+
+    Args:
+        shares: probability of each code of each column of the table.
+        columns: numbers of those whose codes may determine others, ascending.
+    """
+    bits = {c: float(entr(shares[c]).sum()) for c in columns}
+    small = [(a, b) for a, b in itertools.combinations(columns, 2) if len(shares[a]) * len(shares[b]) <= MOST_CELLS]
+    first = sorted(small, key=lambda pair: -min(bits[c] for c in pair) / (pair[1] - pair[0]))
+    return sorted(first[: len(shares)])
+
+
+def layout_of(cardinalities: Sequence[int], pairs: Sequence[Clique]) -> Layout:
+    """Return what is counted of a table: the codes of each column, and some pairs of columns."""
+    return Layout(tuple(cardinalities), (*((c,) for c in range(len(cardinalities))), *pairs))
+
+
+def bound_of(shares: Sequence[np.ndarray], rows: float, layout: Layout) -> float:
     """Return how long the counts of a person with so many rows are, as a vector, if each row is drawn by itself.
+
+    Of a pair, one column is taken to determine the other: counts are longest then.
 
     Args:
         shares: probability of each code of each column.
         rows: of such a person, at least 1.
+        layout: what is counted.
     """
-    again = sum(float((np.asarray(p) ** 2).sum()) for p in shares)
-    return math.sqrt(rows * len(shares) + rows * (rows - 1) * again)
+    alike = [float((np.asarray(p) ** 2).sum()) for p in shares]
+    again = sum(min(alike[c] for c in clique) for clique in layout.cliques)
+    return math.sqrt(rows * len(layout.cliques) + rows * (rows - 1) * again)
 
 
-def parts_of(codes: np.ndarray, units: np.ndarray, bound: float) -> np.ndarray:
+def parts_of(codes: np.ndarray, units: np.ndarray, layout: Layout, bound: float) -> np.ndarray:
     """Return the part of `WHOLE` that each row counts, int64 (rows,): a unit's counts are at most `bound` long together.
 
     Args:
         codes: int (rows, columns).
         units: number of the unit of each row, int64 (rows,), from 0.
+        layout: what is counted.
     """
     if not len(codes):
         return np.zeros(0, np.int64)
-    squares = np.zeros(int(units.max()) + 1)
-    for column in codes.T:
-        size = int(column.max()) + 1
-        cells, counts = np.unique(units * size + column, return_counts=True)  # in the 64 bits of `units`
+    columns, squares = codes.T.astype(np.int64), np.zeros(int(units.max()) + 1)
+    for clique, place in layout.places():
+        size = place.stop - place.start
+        cells, counts = np.unique(units * size + layout.within(clique, columns), return_counts=True)  # in 64 bits
         squares += np.bincount(cells // size, counts.astype(np.float64) ** 2, minlength=len(squares))
     longest = np.maximum(np.sqrt(squares), bound)
     return np.floor(WHOLE * (bound / longest) * (1 - ROUNDING)).astype(np.int64)[units]
 
 
 def measure(
-    codes: np.ndarray, units: np.ndarray, cardinalities: Sequence[int], plan: HistoryCountsPlan, odometer: Odometer
+    codes: np.ndarray, units: np.ndarray, layout: Layout, plan: HistoryCountsPlan, odometer: Odometer
 ) -> Marginals:
-    """Measure how many rows have each code of each column, with the noise that `plan` fixed.
+    """Measure how many rows have each code of each column, and of some pairs, with the noise that `plan` fixed.
 
     Args:
         codes: int (rows, columns); units: number of the unit of each row, int (rows,), from 0.
-        cardinalities: codes of each column.
+        layout: what is counted, from `layout_of`.
         odometer: of the entry that was charged `plan.event`.
 
     Raises:
         NotCharged: if they were to be released without that charge.
     """
-    layout = Layout(tuple(cardinalities), tuple((c,) for c in range(len(cardinalities))))
     (noisy,), _ = mechanisms.noisy_histograms(
-        [count(codes, layout, parts_of(codes, units, plan.bound))],
+        [count(codes, layout, parts_of(codes, units, layout, plan.bound))],
         scale=plan.scale * WHOLE,
         sensitivity=plan.bound * WHOLE,
         odometer=odometer,
     )
     counts = noisy / WHOLE
-    rows = max(round(float(counts.sum()) / len(cardinalities)), 1)  # each row is counted once in each column
+    rows = max(round(float(counts.sum()) / len(layout.cliques)), 1)  # each row is counted once in each of them
     return Marginals(layout, counts, plan.scale, rows)
 
 
 def shares_of(measured: Marginals) -> list[np.ndarray]:
     """Return the share of rows that have each code, of each column that was counted."""
     least = measured.scale / 10
-    held = [np.maximum(cells, least) for _, cells in measured.layout.blocks(measured.counts)]
+    singles = (cells for clique, cells in measured.layout.blocks(measured.counts) if len(clique) == 1)
+    held = [np.maximum(cells, least) for cells in singles]
     return [cells / cells.sum() for cells in held]

@@ -1,4 +1,4 @@
-"""Columns that others determine, as an airport does its city: found in noisy pairs and kept in draws. Post-processing: free.
+"""Columns that others determine, as an airport does its city: found in noisy pairs, kept in draws. Post-processing: free.
 
 Noise hides which of a pair's cells are empty one by one, and a model draws some rows in each. All of them together tell:
 where a code determines another, nothing is left beside its largest cell, and the largest cells add up to as many rows of
@@ -8,23 +8,27 @@ each code as there are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dp_synth_pipeline.model.marginals.measuring import Clique, Layout, Marginals
+from dp_synth_pipeline.model.marginals.measuring import Clique, Marginals
 
 SURE = 4.0
 """Standard deviations of noise above which it is known with which code another one goes."""
 
 HELD = 3.0
-"""Standard deviations of noise above which a cell beside the largest, or a code beside them all, is taken to hold rows."""
+"""Standard deviations of noise above which a cell beside the largest is taken to hold rows."""
+
+ANYWHERE = 4.0
+"""The same of a code beside all largest cells: it may stand with any code then, as a null may."""
 
 UNEXPLAINED = 1.0
 """The same of a code that is largest nowhere: it has rows, and would hardly be drawn if it could stand beside nothing."""
 
-EXPLAINED = 2.0
+EXPLAINED = 3.0
 """Standard deviations of noise that explain what lies beside the largest cells."""
 
 MOST_BESIDE = 0.1
@@ -50,6 +54,60 @@ class Frequencies:
     noise: float
 
 
+@dataclass(frozen=True)
+class Impossible:
+    """Which codes of two columns no row has together, as one of them determines the other.
+
+    Attributes:
+        cells: of each pair of columns, bool (codes, codes).
+    """
+
+    cells: Mapping[Clique, np.ndarray]
+
+    @classmethod
+    def of(cls, measured: Marginals) -> Impossible:
+        """Return what noisy counts tell of the pairs among them."""
+        return cls({clique: never for clique, never in measured.layout.blocks(impossible(measured)) if never.any()})
+
+    def broken(self, codes: np.ndarray) -> np.ndarray:
+        """Say which rows have what no row has, bool (rows,).
+
+        Args:
+            codes: int (rows, columns).
+        """
+        found = np.zeros(len(codes), bool)
+        for (first, second), never in self.cells.items():
+            found |= never[codes[:, first], codes[:, second]]
+        return found
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return it for JSON: of each pair of columns, how many codes they have, and which go with one that not all do."""
+        return [
+            {"columns": list(clique), "codes": list(never.shape), "possible": _possible(never)}
+            for clique, never in self.cells.items()
+        ]
+
+    @classmethod
+    def from_list(cls, saved: Sequence[Mapping[str, Any]]) -> Impossible:
+        """Return what `to_list` told."""
+        cells = {}
+        for pair in saved:
+            never = np.zeros(pair["codes"], bool)
+            for code, possible in pair["possible"]:
+                never[code] = True
+                never[code, possible] = False
+            cells[tuple(pair["columns"])] = never
+        return cls(cells)
+
+
+NOTHING = Impossible({})
+"""What is not known to be impossible: all may be."""
+
+
+def _possible(never: np.ndarray) -> list[tuple[int, list[int]]]:
+    return [(int(code), np.flatnonzero(~never[code]).tolist()) for code in np.flatnonzero(never.any(1))]
+
+
 def impossible(measured: Marginals) -> np.ndarray:
     """Return which cells of pairs no row has, as a code of one column determines that of the other, bool (cells,)."""
     never = np.zeros(measured.layout.cells, bool)
@@ -65,25 +123,22 @@ def impossible(measured: Marginals) -> np.ndarray:
 
 def pairs(measured: Marginals) -> list[Clique]:
     """Return the pairs of columns of which one determines the other."""
-    return [clique for clique, never in measured.layout.blocks(impossible(measured)) if never.any()]
+    return list(Impossible.of(measured).cells)
 
 
 def _frequencies(measured: Marginals) -> dict[int, Frequencies]:
-    """Return how frequent the codes of each column are: the mean of what its pairs say, by what they know."""
+    """Return how frequent the codes of each column are: the mean of what all counts of it say, by what they know."""
     said: dict[int, list[tuple[np.ndarray, float]]] = {}
-    for (first, second), cells in _pairs(measured.layout, measured.counts):
-        said.setdefault(first, []).append((cells.sum(1), cells.shape[1]))
-        said.setdefault(second, []).append((cells.sum(0), cells.shape[0]))
+    for clique, cells in measured.layout.blocks(measured.counts):
+        for axis, column in enumerate(clique):
+            others = tuple(a for a in range(len(clique)) if a != axis)
+            said.setdefault(column, []).append((cells.sum(others), cells.size / cells.shape[axis]))
     found = {}
     for column, each in said.items():
         weights = np.array([1 / cells for _, cells in each])
         counts = np.average([counts for counts, _ in each], axis=0, weights=weights)
         found[column] = Frequencies(counts, measured.scale / math.sqrt(weights.sum()))
     return found
-
-
-def _pairs(layout: Layout, flat: np.ndarray) -> Iterator[tuple[Clique, np.ndarray]]:
-    return ((clique, cells) for clique, cells in layout.blocks(flat) if len(clique) == 2)
 
 
 def _beside(cells: np.ndarray, rows: Frequencies, columns: Frequencies, noise: float) -> np.ndarray:
@@ -100,11 +155,13 @@ def _beside(cells: np.ndarray, rows: Frequencies, columns: Frequencies, noise: f
     if whole < LEAST_SURE * rows.counts.sum() or most[sure].sum() < (1 - MOST_OTHERS) * whole:
         return none  # as nearly all pairs do, at little cost
     beside = sure[:, None] & (codes != largest[:, None])
-    explained = np.bincount(largest[sure], rows.counts[sure], minlength=len(codes))
-    left, deviation = _left(cells, (rows, columns), noise, beside, explained)
-    anywhere = left > np.where(explained > 0, HELD, UNEXPLAINED) * deviation
-    held = np.bincount(largest[sure], most[sure], minlength=len(codes)) * ~anywhere
-    rest, of_rest = left[~anywhere].sum(), math.sqrt(np.square(deviation[~anywhere]).sum())
+    explained = np.bincount(largest[sure], most[sure], minlength=len(codes))
+    left, deviation = _left(cells, columns, noise, beside, explained)
+    anywhere = left > np.where(explained > 0, ANYWHERE, UNEXPLAINED) * deviation
+    held = explained * ~anywhere
+    rest, of_rest = _rest(cells, rows, noise, beside, anywhere)
+    by_codes = np.square(deviation[~anywhere]).sum()
+    rest, of_rest = _mean((left[~anywhere].sum(), by_codes), (rest, of_rest))
     bound = min(EXPLAINED * of_rest, MOST_BESIDE * (held.sum() - held.max()) - of_rest)
     if held.sum() < (1 - MOST_OTHERS) * whole or max(rest, 0) > bound:
         return none
@@ -112,24 +169,44 @@ def _beside(cells: np.ndarray, rows: Frequencies, columns: Frequencies, noise: f
 
 
 def _left(
-    cells: np.ndarray,
-    frequencies: tuple[Frequencies, Frequencies],
-    noise: float,
-    beside: np.ndarray,
-    explained: np.ndarray,
+    cells: np.ndarray, columns: Frequencies, noise: float, beside: np.ndarray, explained: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how many rows of each code lie beside the largest cells, and the standard deviation of that, float64 (codes,).
 
     It is told twice: by the cells there, and by what is left of the code's rows without the largest cells, and without rows
-    of which it is not sure with which code they go. The mean of both, by what each knows, is taken.
+    of which it is not sure with which code they go.
 
     Args:
-        explained: how many rows the largest cells explain of each code.
+        explained: how many rows the largest cells hold of each code.
     """
-    (rows, columns), sure = frequencies, np.asarray(beside.any(1))
+    sure = np.asarray(beside.any(1))
     there, of_there = (cells * beside).sum(0), np.square(noise) * beside.sum(0)
     left = columns.counts - explained - cells[~sure].sum(0)
-    largest = (sure[:, None] & ~beside).sum(0)
-    of_left = columns.noise**2 + largest * rows.noise**2 + np.square(noise) * (~sure).sum()
-    weight = of_left / np.maximum(of_there + of_left, 1e-300)
-    return weight * there + (1 - weight) * left, np.sqrt(weight * of_there)
+    of_left = columns.noise**2 + np.square(noise) * (~beside).sum(0)
+    mean, deviation = _mean((there, of_there), (left, of_left))
+    return mean, deviation
+
+
+def _rest(
+    cells: np.ndarray, rows: Frequencies, noise: float, beside: np.ndarray, anywhere: np.ndarray
+) -> tuple[float, float]:
+    """Return how many rows lie beside the largest cells of all codes but those that may stand anywhere, and its variance.
+
+    It is what is left of the rows of each code that determines one, without its largest cell and without such codes.
+    """
+    sure = np.asarray(beside.any(1))
+    largest = ~beside[sure]
+    ours = ~(largest & anywhere).any(1)
+    taken = (largest | anywhere)[ours]
+    left = rows.counts[sure][ours].sum() - (cells[sure][ours] * taken).sum()
+    return float(left), float(ours.sum() * rows.noise**2 + np.square(noise) * taken.sum())
+
+
+def _mean(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return the mean of two measurements of the same by what each knows, and its standard deviation.
+
+    Args:
+        one: a measurement, and its variance.
+    """
+    weight = other[1] / np.maximum(one[1] + other[1], np.finfo(float).tiny)
+    return weight * one[0] + (1 - weight) * other[0], np.sqrt(weight * one[1])

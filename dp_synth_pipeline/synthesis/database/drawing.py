@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.model.marginals.dependencies import Impossible
 from dp_synth_pipeline.relations import unique_rows
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.conditional import Pool
@@ -178,23 +179,31 @@ class DatabaseDrawer:
         return self.relations.beside(table.name, self._drawer(str(table.parent)).codec.schema.names)
 
     def following(
-        self, name: str, model: GenerativeModel, codec: TableCodec, context: Context, profile: TableProfile
+        self,
+        name: str,
+        model: GenerativeModel,
+        codec: TableCodec,
+        context: Context,
+        profile: TableProfile,
+        impossible: Impossible,
     ) -> Following:
         """Return what draws the rows of a table by a model, upon those above it, whose generators are known."""
         table = self.relations[name]
         if table.order is None:
-            return Following(table, model, codec, context, None, None)
+            return Following(table, model, codec, context, None, None, impossible=impossible)
         times = clock(self.relations, name, lambda above: self._drawer(above).codec)
         order, gap = self.sources[name][table.order], codec.columns[codec.encoded.index(str(table.gap))]
         dated, end = DatedGaps.of(profile.calendar, order, gap), None if order.upper is not None else profile.end
-        return Following(table, model, codec, context, times, order, dated, end)
+        return Following(table, model, codec, context, times, order, dated, end, impossible)
 
     def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
         drawer = self._drawer(table.name)
         above = self._above(table, drawn, drawer.profile, rng)
         context = kept_context(self.folders[table.name], drawer.facts)
-        parts = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile).parts(above, rng)
+        impossible = Impossible.from_list(drawer.facts.get("impossible", []))  # an earlier version kept none
+        following = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile, impossible)
+        parts = following.parts(above, rng)
         rows = joined(parts, above, drawer.codec, rng)
         return self._told_apart(table, rows, drawn) if table.unique else rows
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories import history_counts
 from dp_synth_pipeline.model.histories.context import NONE, Context
+from dp_synth_pipeline.model.marginals.measuring import Layout
 from dp_synth_pipeline.relations.relating import LEFT, PARENT, PLACE, TIME
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import retention
@@ -25,6 +26,9 @@ from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 from dp_synth_pipeline.tabular.schema import Column
+
+MOSTLY = 0.9
+"""Part of the rows whose code stands for one value, at least, of a column that may determine others."""
 
 LEAST_MOVING = 3
 """Codes in an order, at least, of a column that is learnt by how far it moves from the row before."""
@@ -58,18 +62,31 @@ def rows_each(relations: Relations, name: str, tables: Mapping[str, TableRelease
     return found
 
 
-def bound(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> float:
+def bound(relations: Relations, name: str, tables: Mapping[str, TableRelease], layout: Layout) -> float:
     """Return how long the counts of a usual person's rows in a table are as a vector, in rows, as was released: free."""
-    return history_counts.bound_of(tables[name].codec.marginals(), rows_each(relations, name, tables))
+    return history_counts.bound_of(tables[name].codec.marginals(), rows_each(relations, name, tables), layout)
 
 
 def history_rows(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> HistoryRows:
     """Return what is counted of all rows of a table; restricted."""
     persons = pq.read_table(release.rows.path, columns=[release.rows.unit])[release.rows.unit].to_numpy()
-    cardinalities = [len(share) for share in release.codec.marginals()]
-    return HistoryRows(
-        encoded(release), persons.astype(np.int64), cardinalities, bound(relations, release.name, tables)
-    )
+    shares = release.codec.marginals()
+    layout = history_counts.layout_of([len(s) for s in shares], history_counts.pairs_of(shares, _telling(release)))
+    most = bound(relations, release.name, tables, layout)
+    return HistoryRows(encoded(release), persons.astype(np.int64), layout, most)
+
+
+def _telling(release: TableRelease) -> list[int]:
+    """Return which of a table's columns may determine others, or follow from them: whose codes are a value each, nearly all.
+
+    What is derived of the source's columns, such as distances between rows, is not among them.
+    """
+    columns = enumerate(zip(release.codec.encoded, release.codec.columns, strict=True))
+    return [
+        i
+        for i, (name, codec) in columns
+        if name in release.source.names and codec.marginal[codec.single].sum() >= MOSTLY * codec.marginal.sum()
+    ]
 
 
 def encoded(release: TableRelease) -> np.ndarray:

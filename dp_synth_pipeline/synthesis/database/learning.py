@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from dp_synth_pipeline.model.histories import history_counts
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.histories.levelling import Histories, level
 from dp_synth_pipeline.model.histories.raking import rake
+from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
 from dp_synth_pipeline.synthesis import generator_files, memory, retention
 from dp_synth_pipeline.synthesis.database import histories
@@ -33,7 +35,7 @@ from dp_synth_pipeline.synthesis.run_state import dump_ran
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
-    from dp_synth_pipeline.model.marginals.measuring import Marginals
+    from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 
 MOST_EPOCHS = 16
 """Passes over the persons, at most: a person's rows teach more in one pass than a single row does."""
@@ -74,7 +76,13 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     Raises:
         AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
     """
-    from dp_synth_pipeline.synthesis.generator import end_failed, noisy_marginals, raked_notes, raked_texts
+    from dp_synth_pipeline.synthesis.generator import (
+        end_failed,
+        keeping_together,
+        noisy_marginals,
+        raked_notes,
+        raked_texts,
+    )
 
     population, measured = table.profile.population, noisy_marginals(table)
     counts, pairs = (None, measured) if release.settings.refresh.remember else (measured, None)
@@ -92,7 +100,8 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
-    drawn = _Drawn(model, table, release, context)
+    impossible = NOTHING if counts is None else Impossible.of(counts)
+    drawn = _Drawn(model, table, release, context, impossible)
     _bring(drawn, table, counts, pairs)
     about = {
         "release": table.id,
@@ -100,6 +109,8 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         "guarantee": table.settings.privacy,
         **facts,
         "context": context.to_dict(),
+        "impossible": impossible.to_list(),
+        **keeping_together(table, table.codec, list(impossible.cells)),
         "ran": dump_ran([*table.state.ran, *training.ran]),
         **memory.facts(table.state, table.restricted, table.given_by),
     }
@@ -131,7 +142,8 @@ def _bring(drawn: _Drawn, table: TableRelease, counts: Marginals | None, pairs: 
         counts: of the codes of all rows; pairs: of columns. None if they were not measured.
     """
     if counts is not None:
-        level(drawn.model, drawn.counted, history_counts.shares_of(counts), counts.scale / counts.rows, drawn.standing)
+        draw, noise = partial(drawn.counted, counts.layout), counts.scale / counts.rows
+        level(drawn.model, draw, history_counts.shares_of(counts), noise, drawn.standing)
     elif not table.state.facts.remembered:  # else the last network's codes were levelled
         level(drawn.model, drawn.weighted, table.codec.marginals(), _noise(table), drawn.standing)
     if pairs is not None:
@@ -141,13 +153,20 @@ def _bring(drawn: _Drawn, table: TableRelease, counts: Marginals | None, pairs: 
 class _Drawn:
     """Draws rows of a table from what was learnt of it, upon persons and rows above that are drawn: free."""
 
-    def __init__(self, model: GenerativeModel, table: TableRelease, release: DatabaseRelease, context: Context) -> None:
+    def __init__(
+        self,
+        model: GenerativeModel,
+        table: TableRelease,
+        release: DatabaseRelease,
+        context: Context,
+        impossible: Impossible,
+    ) -> None:
         folders = {t.name: place for t in release.known_tables.values() if t.name != table.name and (place := found(t))}
         drawer, self._rng = DatabaseDrawer(release.relations, release.state.sources, folders), np.random.default_rng()
-        self._following = drawer.following(table.name, model, table.codec, context, table.profile)
+        self._following = drawer.following(table.name, model, table.codec, context, table.profile, impossible)
         population = release.table(release.relations.root.name).profile.population
         self._above = drawer.above(table.name, min(PERSONS, population), self._rng, table.profile)
-        self._bound = histories.bound(release.relations, table.name, release.known_tables)
+        self._bound_of = partial(histories.bound, release.relations, table.name, release.known_tables)
 
     @property
     def model(self) -> GenerativeModel:
@@ -180,11 +199,15 @@ class _Drawn:
         codes, _, weights = self._rows(parts)
         return Histories(self._stacked(p.drawn for p in parts), codes, weights)
 
-    def counted(self) -> Histories:
-        """Return drawn rows, and their weights: all rows were counted, and those of a person who has many for less."""
+    def counted(self, layout: Layout) -> Histories:
+        """Return drawn rows, and their weights: all rows were counted, and those of a person who has many for less.
+
+        Args:
+            layout: what was counted.
+        """
         parts = self._parts()
         codes, parents, _ = self._rows(parts)
-        weights = history_counts.parts_of(codes, self._above.root[parents], self._bound)
+        weights = history_counts.parts_of(codes, self._above.root[parents], layout, self._bound_of(layout))
         return Histories(self._stacked(p.drawn for p in parts), codes, weights.astype(np.float64))
 
     def one_row_each(self, *, rng: np.random.Generator) -> np.ndarray:

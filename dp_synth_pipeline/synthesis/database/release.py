@@ -21,7 +21,7 @@ from dp_synth_pipeline.relations.structure import Relations
 from dp_synth_pipeline.synthesis import idempotency, memory, retention, terms
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
-from dp_synth_pipeline.synthesis.database.sharing import DatabaseProtection, Part, TableProtection
+from dp_synth_pipeline.synthesis.database.sharing import DatabaseProtection, Part, TableProtection, shares_of
 from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
@@ -72,10 +72,9 @@ class DatabaseRelease:
             InvalidInput: if the account protects another privacy unit than one row of the root.
             ReleaseStateError: if this very request began before; the first one goes on.
         """
+        shares = shares_of(settings.shares, settings.relations, {})
         goes_on = all(
-            memory.expected(
-                TableProtection(settings, ledger, Part.of(settings, name)), folder_of(store, settings, name)
-            )
+            memory.expected(TableProtection(settings, ledger, Part.of(shares, name)), folder_of(store, settings, name))
             for name in settings.tables
         )
         record = DatabaseProtection(settings, ledger).reserve_database(key, run_id, goes_on=goes_on)
@@ -169,13 +168,13 @@ class DatabaseRelease:
 
     def _part(self, name: str, state: RunState) -> Part:
         """Return what a table takes of the release, as far as is released by now how many persons there are."""
-        root = self.relations.root.name
+        root, shares = self.relations.root.name, shares_of(self.settings.shares, self.relations, self.state.sources)
         if name == root:
             population = None if state.files.profile is None else state.table_profile().population
-            return Part.of(self.settings, name, population)
+            return Part.of(shares, name, population)
         above = {t: self.table(t) for t in dict.fromkeys([str(self.relations[name].parent), root])}
         persons = histories.persons(self.relations, name, above)
-        return Part.of(self.settings, name, above[root].profile.population, persons)
+        return Part.of(shares, name, above[root].profile.population, persons)
 
     def keep(self, release: TableRelease) -> None:
         """Put on record how far a table is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
+from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
 from dp_synth_pipeline.synthesis.database.dated_gaps import TRIES, DatedGaps
@@ -149,6 +151,7 @@ class Following:
         order: the source's column that rows are ordered by; None without an order.
         dated: leads to the days and hours on which rows lie; None where they lie on all alike.
         end: the time beyond which there are no rows, since histories end there together; None where they do not.
+        impossible: which codes no row has together.
     """
 
     table: Related
@@ -159,6 +162,7 @@ class Following:
     order: Column | None
     dated: DatedGaps | None = None
     end: float | None = None
+    impossible: Impossible = NOTHING
 
     def parts(self, above: Above, rng: np.random.Generator) -> list[Part]:
         """Return the rows of each place, the first one's first."""
@@ -223,23 +227,40 @@ class Following:
     def _followed(self, upon: Upon, had: HadBefore | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows, and the distances to the next ones; without an order, they are 0.
 
-        One that has what its parent must not have twice, at whatever time, is drawn anew, so often.
+        One that has codes together that no row has, or what its parent must not have twice, at whatever time, is drawn anew,
+        so often.
         """
         follows, gaps = self._drawn(upon, rng)
-        pending = np.arange(len(follows) if had is not None and not had.timed else 0)
+        had = None if had is None or had.timed else had
+        pending = np.arange(len(follows) if had is not None or self.impossible.cells else 0)
         for _ in range(TRIES):
-            if had is None or not len(pending):
+            if not len(pending):
                 break
             of_pending = upon.of(pending)
             codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)
-            pending = pending[had.again(of_pending.who, codes)]
+            again = self.impossible.broken(codes)
+            pending = pending[again if had is None else again | had.again(of_pending.who, codes)]
             follows[pending], gaps[pending] = self._drawn(upon.of(pending), rng)
         return follows, gaps
 
     def _drawn(self, upon: Upon, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        follows = self.model.follow(upon.given, forbidden=self.codec.forbidden, rng=rng)
+        allowed = partial(self._possible, upon) if self.impossible.cells else None
+        follows = self.model.follow(upon.given, forbidden=self.codec.forbidden, allowed=allowed, rng=rng)
         codes = self.context.absolute(follows, upon.previous, upon.own)
         return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
+
+    def _possible(self, upon: Upon, rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
+        """Say which codes of a column are possible beside those before it, bool (rows, codes); None if all are."""
+        told = [(first, never) for (first, second), never in self.impossible.cells.items() if second == column]
+        if not told:
+            return None
+        previous, own = upon.previous[rows], upon.own[rows]
+        codes, others = self.context.absolute(before, previous, own), self.context.standing_for(column, previous, own)
+        found = np.zeros((len(rows), self.context.own_cardinalities[column]), bool)
+        for first, never in told:
+            beside = never[codes[:, first]]
+            found |= np.concatenate([beside, np.take_along_axis(beside, others, 1)], 1)
+        return ~found
 
     def _lead(
         self,

@@ -141,7 +141,7 @@ class DatabaseSettings(Section):
     )
     tables: dict[str, DatabaseTable] = Field(description="The tables by name, each with its source and its parent.")
     shares: dict[str, float] | None = Field(
-        default=None, description="Part of the signal that each table's learning takes; by default they share alike."
+        default=None, description="Part of the signal that each table's learning takes; by default, by its columns."
     )
     rules: list[str] = Field(
         default_factory=list,
@@ -228,12 +228,6 @@ class DatabaseSettings(Section):
     def relations(self) -> Relations:
         """How the tables hang together."""
         return Relations([_related(name, table) for name, table in self.tables.items()])
-
-    def share(self, name: str) -> float:
-        """Return the part of the squared signal to noise that a table's learning takes."""
-        if self.shares is None:
-            return 1 / len(self.tables)
-        return self.shares[name] / sum(self.shares.values())
 
     def member(self, name: str, population: int | None = None) -> ReleaseSettings:
         """Return the settings under which one table is learnt: a table of which one row of each person is read.

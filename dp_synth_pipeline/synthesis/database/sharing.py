@@ -19,6 +19,7 @@ from dp_synth_pipeline.privacy.events import Event, Gaussian, Threshold
 from dp_synth_pipeline.privacy.tagged import TaggedEvent
 from dp_synth_pipeline.relations import static_columns
 from dp_synth_pipeline.relations.static_columns import Candidates, StaticPlan
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import blocks
 from dp_synth_pipeline.synthesis.allocation import (
     TRAINING,
@@ -68,13 +69,41 @@ class Part:
 
     @classmethod
     def of(
-        cls, settings: DatabaseSettings, name: str, population: int | None = None, persons: int | None = None
+        cls, shares: Mapping[str, float], name: str, population: int | None = None, persons: int | None = None
     ) -> Part:
-        """Return what a table takes of a release under these settings."""
-        names = [table.name for table in settings.relations]
+        """Return what a table takes of a release.
+
+        Args:
+            shares: of each table, in the order in which they are learnt, from `shares_of`.
+        """
+        names = list(shares)
         after = names[names.index(name) + 1 :]
-        later = sum(map(settings.share, after))
-        return cls(name, settings.share(name), later, len(names), len(after), population, persons)
+        later = sum(shares[n] for n in after)
+        return cls(name, shares[name], later, len(names), len(after), population, persons)
+
+
+def shares_of(
+    declared: Mapping[str, float] | None, relations: Relations, sources: Mapping[str, TableSchema]
+) -> dict[str, float]:
+    """Return the part of the squared signal to noise that each table's learning takes, in the order of learning.
+
+    Unless they are declared, they go by the square roots of how many columns are learnt with each: so the sum of what noise
+    does to all columns is least, if what it does to one follows from the signal alone.
+
+    Args:
+        sources: the columns of each source; none before they are read.
+    """
+    parts = declared or {table.name: sqrt(_columns(table, relations, sources)) for table in relations}
+    return {table.name: parts[table.name] / sum(parts.values()) for table in relations}
+
+
+def _columns(table: Related, relations: Relations, sources: Mapping[str, TableSchema]) -> int:
+    """Return how many columns are learnt with a table: its own, the static ones of the tables below, and how many rows
+    these have, and when they begin."""
+    below = sum(1 + (child.order is not None) + len(child.static) for child in relations.children(table.name))
+    source = sources.get(table.name)
+    own = set() if source is None else {column.name for column in source.published} - {*table.keys, *table.static}
+    return max(len(own) + below, 1)
 
 
 class SharedAllocation(Calibrated):

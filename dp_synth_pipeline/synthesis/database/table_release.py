@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import TrainingError
+from dp_synth_pipeline.model.marginals.measuring import Layout
 from dp_synth_pipeline.relations import relating
 from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.synthesis import retention
@@ -52,13 +53,13 @@ class HistoryRows(NamedTuple):
     Attributes:
         codes: of their own columns, int (rows, columns); restricted.
         persons: number of the person of each row, int64 (rows,); restricted.
-        cardinalities: codes of each column.
+        layout: which columns and pairs are counted; released.
         bound: the most by which one person may move all counts together, in rows (L2); released.
     """
 
     codes: np.ndarray
     persons: np.ndarray
-    cardinalities: Sequence[int]
+    layout: Layout
     bound: float
 
 

@@ -1,4 +1,4 @@
-"""Counts the codes of all rows of a table below others, with noise; its drawn histories are brought to these counts."""
+"""Counts the codes of all rows of a table below others, with noise: drawn histories are brought to these counts."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import HISTORY_COUNTS
 
 if TYPE_CHECKING:
-    from dp_synth_pipeline.model.marginals.measuring import Marginals
+    from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals
 
 
 class HistoryCounts(Mechanism[HistoryCountsPlan, "Marginals"]):
-    """Counts how many rows have each code of each column, of which one person moves all together by a bound at most."""
+    """Counts how many rows have each code of each column, and of some pairs; a person moves all by a bound together."""
 
     name = HISTORY_COUNTS
 
-    def __init__(self, codes: np.ndarray, persons: np.ndarray, cardinalities: Sequence[int], bound: float) -> None:
+    def __init__(self, codes: np.ndarray, persons: np.ndarray, layout: Layout, bound: float) -> None:
         """Say what is counted.
 
         Args:
             codes: int (rows, columns); persons: number of the person of each row, int (rows,); both restricted.
-            cardinalities: codes of each column.
-            bound: the most by which a person may move all counts together, in rows (L2): a released fact.
+            layout: which columns and pairs: a released fact, as is the bound.
+            bound: the most by which a person may move all counts together, in rows (L2).
         """
-        self._codes, self._persons, self._cardinalities, self._bound = codes, persons, cardinalities, bound
+        self._codes, self._persons, self._layout, self._bound = codes, persons, layout, bound
 
     def plan(self, release: Release) -> HistoryCountsPlan:
         return HistoryCountsPlan(
@@ -43,4 +43,4 @@ class HistoryCounts(Mechanism[HistoryCountsPlan, "Marginals"]):
         return (plan.event,)
 
     def run(self, release: Release, plan: HistoryCountsPlan, odometer: Odometer) -> Marginals:
-        return history_counts.measure(self._codes, self._persons, self._cardinalities, plan, odometer)
+        return history_counts.measure(self._codes, self._persons, self._layout, plan, odometer)

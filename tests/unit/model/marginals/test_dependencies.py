@@ -1,6 +1,7 @@
 """Columns that determine others: found where noise leaves no doubt, never where it does, and kept by all that is drawn."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
 from dp_synth_pipeline.model.marginals import raking
-from dp_synth_pipeline.model.marginals.dependencies import impossible
+from dp_synth_pipeline.model.marginals.dependencies import Impossible, impossible
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
 
 ROWS = 20_000
@@ -105,6 +106,38 @@ def test_columns_that_go_together_mostly_hold_rows_everywhere(seed, agree):
     city, sex = uneven(rng, 16), rng.integers(0, 2, ROWS)
     country = np.where(rng.random(ROWS) < agree, city % 4, rng.integers(0, 4, ROWS))
     assert not impossible(measured([city, sex, country], rng=rng)[0]).any()
+
+
+@pytest.mark.parametrize("codes", [12, 24])
+@pytest.mark.parametrize("seed", range(4))
+def test_codes_that_lie_beside_each_other_as_often_as_not_hold_rows_there(seed, codes):
+    rng = np.random.default_rng(seed)
+    airline, sex = uneven(rng, codes), rng.integers(0, 2, ROWS)
+    stray = rng.random(ROWS) < 0.1
+    name = np.where(stray, airline[rng.permutation(ROWS)], airline)  # so each name is as frequent as its code
+    assert not impossible(measured([airline, sex, name], rng=rng)[0]).any()
+
+
+def test_it_is_found_among_counts_of_single_columns_too():
+    rng = np.random.default_rng(2)
+    airline = uneven(rng, 20)
+    codes = np.column_stack([airline, 19 - airline])
+    layout = Layout((20, 20), ((0,), (1,), (0, 1)))
+    exact = count(codes, layout)
+    found = Impossible.of(Marginals(layout, exact + 35 * rng.normal(size=len(exact)), 35.0, ROWS))
+    assert list(found.cells) == [(0, 1)]
+    assert not found.broken(codes).any()
+    assert found.broken(np.column_stack([airline, airline])).mean() > 0.95
+
+
+def test_what_is_impossible_is_read_back_as_it_was_saved():
+    rng = np.random.default_rng(4)
+    airline, sex = uneven(rng, 20), rng.integers(0, 2, ROWS)
+    found = Impossible.of(measured([airline, sex, airline % 4], rng=rng)[0])
+    again = Impossible.from_list(json.loads(json.dumps(found.to_list())))
+    assert list(found.cells) == list(again.cells) == [(0, 2)]
+    assert (found.cells[0, 2] == again.cells[0, 2]).all()
+    assert not Impossible({}).broken(np.zeros((3, 2), int)).any()
 
 
 @pytest.mark.parametrize("share", [0.9, 0.99, 1.0])

@@ -108,7 +108,7 @@ def test_drawn_histories_stay_on_open_days() -> None:
     day = build({"day": pa.date32()}, {})["day"]
     codec, rng = gaps_of(1, pa.int64()), np.random.default_rng()
     context = Context((), ((0, 1, 2, 3, 4),), (False,), tuple(range(10)))
-    model = SimpleNamespace(follow=lambda given, forbidden, rng: rng.integers(0, 5, (len(given), 1)))
+    model = SimpleNamespace(follow=lambda given, forbidden, allowed, rng: rng.integers(0, 5, (len(given), 1)))
     clock = SimpleNamespace(coded=lambda times: np.zeros(len(times), int))
     related = Related("visits", order="day", max_rows=9)
     starts = np.datetime64("2024-03-02").astype(int) + np.zeros(2000, np.int64)  # a Saturday

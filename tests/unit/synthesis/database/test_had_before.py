@@ -104,7 +104,9 @@ def drawn(unique: tuple[str, ...], parents: int = 400, rows: int = ROWS) -> tupl
     codec = TableCodec(schema, TableProfile(100, 100, "row", (gap, ward), ()))
     context = Context.of([], [np.full(2, 0.5), np.full(3, 1 / 3)], rows=rows, categories=([], []))
     model = SimpleNamespace(
-        follow=lambda given, forbidden, rng: np.column_stack([rng.integers(0, n, len(given)) for n in (2, WARDS)])
+        follow=lambda given, forbidden, allowed, rng: np.column_stack(
+            [rng.integers(0, n, len(given)) for n in (2, WARDS)]
+        )
     )
     clock = SimpleNamespace(coded=lambda times: np.zeros(len(times), int))
     table = Related("visits", order="day", max_rows=rows, unique=unique)

@@ -109,7 +109,7 @@ def beside_others(days, who, starts, code):
     context = Context((), ((0, 1, 2, 3),), (False,), (0, 1, 2, 3), beside=beside)
     assert context.own_cardinalities == (UNTIL + 1,)
     clock = SimpleNamespace(coded=lambda times: np.zeros(len(times), int))
-    model = SimpleNamespace(follow=lambda given, forbidden, rng: np.full((len(given), 1), code))
+    model = SimpleNamespace(follow=lambda given, forbidden, allowed, rng: np.full((len(given), 1), code))
     following = Following(Related("visits", order="day", max_rows=9), model, codec, context, clock, day)  # type: ignore[arg-type]
     others = Rows(pa.table({"x": who}), np.zeros((len(who), 1), int), who, who, days)
     persons = np.arange(len(starts))

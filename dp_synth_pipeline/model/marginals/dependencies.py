@@ -17,7 +17,7 @@ import numpy as np
 from dp_synth_pipeline.model.marginals.measuring import Clique, Marginals
 
 SURE = 4.0
-"""Standard deviations of noise above which it is known with which code another one goes."""
+"""Standard deviations of noise above which it is known with which code another one goes, if a half of its rows do."""
 
 HELD = 3.0
 """Standard deviations of noise above which a cell beside the largest is taken to hold rows."""
@@ -150,7 +150,7 @@ def _beside(cells: np.ndarray, rows: Frequencies, columns: Frequencies, noise: f
         cells: noisy counts of the code that determines, by row, and of what it determines, by column.
     """
     codes, largest, most = np.arange(cells.shape[1]), cells.argmax(1), cells.max(1)
-    sure, none = (most > SURE * noise) & (rows.counts > SURE * rows.noise), np.zeros(cells.shape, bool)
+    sure, none = most > np.maximum(SURE * noise, rows.counts / 2), np.zeros(cells.shape, bool)
     whole = rows.counts[sure].sum()
     if whole < LEAST_SURE * rows.counts.sum() or most[sure].sum() < (1 - MOST_OTHERS) * whole:
         return none  # as nearly all pairs do, at little cost

@@ -27,7 +27,7 @@ from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
 from dp_synth_pipeline.tabular.schema import Column
 
-MOSTLY = 0.9
+MOSTLY = 0.5
 """Part of the rows whose code stands for one value, at least, of a column that may determine others."""
 
 LEAST_MOVING = 3
@@ -77,7 +77,7 @@ def history_rows(release: TableRelease, relations: Relations, tables: Mapping[st
 
 
 def _telling(release: TableRelease) -> list[int]:
-    """Return which of a table's columns may determine others, or follow from them: whose codes are a value each, nearly all.
+    """Return which of a table's columns may determine others, or follow from them: whose codes are a value each, mostly.
 
     What is derived of the source's columns, such as distances between rows, is not among them.
     """

@@ -38,7 +38,7 @@ from dp_synth_pipeline.tabular.schema import TableSchema
 STATIC_SHARE = 0.03
 """Part of a table's squared signal to noise that finding takes which columns below it are static, and which never fall."""
 
-HISTORY_COUNTS_SHARE = 0.1
+HISTORY_COUNTS_SHARE = 0.2
 """Part of what is left of a table's squared signal to noise that counting its rows takes; training takes the rest."""
 
 ROUNDED = 1e-6

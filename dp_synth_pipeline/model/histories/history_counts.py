@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import entr
 
 from dp_synth_pipeline.model.marginals.measuring import WHOLE, Clique, Layout, Marginals, count
 from dp_synth_pipeline.privacy import mechanisms
@@ -61,10 +60,15 @@ def pairs_of(shares: Sequence[np.ndarray], columns: Sequence[int]) -> list[Cliqu
         shares: probability of each code of each column of the table.
         columns: numbers of those whose codes may determine others, ascending.
     """
-    bits = {c: float(entr(shares[c]).sum()) for c in columns}
+    bits = {c: _entropy(shares[c]) for c in columns}
     small = [(a, b) for a, b in itertools.combinations(columns, 2) if len(shares[a]) * len(shares[b]) <= MOST_CELLS]
     first = sorted(small, key=lambda pair: -min(bits[c] for c in pair) / (pair[1] - pair[0]))
     return sorted(first[: len(shares)])
+
+
+def _entropy(shares: np.ndarray) -> float:
+    held = shares[shares > 0]
+    return -float((held * np.log(held)).sum())
 
 
 def layout_of(cardinalities: Sequence[int], pairs: Sequence[Clique]) -> Layout:

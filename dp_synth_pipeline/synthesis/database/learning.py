@@ -22,6 +22,7 @@ from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.histories.levelling import Histories, level
 from dp_synth_pipeline.model.histories.raking import rake
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
+from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
 from dp_synth_pipeline.synthesis import generator_files, memory, retention
 from dp_synth_pipeline.synthesis.database import histories
@@ -76,13 +77,7 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     Raises:
         AuditFailed: if training was not seen to keep what it promises; its weights are not released then.
     """
-    from dp_synth_pipeline.synthesis.generator import (
-        end_failed,
-        keeping_together,
-        noisy_marginals,
-        raked_notes,
-        raked_texts,
-    )
+    from dp_synth_pipeline.synthesis.generator import end_failed, keeping_together, noisy_marginals
 
     population, measured = table.profile.population, noisy_marginals(table)
     counts, pairs = (None, measured) if release.settings.refresh.remember else (measured, None)
@@ -114,10 +109,21 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         "ran": dump_ran([*table.state.ran, *training.ran]),
         **memory.facts(table.state, table.restricted, table.given_by),
     }
+    _keep(drawn, table, about, training.audit)
+
+
+def _keep(drawn: _Drawn, table: TableRelease, about: dict[str, Any], audit: Audit | None) -> None:
+    """Keep what was learnt durably, with the texts of drawn rows raked.
+
+    Args:
+        about: public facts of it.
+    """
+    from dp_synth_pipeline.synthesis.generator import raked_notes, raked_texts
+
     texts = raked_texts(table, table.codec, drawn.one_row_each)
     beside = [memory.waiting(table.restricted), *raked_notes(table, table.codec, drawn.one_row_each)]
     learnt, profile = table.restricted / retention.LEARNT, table.profile.to_json()
-    generator_files.keep(learnt, drawn.model, about, profile, training.audit, beside, texts)
+    generator_files.keep(learnt, drawn.model, about, profile, audit, beside, texts)
 
 
 def _learnt(table: TableRelease, training: Training, start: Released) -> tuple[GenerativeModel, dict[str, Any]]:

@@ -83,7 +83,7 @@ attributes:
       # unique: [visited, ward]    # no two visits of a patient are the same in these
 
   # rules: [visits.visited >= patients.born]     # drawn rows keep them; a broken one blocks publication
-  # shares: {{patients: 1, visits: 2}}            # by default the tables share alike
+  # shares: {{patients: 1, visits: 2}}            # by default by their numbers of columns
   # training: {{purpose: analytics}}             # testing | analytics | machine_learning
   # compute: {{training: {{gpus: 1}}}}             # dp-synth docs executors
   # target: duckdb:///warehouse.duckdb?table={name}.{table}

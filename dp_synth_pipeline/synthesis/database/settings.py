@@ -141,7 +141,7 @@ class DatabaseSettings(Section):
     )
     tables: dict[str, DatabaseTable] = Field(description="The tables by name, each with its source and its parent.")
     shares: dict[str, float] | None = Field(
-        default=None, description="Part of the signal that each table's learning takes; by default, by its columns."
+        default=None, description="Part of the signal that each table's learning takes; by default by its columns."
     )
     rules: list[str] = Field(
         default_factory=list,

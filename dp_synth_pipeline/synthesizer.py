@@ -74,6 +74,9 @@ Settings = TypeVar("Settings", bound=Section)
 GENERATOR, CARD, RULES = "generator", "release_card.json", "rules.json"
 """What lies in a saved model: the released generator's folder, its card, and the rules that its rows keep."""
 
+ACROSS = ("shares", "rules")
+"""Settings that related tables have, and a single one has not."""
+
 DRAWING = ("synthetic", "published")
 """Stages that `fit` leaves to whoever draws."""
 
@@ -99,8 +102,8 @@ class Synthesizer:
         table: the table's name in the ledger and in the store.
         store: where releases are kept; by default the one at home.
         show: draw progress bars.
-        settings: any field of `ReleaseSettings`, such as `columns`, `nulls`, `population` or `training`. The privacy unit is
-            the account's unless `unit` names another.
+        settings: any field of `ReleaseSettings`, such as `columns`, `nulls`, `population` or `training`; of related tables,
+            of `DatabaseSettings`, such as `rules` and `shares`. The unit is the account's unless `unit` names another.
 
     Raises:
         InvalidInput: if a setting or a declared fact is unknown or cannot be, naming it.
@@ -155,6 +158,11 @@ class Synthesizer:
         """
         if relations is not None or isinstance(data, Mapping):
             return self._fit_database(data, relations or {}, resume)
+        for name in ACROSS:
+            if name in self._terms:
+                raise InvalidInput(
+                    f"{name}: only related tables have this setting. Leave it out, or give several tables and relations."
+                )
         with _source(data) as uri, self._alone(), _Heard(show=self._show) as bars:
             settings, run_id = self._checked(uri), uuid.uuid4().hex
             if not isinstance(data, (str, Path)) and not resume:
@@ -236,7 +244,8 @@ class Synthesizer:
             lock.release()
 
     def _checked(self, source: str) -> ReleaseSettings:
-        return _named(ReleaseSettings, **self._terms, source=source)
+        own = {name: value for name, value in self._terms.items() if name not in ACROSS}
+        return _named(ReleaseSettings, **own, source=source)
 
 
 @dataclass(frozen=True, repr=False)

@@ -353,6 +353,21 @@ def test_a_static_column_without_nulls_has_none_though_patients_without_visits_c
     assert drawn.groupby("patient_id")[["sex", "born"]].nunique().max().tolist() == [1, 1]
 
 
+def test_rules_across_tables_and_shares_are_settings_of_related_tables_alone(tmp_path):
+    shares, rule = {"patients": 3, "visits": 3, "drugs": 1}, "visits.visited >= patients.born"
+    fitter, ledger = synthesizer(tmp_path, shares=shares, rules=[rule])
+    tables = clinic(1000)
+    drawn = fitter.fit(tables, relations=RELATIONS).sample(300)
+    visits = drawn["visits"].merge(drawn["patients"].dropna(subset="born"), on="patient_id")
+    assert len(visits) > 100
+    assert (pd.to_datetime(visits["visited"]) >= pd.to_datetime(visits["born"])).all()
+    with pytest.raises(InvalidInput, match=r"shares: only related tables have this setting"):
+        fitter.fit(tables["patients"])
+    with pytest.raises(InvalidInput, match=r"shares: expected a part above 0 for each of patients, visits, drugs"):
+        synthesizer(tmp_path, shares={"visits": 1})[0].fit(tables, relations=RELATIONS)
+    assert len(ledger.releases("patients")) == 1, "neither mistake reserved anything"
+
+
 def test_a_mistake_about_static_columns_is_told_before_anything_is_spent(tmp_path):
     with pytest.raises(InvalidInput, match=r"tables\.visits\.columns\.visited: static: rows are ordered by it"):
         fit_alone(tmp_path, visits_alone(20), {"visited": {"static": True}})

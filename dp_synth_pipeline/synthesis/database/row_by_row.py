@@ -232,14 +232,14 @@ class Following:
         """
         follows, gaps = self._drawn(upon, rng)
         had = None if had is None or had.timed else had
-        pending = np.arange(len(follows) if had is not None or self.impossible.cells else 0)
-        for _ in range(TRIES):
-            if not len(pending):
-                break
+        pending = np.arange(len(follows))
+        for _ in range(TRIES if had is not None or self.impossible.cells else 0):
             of_pending = upon.of(pending)
             codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)
             again = self.impossible.broken(codes)
             pending = pending[again if had is None else again | had.again(of_pending.who, codes)]
+            if not len(pending):
+                break
             follows[pending], gaps[pending] = self._drawn(upon.of(pending), rng)
         return follows, gaps
 

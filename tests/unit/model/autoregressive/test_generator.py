@@ -72,3 +72,37 @@ def test_rows_drawn_upon_what_is_given_come_to_the_marginals_that_they_are_raked
     assert missed(raked) < 0.05
     assert raked.proposal is made
     assert missed(Generator.restore(raked.description(), raked.arrays())) < 0.05, "what is saved draws as it did"
+
+
+def upon(tilt: bool) -> Generator:
+    """Return what draws two columns of three codes upon a given one, raked or not."""
+    made = AutoregressiveNetwork((2, 3, 3), GeneratorSpec(hidden=5, embedding=3), 1).eval()
+    made.start_from([np.full(codes, 1 / codes) for codes in (2, 3, 3)])
+    if not tilt:
+        return Generator(made)
+    layout, rng = Layout((2, 3, 3), ((0, 1),)), np.random.default_rng()
+    measured = Marginals(layout, np.array([900.0, 50, 50, 50, 50, 900]), 1.0, 2000)
+    return Generator(made).rake_upon(rng.integers(0, 2, (2000, 1)), measured)
+
+
+@pytest.mark.parametrize("tilt", [False, True])
+def test_upon_what_is_given_only_codes_are_drawn_that_are_allowed_there(tilt: bool) -> None:
+    rng, given = np.random.default_rng(), np.random.default_rng().integers(0, 2, (20_000, 1))
+
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
+        """Let the second column be what the first is, or the given code."""
+        assert before.shape == (len(rows), column)
+        if column == 0:
+            return None
+        return (np.arange(3) == before[:, :1]) | (np.arange(3) == given[rows])
+
+    drawn = upon(tilt).follow(given, allowed=allowed, rng=rng)
+    assert ((drawn[:, 1] == drawn[:, 0]) | (drawn[:, 1] == given[:, 0])).all()
+    assert (drawn[:, 1] != drawn[:, 0]).mean() > 0.1
+    assert (drawn[:, 1] != given[:, 0]).mean() > 0.1
+
+
+def test_where_nothing_is_allowed_rows_are_drawn_as_the_network_has_them() -> None:
+    rng, given = np.random.default_rng(), np.zeros((9000, 1), int)
+    nothing = upon(tilt=False).follow(given, allowed=lambda rows, column, _: np.zeros((len(rows), 3), bool), rng=rng)
+    assert np.bincount(nothing[:, 1], minlength=3) / 9000 == pytest.approx([1 / 3] * 3, abs=0.05)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.model.histories.context import Beside, Context
+from dp_synth_pipeline.model.marginals.dependencies import Impossible
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.beside import Neighbours
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows
@@ -141,3 +142,33 @@ def test_what_is_as_in_the_row_beside_is_that_row_s_value_and_in_later_rows_stay
     assert found.to_pydict() == {"ward": ["south", "b", "c"], "score": [1, 2, 3]}
     stays = np.array([[False, False], [True, False], [False, False]])
     assert staying(found, ["ward", "score"], stays)["ward"].to_pylist() == ["south", "south", "c"]
+
+
+def test_no_code_is_drawn_beside_what_it_cannot_go_with_whether_as_in_the_row_before_or_anew():
+    storage, kinds = {"code": pa.string(), "name": pa.string()}, {n: {"kind": "category"} for n in ("code", "name")}
+    schema = build(storage, kinds)
+    columns = tuple(ColumnProfile(c.name, c.kind, ("a", "b", "c"), (1 / 3,) * 3, (), ()) for c in schema)
+    codec = TableCodec(schema, TableProfile(100, 100, "row", columns, ()))
+    context = Context.of([], [np.full(3, 1 / 3)] * 2, rows=4, categories=([], [0, 1]))
+    assert context.own_cardinalities == (4, 4), "the last one says: as in the row before"
+    times = []
+
+    def follow(given, forbidden, allowed, rng):
+        rows = np.arange(len(given))
+        times.append(len(rows))
+        assert allowed(rows, 0, np.zeros((len(rows), 0), int)) is None
+        code = rng.integers(0, 4, (len(rows), 1))
+        may = allowed(rows, 1, code)
+        assert may.any(1).all()
+        return np.column_stack([code, np.argmax(may * rng.random(may.shape), 1)])
+
+    impossible = Impossible({(0, 1): ~np.eye(3, dtype=bool)})
+    model, persons = SimpleNamespace(follow=follow), np.arange(500)
+    following = Following(Related("orders", max_rows=4), model, codec, context, None, None, impossible=impossible)  # type: ignore[arg-type]
+    parts = following.parts(Above(np.zeros((500, 0), int), persons * 0 + 4, None, persons), np.random.default_rng())
+    codes, drawn = (np.concatenate([getattr(p, name) for p in parts[1:]]) for name in ("codes", "drawn"))
+    assert (codes[:, 0] == codes[:, 1]).all()
+    as_before = drawn == 3
+    assert (as_before[:, 0] & ~as_before[:, 1]).mean() > 0.05
+    assert (~as_before[:, 0] & as_before[:, 1]).mean() > 0.05
+    assert times == [500] * 4, "none had to be drawn again"

@@ -158,6 +158,9 @@ class Synthesizer:
         """
         if relations is not None or isinstance(data, Mapping):
             return self._fit_database(data, relations or {}, resume)
+        return self._fit_table(data, resume)
+
+    def _fit_table(self, data: pd.DataFrame | pa.Table | str | Path, resume: str) -> SyntheticModel:
         for name in ACROSS:
             if name in self._terms:
                 raise InvalidInput(

@@ -74,7 +74,7 @@ Settings = TypeVar("Settings", bound=Section)
 GENERATOR, CARD, RULES = "generator", "release_card.json", "rules.json"
 """What lies in a saved model: the released generator's folder, its card, and the rules that its rows keep."""
 
-ACROSS = ("shares", "rules")
+ACROSS = ("shares", "rules", "find_formulas")
 """Settings that related tables have, and a single one has not."""
 
 DRAWING = ("synthetic", "published")

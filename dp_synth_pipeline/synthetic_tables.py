@@ -112,7 +112,7 @@ class SyntheticTables:
             raise InvalidInput("this database was saved without a card; fit it again, or ask the ledger.") from None
 
     def drawer(self) -> DatabaseDrawer:
-        """Return what draws the tables, one after the other, by the rules that were declared when they were released."""
+        """Return what draws the tables, one after the other, by the rules that they were released with."""
         sources = {name: load_schema(text) for name, text in self._facts()["sources"].items()}
         folders = {table.name: self.folder / table.name for table in self.relations}
         return DatabaseDrawer(

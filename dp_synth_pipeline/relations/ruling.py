@@ -51,6 +51,17 @@ def judged(rule: Rule, relations: Relations) -> Related:
     )
 
 
+def computed(rules: Iterable[Rule], table: str) -> dict[str, tuple[str, ...]]:
+    """Return the columns of a table that rules compute, each with the table's own columns that it is computed from."""
+    of_tables = constraints.computed([*rules])
+    named = {target: [name.split(".", 1) for name in parts] for target, parts in of_tables.items()}
+    return {
+        target.removeprefix(f"{table}."): tuple(column for above, column in parts if above == table)
+        for target, parts in named.items()
+        if target.startswith(f"{table}.")
+    }
+
+
 def joined_schema(rules: Iterable[Rule], sources: Mapping[str, TableSchema]) -> TableSchema:
     """Return the columns that rules speak of, named as they do."""
     columns = dict.fromkeys(pair for rule in rules for pair in columns_of(rule))

@@ -22,7 +22,7 @@ from dp_synth_pipeline.reporting.release_card import (
 from dp_synth_pipeline.synthesis import generator_files
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
-from dp_synth_pipeline.synthesis.reading import dates_sentence, regenerated_sentence
+from dp_synth_pipeline.synthesis.reading import dates_sentence, formulas_sentences, regenerated_sentence
 from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.tabular.encoding import exact
 
@@ -125,6 +125,7 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
         told_of_table = (
             *exact.limits_of(table.schema),
             *kept_together(table),
+            *formulas_sentences(table.found_formulas),
             *texts_of(table),
             *left_out(table),
             *remembering(table),

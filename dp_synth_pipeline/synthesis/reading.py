@@ -145,8 +145,8 @@ def formulas_sentences(found: Sequence[str]) -> list[str]:
     if not found:
         return []
     return [
-        f"{COMPUTED}: {'; '.join(found)}. To keep them so whatever is measured, declare them as rules under validation; to "
-        f"have each number drawn as it was learnt, set validation: find_formulas: false."
+        f"{COMPUTED}: {'; '.join(found)}. To keep them so whatever is measured, declare them as rules; to have "
+        f"each number drawn as it was learnt, set find_formulas: false."
     ]
 
 

@@ -346,9 +346,14 @@ class Release:
         return formulas.columns(self.schema)
 
     @property
+    def computed(self) -> Mapping[str, tuple[str, ...]]:
+        """What declared rules compute, by column, with what they compute it from."""
+        return constraints.computed(self.settings.validation.parsed_rules)
+
+    @property
     def found_formulas(self) -> list[str]:
         """Formulas that were found, of columns of which a person says nothing else and that are still modelled."""
-        free, taken = set(self.may_be_computed), constraints.computed(self.settings.validation.parsed_rules)
+        free, taken = set(self.may_be_computed), self.computed
         found = [constraints.parse(text) for text in self.state.facts.formulas or ()]
         fitting = [rule for rule in found if isinstance(rule, constraints.Formula) and free.issuperset(rule.columns)]
         return [

@@ -17,6 +17,7 @@ from typing import Any
 
 from dp_synth_pipeline.ledger import Ledger, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
+from dp_synth_pipeline.relations import ruling
 from dp_synth_pipeline.relations.structure import Relations
 from dp_synth_pipeline.synthesis import idempotency, memory, retention, terms
 from dp_synth_pipeline.synthesis.database import histories
@@ -27,6 +28,7 @@ from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
+from dp_synth_pipeline.tabular import constraints
 
 
 class DatabaseRelease:
@@ -123,6 +125,13 @@ class DatabaseRelease:
         return self.settings.with_found(self.state.static, self.state.increasing)
 
     @property
+    def rules(self) -> list[str]:
+        """The rules that drawn rows keep: those across tables that a person declared, and formulas that were found."""
+        tables = [self.table(name) for name in self.state.tables]
+        found = (constraints.qualified(text, table.name) for table in tables for text in table.found_formulas)
+        return [*self.settings.rules, *found]
+
+    @property
     def record(self) -> LedgerRelease:
         """The release as it stands now."""
         return self.protection.record(self.id)
@@ -160,7 +169,7 @@ class DatabaseRelease:
         )
         release.database, release.name, release.rows = self.settings.name, name, self.state.rows[name]
         release.source, release.order = self.state.sources[name], self.relations[name].order
-        release.workers = self.workers
+        release.workers, release.ruled = self.workers, ruling.computed(self.settings.parsed_rules, name)
         release.most = None if self.relations[name].parent is None else self.relations.most_rows(name)
         below = self.relations.children(name)
         release.carried = {child.carried(column): column for child in below for column in child.carries}

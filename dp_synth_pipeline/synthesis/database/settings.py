@@ -21,6 +21,7 @@ from dp_synth_pipeline.synthesis.settings import (
     Charge,
     RefreshSettings,
     ReleaseSettings,
+    ValidationSettings,
     check_columns,
     check_filter,
     terms_version,
@@ -147,6 +148,10 @@ class DatabaseSettings(Section):
         default_factory=list,
         description="Rules across tables that drawn rows keep, and that are checked: visits.visited >= patients.born.",
     )
+    find_formulas: bool = Field(
+        default=True,
+        description="Find by noisy counts which numbers others of their row give, and make drawn rows keep to that.",
+    )
     population: int | None = Field(default=None, ge=2, description="Public number of root rows; else it is counted.")
     locale: str | None = Field(default=None, description="Language and country of made-up names, such as de_DE.")
     training: TrainingSettings = Field(default_factory=TrainingSettings)
@@ -248,6 +253,7 @@ class DatabaseSettings(Section):
             columns={**table.facts, **{key: table.facts.get(key) or facts for key, facts in keys.items()}},
             population=population if relations[name].parent is not None else self.population,
             locale=self.locale,
+            validation=ValidationSettings(find_formulas=self.find_formulas),
             reuse_profile=self.refresh.remember,
             refresh=self.refresh,
             retention_days=self.retention_days,

@@ -46,7 +46,7 @@ from dp_synth_pipeline.synthesis.stages import (
     check_notes,
     reading_failed,
 )
-from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular import constraints, offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
@@ -539,7 +539,7 @@ def described(release: DatabaseRelease) -> dict[str, Any]:
         "delta": lineage.delta,
         "tables": [asdict(table) for table in release.relations],
         "sources": {name: dump_schema(schema) for name, schema in release.state.sources.items()},
-        "rules": release.settings.rules,
+        "rules": release.rules,
     }
 
 
@@ -556,7 +556,8 @@ class Sampling(DatabaseStage):
         """Return how many rows of each table were drawn."""
         report = partial(release.progress.report, f"{release.settings.name}: generation")
         folders = {name: state.path("generator") for name, state in release.state.tables.items()}
-        drawer = DatabaseDrawer(release.relations, release.state.sources, folders, release.settings.parsed_rules)
+        rules = [constraints.parse(text) for text in release.rules]
+        drawer = DatabaseDrawer(release.relations, release.state.sources, folders, rules)
         drawn, _, redrawn = drawer.draw(release.settings.rows or drawer.persons, report=report)
         if redrawn:
             release.progress.log(f"{release.settings.name}: {redrawn_sentence(redrawn)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +87,7 @@ class TableRelease(Release):
         rows: all rows of the table, with their persons.
         given: what its rows are learnt from; None for the root, which is learnt as a table by itself.
         history: what is counted of all rows; None for the root, and where nothing is.
+        ruled: what declared rules across tables compute of its columns, with its own columns that they compute it from.
         above: what its texts may hang on besides their own rows; none of the root.
         source: the columns of its source.
         most: how many of its rows one person has, at most; None for the root.
@@ -100,6 +102,7 @@ class TableRelease(Release):
     order: str | None = None
     given: Given | None = None
     history: HistoryRows | None = None
+    ruled: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     above: Sequence[RowsAbove] = ()
 
     @property
@@ -153,8 +156,15 @@ class TableRelease(Release):
 
     @property
     def may_be_computed(self) -> tuple[str, ...]:
-        """None: rows of related tables keep declared rules alone."""
-        return ()
+        """The numbers of its source of which a person left open whether others of their row give them.
+
+        What it carries of other tables, and distances to next rows, are columns of no source.
+        """
+        return tuple(name for name in super().may_be_computed if name in self.source.names)
+
+    @property
+    def computed(self) -> Mapping[str, tuple[str, ...]]:
+        return self.ruled
 
     def hung(self, schema: TableSchema, dates: Mapping[str, Mapping[str, str]]) -> TableSchema:
         dated = self._dated(schema)

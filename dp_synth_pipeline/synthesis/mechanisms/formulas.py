@@ -9,7 +9,6 @@ from dp_synth_pipeline.privacy.odometer import Odometer
 from dp_synth_pipeline.synthesis.mechanism import Mechanism
 from dp_synth_pipeline.synthesis.release import Release
 from dp_synth_pipeline.synthesis.release_plan import FORMULAS
-from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.profiling import formulas
 from dp_synth_pipeline.tabular.profiling.formulas import FormulasPlan
 
@@ -30,9 +29,4 @@ class Formulas(Mechanism[FormulasPlan, tuple[str, ...]]):
         return plan.events
 
     def run(self, release: Release, plan: FormulasPlan, odometer: Odometer) -> tuple[str, ...]:
-        return formulas.measure(
-            release.state.path("snapshot"),
-            plan,
-            odometer,
-            constraints.computed(release.settings.validation.parsed_rules),
-        )
+        return formulas.measure(release.state.path("snapshot"), plan, odometer, release.computed)

@@ -27,6 +27,7 @@ from dp_synth_pipeline.tabular.constraints.parse import (
     Rule,
     Sum,
     parse,
+    qualified,
 )
 
 __all__ = [
@@ -46,5 +47,6 @@ __all__ = [
     "holds",
     "limits",
     "parse",
+    "qualified",
     "usual",
 ]

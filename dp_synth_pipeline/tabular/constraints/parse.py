@@ -205,6 +205,17 @@ def written_name(name: str) -> str | None:
     return f'"{name}"' if '"' not in name else f"`{name}`" if "`" not in name else None
 
 
+def qualified(formula: str, table: str) -> str:
+    """Return a formula of one table's columns as a rule across tables, which names each as TABLE.COLUMN.
+
+    Example:
+        >>> qualified("total = 1.2 * price", "orders")
+        'orders.total = 1.2 * orders.price'
+    """
+    found = _tokens(formula)
+    return " ".join(str(written_name(f"{table}.{value}")) if kind == "word" else value for kind, value in found)
+
+
 def _tokens(text: str) -> list[Token]:
     tokens, at, body = [], 0, text.rstrip()
     while at < len(body):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
+from dp_synth_pipeline.model.autoregressive.suppressed_categories import Fitting, impute
 from dp_synth_pipeline.model.base import AllowedUpon, Forbidden
 from dp_synth_pipeline.model.marginals.balanced_sampling import CLIQUES
 from dp_synth_pipeline.model.marginals.raking import Tilt
@@ -92,7 +92,7 @@ def _drawn(
     drawn = propose(proposal, wide, rng)
     if tilt is not None:
         drawn = tilt.resample(drawn, rows, cliques=cliques, rng=rng)
-    return impute(proposal, tilt, drawn, forbidden, rng) if forbidden else drawn
+    return impute(proposal, Fitting(tilt), drawn, forbidden, rng) if forbidden else drawn
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ import torch
 from dp_synth_pipeline.model.autoregressive import generation, particles
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
+from dp_synth_pipeline.model.autoregressive.suppressed_categories import Fitting, impute
 from dp_synth_pipeline.model.base import Allowed, AllowedUpon, Before, Forbidden, GenerativeModel, Released
 from dp_synth_pipeline.model.marginals import raking
 from dp_synth_pipeline.model.marginals.dependencies import impossible
@@ -105,7 +105,7 @@ class Generator(GenerativeModel):
         drawn = generation.follow(self.proposal, given, rng, self.tilt, allowed)
         width = given.shape[1]
         placed = {width + column: codes for column, codes in (forbidden or {}).items()}
-        return impute(self.proposal, self.tilt, drawn, placed, rng)[:, width:]
+        return impute(self.proposal, Fitting(self.tilt, allowed, width), drawn, placed, rng)[:, width:]
 
     @torch.no_grad()
     def lean(self, moves: Sequence[np.ndarray]) -> None:
@@ -120,7 +120,7 @@ class Generator(GenerativeModel):
         """Return rows among the allowed ones, and how many rows drawn one by one they are worth; see `particles`."""
         found = particles.weighted(self.proposal, self.tilt, tries, allowed, rng)
         codes, effective = particles.kept(found, self.tilt, rows, rng), found.effective
-        return impute(self.proposal, self.tilt, codes, forbidden or {}, rng), effective
+        return impute(self.proposal, Fitting(self.tilt), codes, forbidden or {}, rng), effective
 
     def complete(
         self, codes: np.ndarray, allowed: Allowed, *, forbidden: Forbidden | None = None, rng: np.random.Generator
@@ -131,7 +131,7 @@ class Generator(GenerativeModel):
             part = slice(at, at + generation.AT_ONCE // PARTICLES)
             held, size = codes[part], (len(codes[part]), PARTICLES)
             drawn = particles.draw_each(self.proposal, self.tilt, size, _clamped(held, allowed, self), rng)
-            drawn = impute(self.proposal, self.tilt, drawn, forbidden or {}, rng)
+            drawn = impute(self.proposal, Fitting(self.tilt), drawn, forbidden or {}, rng)
             done[part] = np.where(held < 0, drawn, held)
         return done
 

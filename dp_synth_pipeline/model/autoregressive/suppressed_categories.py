@@ -9,12 +9,14 @@ candidates are drawn given the columns before, and what those say is divided out
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.base import Forbidden
-from dp_synth_pipeline.model.marginals.raking import Tilt
+from dp_synth_pipeline.model.base import AllowedUpon, Forbidden
+from dp_synth_pipeline.model.marginals.raking import NEVER, Tilt
 from dp_synth_pipeline.model.threads import few_threads
 
 TRIES = 8
@@ -24,10 +26,42 @@ AT_ONCE = 1 << 13
 """Candidates weighed at a time: few enough to stay in a processor's cache."""
 
 
+@dataclass(frozen=True)
+class Fitting:
+    """What makes some codes fit a row better than others, beside what the network says.
+
+    Attributes:
+        tilt: what draws are raked by, if any.
+        allowed: own codes that may be drawn upon rows that are given, if not all are.
+        given: how many of the columns are given.
+    """
+
+    tilt: Tilt | None = None
+    allowed: AllowedUpon | None = None
+    given: int = 0
+
+    def before(self, numbers: np.ndarray, codes: np.ndarray, column: int) -> np.ndarray:
+        """Return what is added to the log-odds of a column's codes by those before it, float (rows or 1, codes or 1)."""
+        may = None if self.allowed is None else self._may(self.allowed, numbers, codes, column)
+        return np.zeros((1, 1)) if may is None else np.where(may, 0.0, NEVER)
+
+    def whole(self, numbers: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Return what is added to the log-weights of rows, float64 (rows,)."""
+        found, rows = np.zeros(len(codes)) if self.tilt is None else self.tilt.log_weights(codes), np.arange(len(codes))
+        for column in range(self.given, codes.shape[1] if self.allowed is not None else 0):
+            assert self.allowed is not None
+            may = self._may(self.allowed, numbers, codes, column)
+            found = found if may is None else found + np.where(may[rows, codes[:, column]], 0.0, NEVER)
+        return found
+
+    def _may(self, allowed: AllowedUpon, numbers: np.ndarray, codes: np.ndarray, column: int) -> np.ndarray | None:
+        return allowed(numbers, column - self.given, codes[:, self.given : column])
+
+
 @torch.no_grad()
 def impute(
     network: AutoregressiveNetwork,
-    tilt: Tilt | None,
+    fitting: Fitting,
     codes: np.ndarray,
     forbidden: Forbidden,
     rng: np.random.Generator | None = None,
@@ -43,33 +77,38 @@ def impute(
             rows = np.flatnonzero(np.isin(codes[:, column], banned))
             for at in range(0, len(rows), AT_ONCE // TRIES):
                 some = rows[at : at + AT_ONCE // TRIES]
-                codes[some, column] = _imputed(network, tilt, codes[some], column, list(instead), rng)
+                codes[some, column] = _imputed(network, fitting, (some, codes[some]), column, list(instead), rng)
     return codes
 
 
 def _imputed(
     network: AutoregressiveNetwork,
-    tilt: Tilt | None,
-    codes: np.ndarray,
+    fitting: Fitting,
+    rows: tuple[np.ndarray, np.ndarray],
     column: int,
     instead: list[int],
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return one of the codes `instead` for each row, int64 (rows,)."""
+    """Return one of the codes `instead` for each row, int64 (rows,).
+
+    Args:
+        rows: their numbers, and their codes.
+    """
+    numbers, codes = rows
     held = torch.from_numpy(codes).to(network.embed.weight.device)
     if len(instead) <= TRIES:
         tried = torch.tensor(instead, device=held.device).repeat(len(held), 1)
         said = torch.zeros(tried.shape, device=held.device)
     else:
-        shares = network.given_earlier(held, column)[:, instead]
+        shares = network.given_earlier(held, column)
+        shares = (shares + torch.from_numpy(fitting.before(numbers, codes, column)).to(shares))[:, instead]
         picked = _picked(shares, TRIES, rng)
         tried, said = torch.tensor(instead, device=held.device)[picked], shares.gather(1, picked)
-    rows = held[:, None].repeat(1, tried.shape[1], 1)  # (rows, tries, columns)
-    rows[..., column] = tried
-    fits = -network.losses(rows.flatten(0, 1)).unflatten(0, tried.shape) - said
-    if tilt is not None:
-        leaning = torch.from_numpy(tilt.log_weights(rows.flatten(0, 1).cpu().numpy()))
-        fits += leaning.to(fits.device).unflatten(0, tried.shape)
+    each = held[:, None].repeat(1, tried.shape[1], 1)  # (rows, tries, columns)
+    each[..., column] = tried
+    fits = -network.losses(each.flatten(0, 1)).unflatten(0, tried.shape) - said
+    leaning = fitting.whole(np.repeat(numbers, tried.shape[1]), each.flatten(0, 1).cpu().numpy())
+    fits += torch.from_numpy(leaning).to(fits).unflatten(0, tried.shape)
     return tried.gather(1, _picked(fits, 1, rng))[:, 0].cpu().numpy()
 
 

@@ -69,17 +69,6 @@ class Impossible:
         """Return what noisy counts tell of the pairs among them."""
         return cls({clique: never for clique, never in measured.layout.blocks(impossible(measured)) if never.any()})
 
-    def broken(self, codes: np.ndarray) -> np.ndarray:
-        """Say which rows have what no row has, bool (rows,).
-
-        Args:
-            codes: int (rows, columns).
-        """
-        found = np.zeros(len(codes), bool)
-        for (first, second), never in self.cells.items():
-            found |= never[codes[:, first], codes[:, second]]
-        return found
-
     def to_list(self) -> list[dict[str, Any]]:
         """Return it for JSON: of each pair of columns, how many codes they have, and which go with one that not all do."""
         return [

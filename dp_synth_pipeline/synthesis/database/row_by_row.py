@@ -227,19 +227,16 @@ class Following:
     def _followed(self, upon: Upon, had: HadBefore | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows, and the distances to the next ones; without an order, they are 0.
 
-        One that has codes together that no row has, or what its parent must not have twice, at whatever time, is drawn anew,
-        so often.
+        One that has what its parent must not have twice, at whatever time, is drawn anew, so often.
         """
         follows, gaps = self._drawn(upon, rng)
-        had = None if had is None or had.timed else had
-        pending = np.arange(len(follows))
-        for _ in range(TRIES if had is not None or self.impossible.cells else 0):
+        pending = np.arange(len(follows) if had is not None and not had.timed else 0)
+        for _ in range(TRIES):
+            if had is None or not len(pending):
+                break
             of_pending = upon.of(pending)
             codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)
-            again = self.impossible.broken(codes)
-            pending = pending[again if had is None else again | had.again(of_pending.who, codes)]
-            if not len(pending):
-                break
+            pending = pending[had.again(of_pending.who, codes)]
             follows[pending], gaps[pending] = self._drawn(upon.of(pending), rng)
         return follows, gaps
 

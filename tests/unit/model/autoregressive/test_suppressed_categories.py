@@ -12,7 +12,7 @@ from dp_synth_pipeline.model.autoregressive.generation import propose
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
-from dp_synth_pipeline.model.autoregressive.suppressed_categories import impute
+from dp_synth_pipeline.model.autoregressive.suppressed_categories import Fitting, impute
 from dp_synth_pipeline.model.base import Forbidden
 from dp_synth_pipeline.model.marginals.measuring import Layout
 from dp_synth_pipeline.model.marginals.raking import Tilt
@@ -92,7 +92,7 @@ def test_a_name_is_given_in_the_proportions_in_which_it_fits_the_rest_of_the_row
     truth = joint(net)
     expected, blind = named(truth, names), named(truth, names, given=(2,))
     assert distance(blind, expected) > 0.15, "by the columns before alone, names would fit badly"
-    seen = shares(impute(net, None, propose(net, ROWS), forbidden(names)), net.cardinalities)
+    seen = shares(impute(net, Fitting(), propose(net, ROWS), forbidden(names)), net.cardinalities)
     assert distance(seen, expected) < 0.055, "0.02 is chance, the rest that there are but eight candidates"
 
 
@@ -100,7 +100,7 @@ def test_rows_without_a_forbidden_code_stay_as_they_are() -> None:
     net = network()
     codes = propose(net, 2_000)
     kept = codes.copy()
-    changed = impute(net, None, codes, forbidden())
+    changed = impute(net, Fitting(), codes, forbidden())
     free = kept[:, 1] != FEW
     assert (changed[free] == kept[free]).all()
     assert (changed[:, [0, 2]] == kept[:, [0, 2]]).all()
@@ -117,7 +117,7 @@ def test_the_tilt_has_its_say_in_the_choice_of_a_name(names: int) -> None:
     values[4 * 2 + 1] = 3.0  # name 2 where the last column is 1
     tilt = Tilt(Layout((3, names + 2, 4), ((1, 2),)), values)
     codes = np.tile([[0, names, 1], [0, names, 0]], (5_000, 1))
-    chosen = impute(made, tilt, codes, forbidden(names))
+    chosen = impute(made, Fitting(tilt), codes, forbidden(names))
     favoured, other = [(chosen[at::2, 1] == 2).mean() for at in (0, 1)]
     expected = np.exp(3) / (np.exp(3) + names - 1)
     # With many names, half of the rows have the favoured one among their eight candidates.

@@ -171,4 +171,4 @@ def test_no_code_is_drawn_beside_what_it_cannot_go_with_whether_as_in_the_row_be
     as_before = drawn == 3
     assert (as_before[:, 0] & ~as_before[:, 1]).mean() > 0.05
     assert (~as_before[:, 0] & as_before[:, 1]).mean() > 0.05
-    assert times == [500] * 4, "none had to be drawn again"
+    assert times == [500] * 4

@@ -157,7 +157,11 @@ def _bring(drawn: _Drawn, table: TableRelease, counts: Marginals | None, pairs: 
 
 
 class _Drawn:
-    """Draws rows of a table from what was learnt of it, upon persons and rows above that are drawn: free."""
+    """Draws rows of a table from what was learnt of it, upon persons and rows above that are drawn: free.
+
+    Codes of suppressed categories stay, since they are among what was released and what was learnt. Were they imputed,
+    levelling would make them more and more frequent, as none would ever be there.
+    """
 
     def __init__(
         self,
@@ -169,7 +173,8 @@ class _Drawn:
     ) -> None:
         folders = {t.name: place for t in release.known_tables.values() if t.name != table.name and (place := found(t))}
         drawer, self._rng = DatabaseDrawer(release.relations, release.state.sources, folders), np.random.default_rng()
-        self._following = drawer.following(table.name, model, table.codec, context, table.profile, impossible)
+        following = drawer.following(table.name, model, table.codec, context, table.profile, impossible)
+        self._following = replace(following, imputes=False)
         population = release.table(release.relations.root.name).profile.population
         self._above = drawer.above(table.name, min(PERSONS, population), self._rng, table.profile)
         self._bound_of = partial(histories.bound, release.relations, table.name, release.known_tables)

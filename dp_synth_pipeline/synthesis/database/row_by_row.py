@@ -152,6 +152,7 @@ class Following:
         dated: leads to the days and hours on which rows lie; None where they lie on all alike.
         end: the time beyond which there are no rows, since histories end there together; None where they do not.
         impossible: which codes no row has together.
+        imputes: whether released categories stand for those that are not; else their code stays, as it was learnt.
     """
 
     table: Related
@@ -163,6 +164,7 @@ class Following:
     dated: DatedGaps | None = None
     end: float | None = None
     impossible: Impossible = NOTHING
+    imputes: bool = True
 
     def parts(self, above: Above, rng: np.random.Generator) -> list[Part]:
         """Return the rows of each place, the first one's first."""
@@ -242,7 +244,8 @@ class Following:
 
     def _drawn(self, upon: Upon, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         allowed = partial(self._possible, upon) if self.impossible.cells else None
-        follows = self.model.follow(upon.given, forbidden=self.codec.forbidden, allowed=allowed, rng=rng)
+        forbidden = self.codec.forbidden if self.imputes else {}
+        follows = self.model.follow(upon.given, forbidden=forbidden, allowed=allowed, rng=rng)
         codes = self.context.absolute(follows, upon.previous, upon.own)
         return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
 

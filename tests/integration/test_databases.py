@@ -353,6 +353,63 @@ def test_a_static_column_without_nulls_has_none_though_patients_without_visits_c
     assert drawn.groupby("patient_id")[["sex", "born"]].nunique().max().tolist() == [1, 1]
 
 
+def test_suppressed_categories_are_levelled_to_how_often_they_are_and_never_drawn(tmp_path, monkeypatch):
+    rng, rows, seen, level = np.random.default_rng(3), 3600, [], learning.level
+    rare = rng.random(rows) < 0.3
+    wards = np.where(rare, [f"ward {row}" for row in range(rows)], rng.choice(["a", "b"], rows))
+    visits = pd.DataFrame({"patient_id": np.arange(rows) // 3, "ward": wards, "dose": np.where(rare, 9, 1)})
+
+    def told(model, draw, shares, noise, standing=()):
+        level(model, draw, shares, noise, standing)
+        seen.append((draw(), shares))
+
+    monkeypatch.setattr(learning, "level", told)
+    relations = {"patients": {"key": "patient_id"}, "visits": {"parent": {"patient_id": "patients"}, "max_rows": 3}}
+    drawn = synthesizer(tmp_path)[0].fit({"visits": visits}, relations=relations).sample(1200)["visits"]
+    (((_, codes, weights), shares),) = seen
+    assert len(shares[0]) == 3, "both common wards, and what stands for the rare ones"
+    found = np.bincount(codes[:, 0], weights, minlength=3) / weights.sum()
+    assert found == pytest.approx(shares[0], abs=0.06)
+    assert shares[0][2] == pytest.approx(0.3, abs=0.05)
+    assert set(drawn["ward"]) == {"a", "b"}
+    assert (drawn["dose"] == 9).mean() == pytest.approx(0.3, abs=0.08)
+
+
+def test_formulas_of_related_tables_are_found_kept_and_said_and_charge_nothing_where_nobody_wants_them(tmp_path):
+    rng, rows = np.random.default_rng(3), 12_000
+    orders = pd.DataFrame(
+        {
+            "patient_id": np.arange(rows) // 3,
+            "price": rng.gamma(2, 8, rows).round(2) + 1,
+            "quantity": rng.integers(1, 6, rows),
+        }
+    )
+    orders["total"] = (orders["price"] * orders["quantity"]).round(2)
+    relations = {"patients": {"key": "patient_id"}, "orders": {"parent": {"patient_id": "patients"}, "max_rows": 3}}
+
+    def fit(folder, **changes):
+        folder.mkdir()
+        fitter, ledger = synthesizer(folder, epsilon=5.0, **changes)
+        model = fitter.fit({"orders": orders}, relations=relations)
+        return model, [e.mechanism for e in ledger.entries(release_id=model.release)]
+
+    def kept(drawn):
+        return ((drawn["price"] * drawn["quantity"] - drawn["total"]).abs() < 0.006).mean()
+
+    model, charged = fit(tmp_path / "found")
+    assert "formulas of orders" in charged
+    assert kept(model.sample(1000)["orders"]) == 1
+    model.save(tmp_path / "orders.dps")
+    assert kept(dps.load(tmp_path / "orders.dps").sample(1000)["orders"]) == 1
+    (said,) = (sentence for sentence in model.card().limits if "total = price * quantity" in sentence)
+    assert said.startswith("orders: ")
+    model, charged = fit(tmp_path / "unwanted", find_formulas=False)
+    assert "formulas of orders" not in charged
+    assert kept(model.sample(1000)["orders"]) < 0.5
+    model, _ = fit(tmp_path / "declared", rules=["orders.price = orders.total / orders.quantity"])
+    assert not [sentence for sentence in model.card().limits if "total = price * quantity" in sentence]
+
+
 def test_rules_across_tables_and_shares_are_settings_of_related_tables_alone(tmp_path):
     shares, rule = {"patients": 3, "visits": 3, "drugs": 1}, "visits.visited >= patients.born"
     fitter, ledger = synthesizer(tmp_path, shares=shares, rules=[rule])

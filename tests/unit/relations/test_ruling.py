@@ -77,3 +77,17 @@ def test_a_rule_about_a_column_whose_type_is_not_known_yet_asks_for_its_kind() -
     with pytest.raises(InvalidInput, match="Declare what it holds"):
         ruling.check([rule], SOURCES, {"patients": ["born"]})
     ruling.check([rule], SOURCES, {"patients": ["sex"]})
+
+
+def test_what_rules_compute_of_a_table_is_named_as_the_table_names_it():
+    rules = [
+        parse(text)
+        for text in (
+            "orders.total = orders.price * customers.rate",
+            "orders.paid == orders.ordered",
+            "orders.price >= 0",
+            "customers.rate = 2 * customers.age",
+        )
+    ]
+    assert ruling.computed(rules, "orders") == {"total": ("price",), "paid": ("ordered",)}
+    assert ruling.computed(rules, "customers") == {"rate": ("age",)}

@@ -102,6 +102,20 @@ def test_upon_what_is_given_only_codes_are_drawn_that_are_allowed_there(tilt: bo
     assert (drawn[:, 1] != given[:, 0]).mean() > 0.1
 
 
+@pytest.mark.parametrize("tilt", [False, True])
+def test_what_stands_for_a_forbidden_code_is_allowed_beside_the_others(tilt: bool) -> None:
+    rng, given = np.random.default_rng(), np.random.default_rng().integers(0, 2, (10_000, 1))
+    forbidden = {0: ((2,), (0, 1)), 1: ((2,), (0, 1))}
+
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
+        """Let the second column be what the first is."""
+        return np.arange(3) == before[:, :1] if column else None
+
+    drawn = upon(tilt).follow(given, forbidden=forbidden, allowed=allowed, rng=rng)
+    assert (drawn[:, 0] == drawn[:, 1]).all()
+    assert (drawn < 2).all()
+
+
 def test_where_nothing_is_allowed_rows_are_drawn_as_the_network_has_them() -> None:
     rng, given = np.random.default_rng(), np.zeros((9000, 1), int)
     nothing = upon(tilt=False).follow(given, allowed=lambda rows, column, _: np.zeros((len(rows), 3), bool), rng=rng)

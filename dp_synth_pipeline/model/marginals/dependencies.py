@@ -43,7 +43,7 @@ LEAST_SURE = 0.5
 
 @dataclass(frozen=True)
 class Frequencies:
-    """How many rows have each code of a column, from all pairs that it is in.
+    """How many rows have each code of a column, from all counts that it is in.
 
     Attributes:
         counts: rows of each code, float64 (codes,).

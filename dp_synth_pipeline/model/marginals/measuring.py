@@ -39,7 +39,7 @@ WHOLE = 720_720
 """Parts of a row that are counted, where a unit's rows count as one together: each of up to 16 rows has a whole number."""
 
 Clique = tuple[int, ...]
-"""Ascending numbers of two or three columns."""
+"""Ascending numbers of one to three columns."""
 
 Expected = Callable[[Clique], np.ndarray]
 """Rows expected in each cell of a clique, from released values alone."""
@@ -51,7 +51,7 @@ class Layout:
 
     Attributes:
         cardinalities: codes per column.
-        cliques: ascending column numbers, two or three each.
+        cliques: ascending column numbers, one to three each.
     """
 
     cardinalities: tuple[int, ...]

@@ -399,7 +399,7 @@ class CountingHistories(Stage):
     name, makes = Measuring.name, Measuring.makes
 
     def run(self, release: Release) -> dict[str, Any]:
-        """Return how many columns were counted, and at which noise."""
+        """Return how many columns and pairs of them were counted, and at which noise."""
         from dp_synth_pipeline.model.marginals import storage
 
         if not isinstance(release, TableRelease) or release.history is None:
@@ -413,7 +413,8 @@ class CountingHistories(Stage):
             storage.save(path, measured)
         release.state = release.state.with_(marginals=path)
         report(1, 1)
-        return {"columns": len(measured.layout.cliques), "noise_per_cell": measured.scale}
+        columns, counted = len(measured.layout.cardinalities), len(measured.layout.cliques)
+        return {"columns": columns, "pairs": counted - columns, "noise_per_cell": measured.scale}
 
 
 class MeasuringTable(OfTable):

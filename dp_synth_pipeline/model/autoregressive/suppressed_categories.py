@@ -22,6 +22,9 @@ from dp_synth_pipeline.model.threads import few_threads
 TRIES = 8
 """Candidates for each row; each costs about as much as drawing the row once more."""
 
+MOST_TRIED = 64
+"""Codes that are all tried where only some are allowed: among a few candidates, there may be none of these."""
+
 AT_ONCE = 1 << 13
 """Candidates weighed at a time: few enough to stay in a processor's cache."""
 
@@ -40,18 +43,28 @@ class Fitting:
     allowed: AllowedUpon | None = None
     given: int = 0
 
+    @property
+    def tried(self) -> int:
+        """The most codes that are all tried."""
+        return TRIES if self.allowed is None else MOST_TRIED
+
     def before(self, numbers: np.ndarray, codes: np.ndarray, column: int) -> np.ndarray:
         """Return what is added to the log-odds of a column's codes by those before it, float (rows or 1, codes or 1)."""
         may = None if self.allowed is None else self._may(self.allowed, numbers, codes, column)
         return np.zeros((1, 1)) if may is None else np.where(may, 0.0, NEVER)
 
-    def whole(self, numbers: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Return what is added to the log-weights of rows, float64 (rows,)."""
+    def whole(self, numbers: np.ndarray, codes: np.ndarray, forbidden: Forbidden) -> np.ndarray:
+        """Return what is added to the log-weights of rows, float64 (rows,).
+
+        A code that is still to be imputed fits any other one: what will stand for it is not known yet.
+        """
         found, rows = np.zeros(len(codes)) if self.tilt is None else self.tilt.log_weights(codes), np.arange(len(codes))
         for column in range(self.given, codes.shape[1] if self.allowed is not None else 0):
             assert self.allowed is not None
             may = self._may(self.allowed, numbers, codes, column)
-            found = found if may is None else found + np.where(may[rows, codes[:, column]], 0.0, NEVER)
+            if may is not None:
+                fits = may[rows, codes[:, column]] | np.isin(codes[:, column], forbidden.get(column, ((), ()))[0])
+                found = found + np.where(fits, 0.0, NEVER)
         return found
 
     def _may(self, allowed: AllowedUpon, numbers: np.ndarray, codes: np.ndarray, column: int) -> np.ndarray | None:
@@ -73,11 +86,11 @@ def impute(
     """
     codes, rng = codes.copy(), rng or np.random.default_rng()
     with few_threads():
-        for column, (banned, instead) in sorted(forbidden.items()):
+        for column, (banned, _) in sorted(forbidden.items()):
             rows = np.flatnonzero(np.isin(codes[:, column], banned))
-            for at in range(0, len(rows), AT_ONCE // TRIES):
-                some = rows[at : at + AT_ONCE // TRIES]
-                codes[some, column] = _imputed(network, fitting, (some, codes[some]), column, list(instead), rng)
+            for at in range(0, len(rows), AT_ONCE // fitting.tried):
+                some = rows[at : at + AT_ONCE // fitting.tried]
+                codes[some, column] = _imputed(network, fitting, (some, codes[some]), column, forbidden, rng)
     return codes
 
 
@@ -86,17 +99,17 @@ def _imputed(
     fitting: Fitting,
     rows: tuple[np.ndarray, np.ndarray],
     column: int,
-    instead: list[int],
+    forbidden: Forbidden,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Return one of the codes `instead` for each row, int64 (rows,).
+    """Return a code that may stand in a column of each row, int64 (rows,).
 
     Args:
         rows: their numbers, and their codes.
     """
-    numbers, codes = rows
+    (numbers, codes), instead = rows, list(forbidden[column][1])
     held = torch.from_numpy(codes).to(network.embed.weight.device)
-    if len(instead) <= TRIES:
+    if len(instead) <= fitting.tried:
         tried = torch.tensor(instead, device=held.device).repeat(len(held), 1)
         said = torch.zeros(tried.shape, device=held.device)
     else:
@@ -107,7 +120,7 @@ def _imputed(
     each = held[:, None].repeat(1, tried.shape[1], 1)  # (rows, tries, columns)
     each[..., column] = tried
     fits = -network.losses(each.flatten(0, 1)).unflatten(0, tried.shape) - said
-    leaning = fitting.whole(np.repeat(numbers, tried.shape[1]), each.flatten(0, 1).cpu().numpy())
+    leaning = fitting.whole(np.repeat(numbers, tried.shape[1]), each.flatten(0, 1).cpu().numpy(), forbidden)
     fits += torch.from_numpy(leaning).to(fits).unflatten(0, tried.shape)
     return tried.gather(1, _picked(fits, 1, rng))[:, 0].cpu().numpy()
 

@@ -116,6 +116,36 @@ def test_what_stands_for_a_forbidden_code_is_allowed_beside_the_others(tilt: boo
     assert (drawn < 2).all()
 
 
+def test_of_many_codes_the_one_is_found_that_is_allowed_beside_a_later_column() -> None:
+    rng, codes = np.random.default_rng(), 40
+    made = AutoregressiveNetwork((2, codes + 1, codes), GeneratorSpec(hidden=5, embedding=3), 1).eval()
+    made.start_from([np.full(n, 1 / n) for n in (2, codes + 1, codes)])
+    forbidden = {0: ((codes,), range(codes))}
+
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
+        """Let the second column be what the first is, and anything beside the code that must not be drawn."""
+        return (np.arange(codes) == before[:, :1]) | (before[:, :1] == codes) if column else None
+
+    drawn = Generator(made).follow(np.zeros((4000, 1), int), forbidden=forbidden, allowed=allowed, rng=rng)
+    assert (drawn[:, 0] == drawn[:, 1]).all()
+
+
+def test_what_is_still_to_be_imputed_says_nothing_of_what_stands_beside_it() -> None:
+    """The third code goes with a code alone that must not be drawn: it is no likelier to stand for another one by that."""
+    rng = np.random.default_rng()
+    made = AutoregressiveNetwork((2, 4, 3), GeneratorSpec(hidden=5, embedding=3), 1).eval()
+    made.start_from([np.full(n, 1 / n) for n in (2, 4, 3)])
+    possible = np.vstack([np.eye(3, dtype=bool), np.ones((1, 3), bool)])
+
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
+        return possible[before[:, 0]] if column else None
+
+    forbidden = {0: ((3,), (0, 1, 2)), 1: ((2,), (0, 1))}
+    drawn = Generator(made).follow(np.zeros((40_000, 1), int), forbidden=forbidden, allowed=allowed, rng=rng)
+    third = 1 / 4 + 1 / 4 * 1 / 3 * 1 / 3  # of a quarter of the rows, a third has both codes that must not be drawn
+    assert (drawn[:, 0] == 2).mean() == pytest.approx(third, abs=0.015)
+
+
 def test_where_nothing_is_allowed_rows_are_drawn_as_the_network_has_them() -> None:
     rng, given = np.random.default_rng(), np.zeros((9000, 1), int)
     nothing = upon(tilt=False).follow(given, allowed=lambda rows, column, _: np.zeros((len(rows), 3), bool), rng=rng)

@@ -21,6 +21,7 @@ from dp_synth_pipeline.synthesis.sampling import Drawer
 from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.synthetic_tables import load_tables
 from dp_synth_pipeline.tabular.condition import Condition
+from dp_synth_pipeline.tabular.profiling import formulas
 from tests.integration.clinic import clinic
 
 RELATIONS = {
@@ -375,8 +376,16 @@ def test_suppressed_categories_are_levelled_to_how_often_they_are_and_never_draw
     assert (drawn["dose"] == 9).mean() == pytest.approx(0.3, abs=0.08)
 
 
-def test_formulas_of_related_tables_are_found_kept_and_said_and_charge_nothing_where_nobody_wants_them(tmp_path):
-    rng, rows = np.random.default_rng(3), 12_000
+def test_formulas_of_related_tables_are_found_kept_and_said_and_charge_nothing_where_nobody_wants_them(
+    tmp_path, monkeypatch
+):
+    rng, rows, read, measure = np.random.default_rng(3), 12_000, [], formulas.measure
+
+    def counted(path, *how):
+        read.append(pq.read_metadata(path).num_rows)
+        return measure(path, *how)
+
+    monkeypatch.setattr(formulas, "measure", counted)
     orders = pd.DataFrame(
         {
             "patient_id": np.arange(rows) // 3,
@@ -398,6 +407,7 @@ def test_formulas_of_related_tables_are_found_kept_and_said_and_charge_nothing_w
 
     model, charged = fit(tmp_path / "found")
     assert "formulas of orders" in charged
+    assert read == [rows // 3], "one row of each person, so that a person moves each histogram by one"
     assert kept(model.sample(1000)["orders"]) == 1
     model.save(tmp_path / "orders.dps")
     assert kept(dps.load(tmp_path / "orders.dps").sample(1000)["orders"]) == 1

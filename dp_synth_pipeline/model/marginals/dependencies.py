@@ -172,8 +172,7 @@ def _left(
     there, of_there = (cells * beside).sum(0), np.square(noise) * beside.sum(0)
     left = columns.counts - explained - cells[~sure].sum(0)
     of_left = columns.noise**2 + np.square(noise) * (~beside).sum(0)
-    mean, deviation = _mean((there, of_there), (left, of_left))
-    return mean, deviation
+    return _mean((there, of_there), (left, of_left))
 
 
 def _rest(

@@ -98,8 +98,7 @@ def shares_of(
 
 
 def _columns(table: Related, relations: Relations, sources: Mapping[str, TableSchema]) -> int:
-    """Return how many columns are learnt with a table: its own, the static ones of the tables below, and how many rows
-    these have, and when they begin."""
+    """Return how many columns are learnt with a table: its own; of tables below, static ones, counts and beginnings."""
     below = sum(1 + (child.order is not None) + len(child.static) for child in relations.children(table.name))
     source = sources.get(table.name)
     own = set() if source is None else {column.name for column in source.published} - {*table.keys, *table.static}

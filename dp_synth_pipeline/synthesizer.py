@@ -145,7 +145,9 @@ class Synthesizer:
                 dates and numbers that are text need a declared kind, and their cells are read by it one by one.
             relations: with several tables by name in `data`: of each its `key`, its `parent` ({COLUMN: TABLE}), the column
                 of its `order`, and `max_rows`, as in `DatabaseTable`. All that belongs to one row of the root, the table
-                without a parent, is protected together; without data, it has a row for whom the other tables name.
+                without a parent, is protected together; without data, it has a row for whom the other tables name. A table
+                with `public` ({"why": ..., "by": ...}) and a `key` is copied as it is; rows of others refer to it by
+                `refers` ({COLUMN: TABLE}).
             resume: the id of a release that an earlier `fit` of this table left open; it goes on from there.
 
         Warns:

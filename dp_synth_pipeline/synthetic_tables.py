@@ -23,9 +23,10 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.relations.structure import Related, Relations
+from dp_synth_pipeline.relations.structure import PublicTable, Related, Relations
 from dp_synth_pipeline.reporting import database_card
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
+from dp_synth_pipeline.synthesis.database import public_tables
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, DrawnTables
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.generator_files import DATABASE
@@ -68,8 +69,8 @@ class SyntheticTables:
             seed: the same seed draws the same tables again. Noise is never seeded.
 
         Returns:
-            a frame for each table; with `where`, the root's `attrs["effective_sample_size"]` says how many persons drawn one
-            by one they are worth.
+            a frame for each table, public ones as they were copied; with `where`, the root's
+            `attrs["effective_sample_size"]` says how many persons drawn one by one they are worth.
 
         Warns:
             UserWarning: if they are worth less than half as many.
@@ -114,10 +115,10 @@ class SyntheticTables:
     def drawer(self) -> DatabaseDrawer:
         """Return what draws the tables, one after the other, by the rules that they were released with."""
         sources = {name: load_schema(text) for name, text in self._facts()["sources"].items()}
-        folders = {table.name: self.folder / table.name for table in self.relations}
-        return DatabaseDrawer(
-            self.relations, sources, folders, [parse(text) for text in self._facts().get("rules", [])]
-        )
+        relations, rules = self.relations, [parse(text) for text in self._facts().get("rules", [])]
+        folders = {table.name: self.folder / table.name for table in relations}
+        public = {table.name: self.folder / table.name / public_tables.FILE for table in relations.public}
+        return DatabaseDrawer(relations, sources, folders, rules, public)
 
     def _facts(self) -> dict[str, Any]:
         return json.loads((self.folder / DATABASE).read_text(encoding="utf-8"))
@@ -125,7 +126,9 @@ class SyntheticTables:
     @property
     def relations(self) -> Relations:
         """How the tables hang together."""
-        return Relations([Related.of(table) for table in self._facts()["tables"]])
+        facts = self._facts()
+        public = [PublicTable(**table) for table in facts.get("public", [])]  # an earlier version had none
+        return Relations([Related.of(table) for table in facts["tables"]], public)
 
     @property
     def release(self) -> str:
@@ -198,8 +201,11 @@ def packed(release: DatabaseRelease) -> SyntheticTables:
 def _copy(released: Path, folder: Path) -> None:
     """Copy the released generators of all tables, and what says how they hang together."""
     described = (released / DATABASE).read_text(encoding="utf-8")
-    for table in json.loads(described)["tables"]:
+    facts = json.loads(described)
+    for table in facts["tables"]:
         shutil.copytree(released / table["name"] / GENERATOR, folder / table["name"])
+    for table in facts.get("public", []):
+        public_tables.release_to(released / table["name"] / public_tables.FILE, folder / table["name"])
     (folder / DATABASE).write_text(described, encoding="utf-8")
     if (released / CARD).exists():
         shutil.copy(released / CARD, folder)

@@ -188,7 +188,7 @@ def _draw_database(tables: SyntheticTables, persons: int, out: str, asked: Asked
     if asked.share is not None or release:
         raise InvalidInput("--share and --release are for single tables; related tables are drawn as a whole.")
     relations = tables.relations
-    names = [table.name for table in relations]
+    names = [table.name for table in relations.everything]
     together.check(names, out, {})
     with ProgressBars(console(stderr=True), show=not as_json) as bars:
         drawn, effective, redrawn = tables.drawn(persons, asked, partial(bars.report, STAGE))

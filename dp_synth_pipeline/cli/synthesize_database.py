@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +38,10 @@ class DatabaseOptions(SetOptions):
         default=None,
         description="Of a folder: the table whose rows are the persons, if the names of columns do not tell.",
     )
+    public: list[str] = Field(
+        default_factory=list,
+        description="Of a folder, TABLE=REASON: a table that everybody may see, such as a catalogue; copied as it is.",
+    )
     write: Path | None = Field(
         default=None, description="Write what was guessed of a folder to this YAML file, and do nothing else."
     )
@@ -64,7 +70,7 @@ def synthesize_database(
     """
     say_more(run.verbose)
     console = Console(stderr=True)
-    written = options.over(_read(tables) if tables.is_file() else _guessed(tables, options.root, console), replace=True)
+    written = options.over(_read(tables) if tables.is_file() else _guessed(tables, options, console), replace=True)
     if options.write is not None:
         _write(written, options.write, console)
         return
@@ -100,7 +106,7 @@ def _read(path: Path) -> dict[str, Any]:
     return attributes
 
 
-def _guessed(folder: Path, root: str | None, console: Console) -> dict[str, Any]:
+def _guessed(folder: Path, options: DatabaseOptions, console: Console) -> dict[str, Any]:
     """Return the tables in a folder, with keys and parents as their columns' names tell, and say them.
 
     Raises:
@@ -110,14 +116,32 @@ def _guessed(folder: Path, root: str | None, console: Console) -> dict[str, Any]
     if len(files) < 2:
         raise InvalidInput(f"{folder}: expected a folder of at least two .parquet or .csv files, or a YAML file.")
     columns = {table_name(f.stem): list(ingestion.column_types(source.parse(str(f)))) for f in files}
-    found = names.guess(columns, root)
+    public = _declared_public(options.public)
+    found = names.guess(columns, options.root, public)
     console.print("From the names of the columns (--write FILE to look them over):", highlight=False)
     for name, facts in found.items():
         parent = facts.get("parent")
         told = "".join(f", belongs to {t} by {c}" for c, t in (parent.items() if isinstance(parent, dict) else ()))
-        console.print(f"  {name}: key {facts.get('key', 'none')}{told or ', the root'}", highlight=False, markup=False)
+        told = told or (", public" if name in public else ", the root")
+        refers = facts.get("refers")
+        told += "".join(f", refers to {t} by {c}" for c, t in (refers.items() if isinstance(refers, dict) else ()))
+        console.print(f"  {name}: key {facts.get('key', 'none')}{told}", highlight=False, markup=False)
     sources = {table_name(f.stem): str(f) for f in files}
-    return {"tables": {name: {"source": sources[name], **facts} for name, facts in found.items()}}
+    tables = {name: {"source": sources[name], **facts} for name, facts in found.items()}
+    return {"tables": {name: facts | public.get(name, {}) for name, facts in tables.items()}}
+
+
+def _declared_public(told: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return what is declared of public tables, each told as TABLE=REASON by whoever runs the command."""
+    found = {}
+    for one in told:
+        table, _, why = one.partition("=")
+        if not why.strip():
+            raise InvalidInput(
+                f"--public {one}: say why everybody may see it: --public {table}='the catalogue is on our site'."
+            )
+        found[table_name(table)] = {"public": {"why": why.strip(), "by": getpass.getuser()}}
+    return found
 
 
 def _write(written: dict[str, Any], path: Path, console: Console) -> None:

@@ -29,6 +29,7 @@ from dp_synth_pipeline.orchestration.preflight import asking
 from dp_synth_pipeline.orchestration.resources import LedgerResource, StoreResource
 from dp_synth_pipeline.orchestration.schedules import ACCOUNT, schedules
 from dp_synth_pipeline.orchestration.settings import AnySettings, RelatedTablesSettings, TableSettings
+from dp_synth_pipeline.synthesis.database.settings import DatabaseTable
 from dp_synth_pipeline.synthesis.store import default_store, ledger_url
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
@@ -85,10 +86,10 @@ def build_synthetic_database(settings: RelatedTablesSettings) -> dg.Definitions:
     sources = [
         dg.AssetSpec(
             key(settings, f"{name}/source"),
-            description=f"The source itself: {shown(table.source)}. Person-level data; never copied into the event log.",
+            description=f"The source itself: {shown(table.source)}. {_whose(table)}",
             group_name=settings.group or settings.name,
             kinds={"source"},
-            tags={metadata.VISIBILITY: metadata.RESTRICTED},
+            tags={metadata.VISIBILITY: metadata.RESTRICTED if table.public is None else metadata.RELEASABLE},
             metadata={lineage.SOURCE: shown(table.source), lineage.ACCOUNT: settings.account},
         )
         for name, table in settings.tables.items()
@@ -110,6 +111,12 @@ def build_synthetic_database(settings: RelatedTablesSettings) -> dg.Definitions:
         sensors=alerts(),
         resources={STATES: STATE_IO_MANAGER},
     )
+
+
+def _whose(table: DatabaseTable) -> str:
+    if table.public is None:
+        return "Person-level data; never copied into the event log."
+    return f"Public: {table.public.why}, says {table.public.by}."
 
 
 def build_defs(

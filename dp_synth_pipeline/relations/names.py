@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dp_synth_pipeline.errors import InvalidInput
 
@@ -10,8 +10,10 @@ ENDINGS = ("_id", "_key", "_no", "id")
 """How the name of a key ends, the likeliest first."""
 
 
-def guess(columns: Mapping[str, Sequence[str]], root: str | None = None) -> dict[str, dict[str, object]]:
-    """Return a `key` and a `parent` for each table, as its settings have them.
+def guess(
+    columns: Mapping[str, Sequence[str]], root: str | None = None, public: Collection[str] = ()
+) -> dict[str, dict[str, object]]:
+    """Return a `key`, a `parent` and what it `refers` to for each table, as its settings have them.
 
     A table's key is the column that is called after it, such as `visit_id` of `visits`. Its parent is the table whose key it
     has as another column; of several, the one that has most parents itself, since a prescription of a visit is a patient's
@@ -21,6 +23,7 @@ def guess(columns: Mapping[str, Sequence[str]], root: str | None = None) -> dict
         columns: the names of each table's columns, which are public.
         root: the table of the persons, if one says it. Its key may be called anything then: it is the one column that all
             tables without another parent have too.
+        public: tables that somebody declares public. They have no parent, and rows of others refer to them.
 
     Raises:
         InvalidInput: if no table is the root, or several are; or if the named one is none, or its key is not told.
@@ -30,26 +33,49 @@ def guess(columns: Mapping[str, Sequence[str]], root: str | None = None) -> dict
         {'visits': {'key': 'visit_id', 'parent': {'patient_id': 'patients'}}, 'patients': {'key': 'patient_id'}}
     """
     keys = {table: key for table, names in columns.items() if (key := _key(table, names)) is not None}
-    above = {
+    _check_public(public, columns, keys)
+    learnt = {table: names for table, names in columns.items() if table not in public}
+    refers = {
         table: {c: other for other, key in keys.items() if other != table and (c := _reference(other, key, names))}
-        for table, names in columns.items()
+        for table, names in learnt.items()
     }
+    above = {table: {c: other for c, other in found.items() if other in learnt} for table, found in refers.items()}
     if root is not None:
-        _hang_on(root, columns, keys, above)
-    if len(roots := [table for table in columns if not above[table]]) != 1:
-        found = f"{len(roots)} tables have no other's key: {', '.join(roots)}" if roots else "each has another's key"
-        raise InvalidInput(
-            f"the names of the columns do not tell which table's rows are the persons ({found}). Name it by --root TABLE, "
-            f"or write a YAML file that says of each table its key and its parent: dp-synth docs databases."
-        )
+        _hang_on(root, learnt, keys, above)
+    _check_root([table for table in learnt if not above[table]])
     guessed: dict[str, dict[str, object]] = {}
     for table in columns:
         facts: dict[str, object] = {"key": keys[table]} if table in keys else {}
-        if above[table]:
-            column = max(above[table], key=lambda c: (_depth(above, above[table][c], ()), c))
-            facts["parent"] = {column: above[table][column]}
+        if parents := above.get(table, {}):
+            column = max(parents, key=lambda c: (_depth(above, parents[c], ()), c))
+            facts["parent"] = {column: parents[column]}
+        if referred := {c: other for c, other in refers.get(table, {}).items() if other in public}:
+            facts["refers"] = referred
         guessed[table] = facts
     return guessed
+
+
+def _check_public(public: Collection[str], columns: Collection[str], keys: Collection[str]) -> None:
+    """Refuse public tables that are not there, or whose keys their columns' names do not tell."""
+    for name in public:
+        if name not in columns:
+            raise InvalidInput(f"--public {name}: there is no such table; there are {', '.join(columns)}.")
+        if name not in keys:
+            raise InvalidInput(
+                f"--public {name}: no column is called after it, as {name}_id would be, so names do not tell its key. Write "
+                f"a YAML file that says it: dp-synth docs databases."
+            )
+
+
+def _check_root(roots: Sequence[str]) -> None:
+    """Refuse tables of which not exactly one has no parent."""
+    if len(roots) != 1:
+        found = f"{len(roots)} tables have no other's key: {', '.join(roots)}" if roots else "each has another's key"
+        raise InvalidInput(
+            f"the names of the columns do not tell which table's rows are the persons ({found}). Name it by --root TABLE. "
+            f"If everybody may see another one, such as a catalogue, say so by --public TABLE=REASON. Or write a YAML file "
+            f"that says of each table its key and its parent: dp-synth docs databases."
+        )
 
 
 def _hang_on(
@@ -64,8 +90,9 @@ def _hang_on(
     if orphans and len(shared) != 1:
         found = f"more than one: {', '.join(shared)}" if shared else "none"
         raise InvalidInput(
-            f"--root {root}: its key is the column that {', '.join(orphans)} have too, and there is {found}. Write a YAML "
-            f"file that says of each table its key and its parent: dp-synth docs databases."
+            f"--root {root}: its key is the column that {', '.join(orphans)} have too, and there is {found}. Of a table "
+            f"that everybody may see, say so: --public {orphans[0]}=REASON. Else write a YAML file that says of each table "
+            f"its key and its parent: dp-synth docs databases."
         )
     for table in orphans:
         above[table] = {shared[0]: root}

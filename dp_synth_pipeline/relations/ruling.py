@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.schema import TableSchema
+
+Cells: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 def columns_of(rule: Rule) -> list[tuple[str, str]]:
@@ -38,17 +44,68 @@ def judged(rule: Rule, relations: Relations) -> Related:
         InvalidInput: if there is no such table, or two are named of which neither is above the other.
     """
     names = list(dict.fromkeys(table for table, _ in columns_of(rule)))
-    known = [table.name for table in relations]
+    known = [table.name for table in relations.everything]
     for name in names:
         if name not in known:
             raise InvalidInput(f"rule {rule.text!r}: there is no table {name!r}; there are: {', '.join(known)}.")
-    for name in names:
-        if set(names) <= {name, *(above.name for above in relations.ancestors(name))}:
+    public = [name for name in names if relations.public_key(name) is not None]
+    learnt = [name for name in names if name not in public]
+    for name in learnt:
+        if set(learnt) <= {name, *(above.name for above in relations.ancestors(name))}:
+            for other in public:
+                _check_reference(rule, relations, name, other)
             return relations[name]
     raise InvalidInput(
-        f"rule {rule.text!r}: of {' and '.join(names)}, none hangs on all others, so no row of the one goes with a row of "
+        f"rule {rule.text!r}: of {' and '.join(learnt)}, none hangs on all others, so no row of the one goes with a row of "
         f"the other; name columns of one table and of those above it."
+        if learnt
+        else f"rule {rule.text!r}: it names public tables alone, which are copied as they are; leave it out."
     )
+
+
+def _check_reference(rule: Rule, relations: Relations, name: str, public: str) -> None:
+    """Refuse a rule about a public table that not exactly one column of the row it judges, or of one above, refers to."""
+    found = referring(relations, name, public)
+    if len(found) != 1:
+        several = f"{' and '.join(f'{table}.{column}' for table, column in found)} refer to it, so" if found else ""
+        raise InvalidInput(
+            f"rule {rule.text!r}: {several or f'no column of {name}, or of a table above, refers to {public}, so'} no one "
+            f"row of {public} goes with a row of {name}."
+        )
+
+
+def referring(relations: Relations, name: str, public: str) -> list[tuple[str, str]]:
+    """Return the columns of a table and of those above it that refer to a public one, each with its table."""
+    path = (relations[name], *relations.ancestors(name))
+    return [(table.name, column) for table in path for column, other in table.refers if other == public]
+
+
+def looked_up(
+    wanted: Iterable[tuple[str, str]],
+    relations: Relations,
+    name: str,
+    columns: Mapping[tuple[str, str], Cells],
+    public: Mapping[str, pa.Table],
+) -> dict[tuple[str, str], Cells]:
+    """Return columns of public tables beside the rows of a table: of the rows that these, or those above, refer to.
+
+    Args:
+        wanted: the columns, each with its public table.
+        name: the table.
+        columns: columns of it and of those above it, a cell for each of its rows; those that refer among them.
+        public: the rows of public tables.
+
+    Returns:
+        the cells of each column; null where a row refers to none.
+    """
+    found = {}
+    for table, column in wanted:
+        (reference,) = referring(relations, name, table)
+        rows = public[table]
+        keys = rows[str(relations.public_key(table))]
+        at = pc.index_in(columns[reference].cast(keys.type), value_set=keys)  # type: ignore[attr-defined]
+        found[table, column] = rows[column].take(at)
+    return found
 
 
 def computed(rules: Iterable[Rule], table: str) -> dict[str, tuple[str, ...]]:

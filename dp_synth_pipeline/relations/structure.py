@@ -13,6 +13,19 @@ MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True)
+class PublicTable:
+    """A table that everybody may see, such as a catalogue: it is copied as it is, and rows of others refer to its own.
+
+    Attributes:
+        name: the table.
+        key: column whose values name its rows.
+    """
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True)
 class Related:
     """One table of a database.
 
@@ -28,6 +41,7 @@ class Related:
         increasing: numbers that never fall from one row of a parent to the next; the parent's row carries the first.
         decreasing: likewise, numbers that never rise.
         unique: columns in all of which no two rows of one parent are the same; none if rows may be.
+        refers: its columns that hold keys of public tables, each with the table.
     """
 
     name: str
@@ -41,12 +55,14 @@ class Related:
     increasing: tuple[str, ...] = ()
     decreasing: tuple[str, ...] = ()
     unique: tuple[str, ...] = ()
+    refers: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
         """Return the table that `dataclasses.asdict` described, here or in an earlier version."""
         columns = {name: tuple(facts.get(name, ())) for name in ("static", "increasing", "decreasing", "unique")}
-        return cls(**{**facts, **columns})
+        refers = tuple((column, table) for column, table in facts.get("refers", ()))
+        return cls(**{**facts, **columns, "refers": refers})
 
     @property
     def monotone(self) -> tuple[str, ...]:
@@ -115,12 +131,14 @@ class Relations:
 
     Attributes:
         tables: the tables in that order.
+        public: tables that everybody may see, to which rows of these refer.
 
     Raises:
         InvalidInput: if they are no such tree; it names the table and what to change.
     """
 
-    def __init__(self, tables: Sequence[Related]) -> None:
+    def __init__(self, tables: Sequence[Related], public: Sequence[PublicTable] = ()) -> None:
+        self.public = tuple(public)
         names = [table.name for table in tables]
         roots = [table for table in tables if table.parent is None]
         if len(roots) != 1:
@@ -131,6 +149,7 @@ class Relations:
             )
         for table in tables:
             _check(table, names)
+            _check_references(table, [other.name for other in public])
         self.tables = tuple(_parents_first(roots[0], tables))
         if missing := sorted(set(names) - {table.name for table in self.tables}):
             raise InvalidInput(
@@ -159,6 +178,15 @@ class Relations:
     def root(self) -> Related:
         """The table of which each row is a privacy unit."""
         return self.tables[0]
+
+    @property
+    def everything(self) -> tuple[PublicTable | Related, ...]:
+        """All tables, each after those that its rows refer to."""
+        return (*self.public, *self.tables)
+
+    def public_key(self, name: str) -> str | None:
+        """Return the column that names the rows of a public table; None if there is no such table."""
+        return next((table.key for table in self.public if table.name == name), None)
 
     def children(self, name: str) -> list[Related]:
         """Return the tables whose rows belong to rows of a table."""
@@ -224,6 +252,19 @@ def _check(table: Related, names: Sequence[str]) -> None:
         raise InvalidInput(f"tables.{table.name}: keep: first needs an order; name its column: order: COLUMN.")
     if table.order is not None and table.order in table.keys:
         raise InvalidInput(f"tables.{table.name}: order: {table.order!r} is a key, which is made anew; name another.")
+
+
+def _check_references(table: Related, public: Sequence[str]) -> None:
+    """Refuse references to what is no public table, and by columns whose values are made anew or mean a time."""
+    for column, other in table.refers:
+        said = f"tables.{table.name}: refers: {column}:"
+        if other not in public:
+            known = (
+                f"those that are: {', '.join(public)}" if public else "none is: write public: {why: REASON, by: NAME}"
+            )
+            raise InvalidInput(f"{said} {other!r} is no table that is declared public; {known}.")
+        if column in (*table.keys, table.order, *table.monotone):
+            raise InvalidInput(f"{said} the column is a key of this table, or its order; name another one.")
 
 
 def _parents_first(root: Related, tables: Sequence[Related]) -> Iterator[Related]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.reporting.card import INTENDED, OUT_OF_SCOPE, CardFacts, ReleaseCard
 from dp_synth_pipeline.reporting.release_card import (
@@ -47,12 +49,8 @@ def build(release: DatabaseRelease, declared_by: str = "") -> ReleaseCard:
             release=release.id,
             rows=sum(t["rows"] for t in told),
             columns=sum(t["columns"] for t in told),
-            tables=told,
-            public=[
-                column
-                for name, table in tables.items()
-                for column in public_columns(release.state.sources[name], table.settings, name)
-            ],
+            tables=[*told, *(_copied(release, name) for name in release.state.public)],
+            public=[column for name in tables for column in _columns(release, name)],
             declared_by=declared_by,
             checks=[{**c, "name": f"{n}: {c['name']}"} for n, t in tables.items() for c in checks_in(t.folder)],
             description=settings.description or "",
@@ -86,6 +84,26 @@ def _told(release: DatabaseRelease, table: Related) -> dict[str, Any]:
         "belongs": _belongs(table),
         "sha256": sha256(rows) if rows else "",
     }
+
+
+def _copied(release: DatabaseRelease, name: str) -> dict[str, Any]:
+    """Return what a card says of a public table."""
+    path, declared = release.state.public[name], release.settings.tables[name].public
+    assert declared is not None
+    footer = pq.ParquetFile(path).metadata
+    belongs = f"nobody: copied as it is, since it is public: {declared.why}, says {declared.by}"
+    facts = {"name": name, "rows": footer.num_rows, "columns": footer.num_columns, "belongs": belongs}
+    return {**facts, "sha256": sha256(path)}
+
+
+def _columns(release: DatabaseRelease, name: str) -> list[dict[str, Any]]:
+    """Return the published columns of a table as a card lists them; of those that refer to a public table, to which."""
+    columns = public_columns(release.state.sources[name], release.table(name).settings, name)
+    keys = {f"{name}.{column}": f"the keys of {public}" for column, public in release.relations[name].refers}
+    for column in columns:
+        if column["name"] in keys:
+            column["declared"] |= {"categories": keys[column["name"]]}
+    return columns
 
 
 def _belongs(table: Related) -> str:

@@ -76,7 +76,8 @@ def write_related(
     own = state.table(table.name)
 
     def read(name: str, columns: Sequence[str]) -> pa.Table:
-        return pq.read_table(state.table(name).path("synthetic"), columns=list(columns))
+        path = state.public[name] if name in state.public else state.table(name).path("synthetic")
+        return pq.read_table(path, columns=list(columns))
 
     parent_keys = None
     if table.parent is not None:
@@ -84,7 +85,8 @@ def write_related(
         parent_keys = read(table.parent, [key])[key]
     source = state.sources[table.name]
     made = related.made_for_parents(table, source)
-    facts = related.facts_of(table, read(table.name, related.columns_of(table)), parent_keys, made)
+    public_keys = {public.name: read(public.name, [public.key])[public.key] for public in relations.public}
+    facts = related.facts_of(table, read(table.name, related.columns_of(table)), parent_keys, made, public_keys)
     for name, cells in related.rule_rows(table, relations, rules, read).items():
         facts = facts.append_column(name, cells)
     found = validate(facts, [*related.related_checks(table), *_rule_checks(state, rules)])
@@ -106,7 +108,7 @@ def _profile(state: DatabaseState, table: Related) -> TableProfile:
 def _rule_checks(state: DatabaseState, rules: Sequence[Rule]) -> list[Check]:
     """Return the expectation of each rule across tables."""
     digits = {}
-    for name in {table for rule in rules for table, _ in ruling.columns_of(rule)}:
+    for name in {table for rule in rules for table, _ in ruling.columns_of(rule)} - set(state.public):
         own = state.table(name)
         found = constraints.digits(own.table_schema(), own.table_profile())
         digits |= {f"{name}.{column}": count for column, count in found.items()}

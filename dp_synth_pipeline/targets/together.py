@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.relations.structure import Related, Relations
+from dp_synth_pipeline.relations.structure import PublicTable, Related, Relations
 from dp_synth_pipeline.tabular.sources import duckdb_uri
 from dp_synth_pipeline.tabular.sources.warehouse import engines
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
@@ -81,7 +81,7 @@ def publish(
     """Replace all tables by their new rows and return where each is, without secrets.
 
     Args:
-        files: the synthetic Parquet file of each table.
+        files: the Parquet file of each table, public ones included.
         told: called if there is something to wait for.
     """
     places = addresses(list(files), target)
@@ -137,9 +137,9 @@ def _replace_in_duckdb(relations: Relations, files: Mapping[str, Path], places: 
             if len(parts) > 1:
                 con.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(parts[-2])}")
         con.execute("BEGIN")
-        for table in reversed(relations.tables):
+        for table in reversed(relations.everything):
             con.execute(f"DROP TABLE IF EXISTS {written[table.name]}")
-        for table in relations:
+        for table in relations.everything:
             select = f"SELECT {sink.columns_of(files[table.name])} FROM read_parquet({one_file(files[table.name])})"
             types = con.execute(f"DESCRIBE {select}").fetchall()
             columns = [f"{quoted(name)} {kind}" for name, kind, *_ in types] + _keys(table, relations, written)
@@ -148,13 +148,16 @@ def _replace_in_duckdb(relations: Relations, files: Mapping[str, Path], places: 
         con.execute("COMMIT")
 
 
-def _keys(table: Related, relations: Relations, written: Mapping[str, str]) -> list[str]:
+def _keys(table: Related | PublicTable, relations: Relations, written: Mapping[str, str]) -> list[str]:
     """Write the keys of a table as SQL's constraints."""
     keys = [] if table.key is None else [f"PRIMARY KEY ({quoted(table.key)})"]
+    if isinstance(table, PublicTable):
+        return keys
+    referred = [(column, name, relations.public_key(name)) for column, name in table.refers]
     if table.parent is not None:
-        parent = relations[table.parent]
-        referred = f"{written[parent.name]} ({quoted(str(parent.key))})"
-        keys.append(f"FOREIGN KEY ({quoted(str(table.reference))}) REFERENCES {referred}")
+        referred.append((str(table.reference), table.parent, relations[table.parent].key))
+    for column, name, key in referred:
+        keys.append(f"FOREIGN KEY ({quoted(column)}) REFERENCES {written[name]} ({quoted(str(key))})")
     return keys
 
 
@@ -162,10 +165,10 @@ def _replace_in_postgres(relations: Relations, files: Mapping[str, Path], places
     tables = {name: Postgres(place) for name, place in places.items()}
     written = {name: table.table for name, table in tables.items()}
     with tables[relations.root.name].transaction() as cursor:
-        for table in relations:
+        for table in relations.everything:
             tables[table.name].fill(cursor, files[table.name])
-        granted = {table.name: tables[table.name].drop(cursor) for table in reversed(relations.tables)}
-        for table in relations:
+        granted = {table.name: tables[table.name].drop(cursor) for table in reversed(relations.everything)}
+        for table in relations.everything:
             tables[table.name].rename(cursor, granted[table.name])
             for key in _keys(table, relations, written):
                 cursor.execute(f"ALTER TABLE {written[table.name]} ADD {key}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.validation.checks import TYPE, Check, CheckName, stems_of
 from dp_synth_pipeline.validation.rules import rule_names
 
-KEY, PARENT, ROWS, ORDER, STATIC, MONOTONE, UNIQUE = (
+KEY, PARENT, ROWS, ORDER, STATIC, MONOTONE, UNIQUE, REFERS = (
     "keys_unique",
     "rows_have_parents",
     "rows_per_parent",
@@ -26,6 +27,7 @@ KEY, PARENT, ROWS, ORDER, STATIC, MONOTONE, UNIQUE = (
     "static_columns_stay",
     "monotone_columns_keep_direction",
     "rows_unique_within_parents",
+    "rows_refer_to_public_rows",
 )
 """The checks' names, and the columns of `facts_of` that they look at."""
 
@@ -60,6 +62,9 @@ def related_checks(table: Related) -> list[Check]:
     if table.unique:
         text = f"No two rows of one row of {table.parent} are the same in {', '.join(table.unique)}."
         checks.append(_true(UNIQUE, text))
+    if table.refers:
+        refers = ", ".join(f"{column} a row of {public}" for column, public in table.refers)
+        checks.append(_true(REFERS, f"What is not null names a row of a public table: {refers}."))
     return checks
 
 
@@ -72,17 +77,21 @@ def rule_rows(
         read: reads some columns of a synthetic table.
     """
     wanted = {pair for rule in rules for pair in ruling.columns_of(rule)}
+    of_public = [pair for pair in wanted if relations.public_key(pair[0]) is not None]
+    refers = {pair for public, _ in of_public for pair in ruling.referring(relations, table.name, public)}
     found, at = {}, None  # the number of the row above, for each row of the table; none if it has no parent
     for one in (table, *relations.ancestors(table.name)) if rules else ():
-        names = [name for owner, name in wanted if owner == one.name]
+        names = {name for owner, name in (*wanted, *refers) if owner == one.name}
         rows = read(one.name, list(dict.fromkeys([*names, *one.keys])))
-        found |= {f"{one.name}.{name}": rows[name] if at is None else rows[name].take(at) for name in names}
+        found |= {(one.name, name): rows[name] if at is None else rows[name].take(at) for name in names}
         if one.parent is not None:
             key = str(relations[one.parent].key)
             keys, reference = read(one.parent, [key])[key], rows[str(one.reference)]
             above = pc.index_in(reference.cast(keys.type), value_set=keys)  # type: ignore[attr-defined]
             at = above if at is None else above.take(at)
-    return found
+    public = {name: read(name, [str(relations.public_key(name)), column]) for name, column in of_public}
+    found |= ruling.looked_up(of_public, relations, table.name, found, public)
+    return {f"{owner}.{name}": found[owner, name] for owner, name in wanted}
 
 
 def _true(name: str, text: str) -> Check:
@@ -91,7 +100,11 @@ def _true(name: str, text: str) -> Check:
 
 
 def facts_of(
-    table: Related, rows: pa.Table, parent_keys: pa.ChunkedArray | None, made: Sequence[Column] = ()
+    table: Related,
+    rows: pa.Table,
+    parent_keys: pa.ChunkedArray | None,
+    made: Sequence[Column] = (),
+    public_keys: Mapping[str, pa.ChunkedArray] = MappingProxyType({}),
 ) -> pa.Table:
     """Return what `related_checks` looks at, one row for each synthetic row.
 
@@ -99,6 +112,7 @@ def facts_of(
         rows: the synthetic rows, those of one parent in their order.
         parent_keys: the keys of the parent's rows; None for the root.
         made: the columns that `made_for_parents` tells.
+        public_keys: the keys of each public table's rows.
     """
     facts: dict[str, pa.Array | pa.ChunkedArray] = {}
     if table.key is not None:
@@ -120,7 +134,15 @@ def facts_of(
             parents = reference.combine_chunks().dictionary_encode().indices.to_numpy()
             columns = [rows[name].combine_chunks() for name in table.unique]
             facts[UNIQUE] = pa.array(~unique_rows.repeated(parents, columns))
+    if table.refers:
+        facts[REFERS] = pa.array(np.logical_and.reduce([_names(rows[c], public_keys[t]) for c, t in table.refers]))
     return pa.table(facts)
+
+
+def _names(cells: pa.ChunkedArray, keys: pa.ChunkedArray) -> np.ndarray:
+    """Say of each cell whether it is null or one of some keys, bool (rows,)."""
+    known = pc.is_in(cells.cast(keys.type), value_set=keys)  # type: ignore[attr-defined]
+    return pc.or_(known, pc.is_null(cells)).to_numpy()  # type: ignore[attr-defined]
 
 
 def _rows_of_parent(reference: pa.ChunkedArray) -> pa.Array:
@@ -209,5 +231,5 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
 
 def columns_of(table: Related) -> Sequence[str]:
     """Return the columns that a table's relations speak of."""
-    names = dict.fromkeys([table.key, table.reference, table.order, *table.carries, *table.unique])
+    names = dict.fromkeys([table.key, table.reference, table.order, *table.carries, *table.unique, *dict(table.refers)])
     return [name for name in names if name is not None]

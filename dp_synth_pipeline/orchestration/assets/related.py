@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import dagster as dg
+import pyarrow.parquet as pq
 
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration import accounts, audits, metadata
@@ -168,15 +169,27 @@ def _published(settings: RelatedTablesSettings) -> dg.AssetsDefinition:
     def _body(context: dg.AssetExecutionContext, release: DatabaseRelease, *_: Any) -> Iterator[dg.MaterializeResult]:
         places = release.run(stages.Publication())["places"]
         for name, place in places.items():
-            facts = {
-                "dagster/row_count": release.state.table(name).facts.synthetic_rows,
-                "place": place,
-                "data_docs": dg.MetadataValue.path(str(release.folder / name / data_docs.PAGE)),
-            }
-            yield materialized(release, metadata.RELEASABLE, facts, asset_key=key(settings, f"{name}/published"))
+            yield materialized(
+                release,
+                metadata.RELEASABLE,
+                _of_published(release, name, place),
+                asset_key=key(settings, f"{name}/published"),
+            )
 
     about = "The synthetic table where analysts read it. All tables are replaced together, so no row lacks its parent."
-    return _together(settings, "published", about, [f"{name}/synthetic" for name in settings.tables], _body)
+    return _together(settings, "published", about, [f"{name}/synthetic" for name in settings.private_tables], _body)
+
+
+def _of_published(release: DatabaseRelease, name: str, place: str) -> dict[str, Any]:
+    """Return what is said of one published table."""
+    if name in release.state.public:
+        rows = pq.ParquetFile(release.state.public[name]).metadata.num_rows
+        return {"dagster/row_count": rows, "place": place, "public": True}
+    return {
+        "dagster/row_count": release.state.table(name).facts.synthetic_rows,
+        "place": place,
+        "data_docs": dg.MetadataValue.path(str(release.folder / name / data_docs.PAGE)),
+    }
 
 
 def _together(
@@ -188,7 +201,7 @@ def _together(
         f"{table}__{name}": dg.AssetOut(
             **described(settings, f"{table}/{name}", metadata.RELEASABLE, description, kinds)
         )
-        for table in settings.tables
+        for table in (settings.tables if name == "published" else settings.private_tables)
     }
     return dg.multi_asset(
         name=f"{settings.name}__{name}",
@@ -206,7 +219,7 @@ def _quality_report(settings: RelatedTablesSettings) -> dg.AssetsDefinition:
         visibility=metadata.RESTRICTED,
         description="How near the synthetic tables are to the real ones, alone and together. Restricted like those.",
         kinds={"html"},
-        after=[f"{name}/synthetic" for name in settings.tables],
+        after=[f"{name}/synthetic" for name in settings.private_tables],
     )
     def _body(context: dg.AssetExecutionContext, release: DatabaseRelease, *_: Any) -> dg.MaterializeResult:
         from dp_synth_pipeline.reporting import related_quality_report as page

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context
@@ -65,12 +66,14 @@ class DatabaseDrawer:
         sources: the columns of each source.
         folders: the released generator of each table.
         rules: rules across tables that rows keep.
+        public: the copies of public tables, which are drawn tables as they are.
     """
 
     relations: Relations
     sources: Mapping[str, TableSchema]
     folders: Mapping[str, Path]
     rules: Sequence[Rule] = ()
+    public: Mapping[str, Path] = field(default_factory=dict)
     _drawers: dict[str, Drawer] = field(default_factory=dict, init=False)
 
     def draw(self, persons: int, asked: Asked = Asked(), report: Report = unheard) -> DrawnTables:
@@ -93,7 +96,11 @@ class DatabaseDrawer:
         drawn, redrawn = self._kept(draw(int(persons), report=report), draw, pool, rng)
         report(len(drawn), len(drawn))
         effective = None if pool is None else min(int(persons), pool.effective)
-        return DrawnTables(self._written(drawn, rng), effective, redrawn)
+        return DrawnTables(self._public_rows | self._written(drawn, rng), effective, redrawn)
+
+    @cached_property
+    def _public_rows(self) -> dict[str, pa.Table]:
+        return {name: pq.read_table(path) for name, path in self.public.items()}
 
     def _kept(
         self,
@@ -110,7 +117,8 @@ class DatabaseDrawer:
             name: (limits(d.codec.schema, d.profile), digits(d.codec.schema, d.profile)) for name, d in drawers.items()
         }
         also = None if pool is None else pool.condition.holds
-        return RuleKeeping.of(self.relations, self.sources, self.rules, facts, rng, also).kept(first, draw, rng)
+        keeping = RuleKeeping.of(self.relations, self.sources, self.rules, facts, rng, also, self._public_rows)
+        return keeping.kept(first, draw, rng)
 
     def _persons(
         self, persons: int, pool: Pool | None, rng: np.random.Generator, report: Report = unheard
@@ -141,7 +149,7 @@ class DatabaseDrawer:
         """Return what draws persons who satisfy a condition."""
         root = self.relations.root.name
         drawer = self._drawer(root)
-        columns = {name: [c.name for c in source.published] for name, source in self.sources.items()}
+        columns = {t.name: [c.name for c in self.sources[t.name].published] for t in self.relations.everything}
         begun = {table.carried(name) for table in self.relations for name in table.monotone}  # true of first rows alone
         columns[root] = [name for name in drawer.schema.names if name not in begun]
         condition = Condition(of_root(where, root, columns), drawer.codec)

@@ -77,7 +77,7 @@ class DatabaseRelease:
         shares = shares_of(settings.shares, settings.relations, {})
         goes_on = all(
             memory.expected(TableProtection(settings, ledger, Part.of(shares, name)), folder_of(store, settings, name))
-            for name in settings.tables
+            for name in settings.private_tables
         )
         record = DatabaseProtection(settings, ledger).reserve_database(key, run_id, goes_on=goes_on)
         folder = idempotency.claim(store, settings.name, record)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -55,12 +55,14 @@ class RuleKeeping:
         sources: the columns of each source.
         judges: the rules by the table whose rows they judge, each table after its parent.
         also: says of each person whether it is possible besides, bool (persons,), whatever was written.
+        public: the rows of public tables.
     """
 
     relations: Relations
     sources: Mapping[str, TableSchema]
     judges: Sequence[Judge]
     also: Callable[[pa.Table], np.ndarray] | None = None
+    public: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -71,12 +73,14 @@ class RuleKeeping:
         facts: Mapping[str, tuple[Mapping[str, tuple[float, float]], Mapping[str, int]]],
         rng: np.random.Generator,
         also: Callable[[pa.Table], np.ndarray] | None = None,
+        public: Mapping[str, pa.Table] | None = None,
     ) -> RuleKeeping:
         """Return what keeps some rules.
 
         Args:
             facts: released ends, and digits after the point, of each table's columns.
             also: says of the root's drawn rows whether each is possible besides.
+            public: the rows of public tables.
         """
         limits = {f"{table}.{name}": ends for table, (found, _) in facts.items() for name, ends in found.items()}
         digits = {f"{table}.{name}": count for table, (_, found) in facts.items() for name, count in found.items()}
@@ -86,7 +90,7 @@ class RuleKeeping:
             if own:
                 may_write = partial(_may_write, _writable(table, sources[table.name]))
                 judges.append(Judge(table, Keeper(own, limits, digits, rng, may_write=may_write)))
-        return cls(relations, sources, judges, also)
+        return cls(relations, sources, judges, also, public or {})
 
     def kept(
         self, first: dict[str, Rows], draw: Callable[[int], dict[str, Rows]], rng: np.random.Generator
@@ -174,19 +178,25 @@ class RuleKeeping:
     def _judged(self, judge: Judge, drawn: Mapping[str, Rows]) -> pa.Table:
         """Return the columns that a table's rules speak of, a row for each of its rows."""
         wanted = dict.fromkeys(pair for rule in judge.keeper.rules for pair in ruling.columns_of(rule))
+        of_public = [pair for pair in wanted if pair[0] in self.public]
+        refers = {
+            pair for public, _ in of_public for pair in ruling.referring(self.relations, judge.table.name, public)
+        }
         columns, at = {}, np.arange(len(drawn[judge.table.name].codes))
         for table in (judge.table, *self.relations.ancestors(judge.table.name)):
-            names = [name for owner, name in wanted if owner == table.name]
+            names = {name for owner, name in (*wanted, *refers) if owner == table.name}
             values = drawn_columns(table, drawn, self.sources[table.name]) if names else {}
-            columns |= {f"{table.name}.{name}": values[name].take(pa.array(at)) for name in names}
+            columns |= {(table.name, name): values[name].take(pa.array(at)) for name in names}
             parent = drawn[table.name].parent
             at = at if parent is None else parent[at]
-        return pa.table(columns)
+        columns |= ruling.looked_up(of_public, self.relations, judge.table.name, columns, self.public)
+        return pa.table({f"{table}.{name}": columns[table, name] for table, name in wanted})
 
 
 def _writable(table: Related, schema: TableSchema) -> frozenset[str]:
     """Return the columns of a table's own rows on which nothing hangs, as rules name them."""
-    fixed = {*table.keys, *table.carries, *table.unique, table.order, *offsets.tied(schema)}
+    referring = [column for column, _ in table.refers]
+    fixed = {*table.keys, *referring, *table.carries, *table.unique, table.order, *offsets.tied(schema)}
     return frozenset(f"{table.name}.{c.name}" for c in schema.learned if c.name not in fixed)
 
 

@@ -15,10 +15,11 @@ from dp_synth_pipeline.privacy.budget import check_delta, check_release
 from dp_synth_pipeline.relations import ruling
 from dp_synth_pipeline.relations.monotone_columns import DECREASING, DIRECTIONS, INCREASING, MONOTONE
 from dp_synth_pipeline.relations.static_columns import STATIC
-from dp_synth_pipeline.relations.structure import Related, Relations
+from dp_synth_pipeline.relations.structure import PublicTable, Related, Relations
 from dp_synth_pipeline.synthesis.section import Section
 from dp_synth_pipeline.synthesis.settings import (
     Charge,
+    PublicSettings,
     RefreshSettings,
     ReleaseSettings,
     ValidationSettings,
@@ -28,6 +29,7 @@ from dp_synth_pipeline.synthesis.settings import (
 )
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular.constraints import Rule, parse
+from dp_synth_pipeline.tabular.declarable import FROM
 from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
@@ -69,6 +71,14 @@ class DatabaseTable(Section):
     )
     filter: str | None = Field(default=None, description="SQL predicate of one row's columns; only such rows are read.")
     columns: dict[str, Any] = Field(default_factory=dict, description="Declared facts per column: public, and free.")
+    refers: dict[str, str] | None = Field(
+        default=None,
+        description="{COLUMN: TABLE}: the columns that hold keys of public tables; such keys alone are drawn.",
+    )
+    public: PublicSettings | None = Field(
+        default=None,
+        description="Of a table that everybody may see, such as a catalogue: {why, by}. It is copied as it is, for nothing.",
+    )
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -104,6 +114,24 @@ class DatabaseTable(Section):
                 raise InvalidInput(f"columns.{name}: it is declared {STATIC} and {MONOTONE}; keep one of the two.")
         return value
 
+    @model_validator(mode="after")
+    def _copied(self) -> Self:
+        """Refuse what only a table that is learnt can have."""
+        if self.public is None:
+            return self
+        if not self.source or self.key is None:
+            raise InvalidInput("public: such a table has a source and a key, by which rows of others refer to it.")
+        fields = type(self).model_fields.items()
+        extra = [
+            n for n, f in fields if n not in OF_PUBLIC and getattr(self, n) != f.get_default(call_default_factory=True)
+        ]
+        if extra:
+            raise InvalidInput(
+                f"{extra[0]}: the table is declared public and copied as it is, so it has {', '.join(sorted(OF_PUBLIC))} "
+                f"alone. Leave {extra[0]} out; or leave public out, and the table is learnt and protected."
+            )
+        return self
+
     @field_validator("filter")
     @classmethod
     def _filter(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -120,6 +148,9 @@ class DatabaseTable(Section):
             )
         return value
 
+
+OF_PUBLIC = frozenset({"source", "key", "filter", "public"})
+"""What is said of a table that everybody may see."""
 
 CARRIED = (STATIC, MONOTONE)
 """Facts of columns that a row's parent carries; a single table has none."""
@@ -208,18 +239,20 @@ class DatabaseSettings(Section):
                 f"unit: it is the root of the tables, here {relations.root.name!r}; got {self.unit!r}. Name that one, or "
                 f"give {relations.root.name!r} a parent."
             )
-        for name, table in self.tables.items():
+        for name, table in self.private_tables.items():
             derived = name == relations.root.name and relations.children(name) and not (table.columns or table.filter)
             if not table.source and not derived:
                 raise InvalidInput(
                     f"tables.{name}: source: say where its rows are, such as data/{name}.parquet. The root alone may lack "
                     f"one, without columns and filter: its rows are then whom the tables below it name."
                 )
-        if self.shares is not None and (set(self.shares) != set(self.tables) or min(self.shares.values()) <= 0):
-            raise InvalidInput(f"shares: expected a part above 0 for each of {', '.join(self.tables)}.")
-        for name, table in self.tables.items():
-            self.member(name)
-            public_list.check_public(table.columns, [other.source for other in self.tables.values()])
+        learnt = self.private_tables
+        if self.shares is not None and (set(self.shares) != set(learnt) or min(self.shares.values()) <= 0):
+            raise InvalidInput(f"shares: expected a part above 0 for each of {', '.join(learnt)}.")
+        for table in relations:
+            facts = self.member(table.name).columns
+            _check_references(table, facts)
+            public_list.check_public(facts, [other.source for other in learnt.values()])
         for rule in self.parsed_rules:
             ruling.judged(rule, relations)
         return self
@@ -230,9 +263,20 @@ class DatabaseSettings(Section):
         return [parse(text) for text in self.rules]
 
     @property
+    def private_tables(self) -> dict[str, DatabaseTable]:
+        """The tables whose rows are learnt and protected."""
+        return {name: table for name, table in self.tables.items() if table.public is None}
+
+    @property
+    def public_tables(self) -> dict[str, DatabaseTable]:
+        """The tables that everybody may see."""
+        return {name: table for name, table in self.tables.items() if table.public is not None}
+
+    @property
     def relations(self) -> Relations:
         """How the tables hang together."""
-        return Relations([_related(name, table) for name, table in self.tables.items()])
+        public = [PublicTable(name, str(table.key)) for name, table in self.public_tables.items()]
+        return Relations([_related(name, table) for name, table in self.private_tables.items()], public)
 
     def member(self, name: str, population: int | None = None) -> ReleaseSettings:
         """Return the settings under which one table is learnt: a table of which one row of each person is read.
@@ -242,6 +286,7 @@ class DatabaseSettings(Section):
         """
         table, relations = self.tables[name], self.relations
         keys = {key: {"kind": "identifier"} for key in relations[name].keys}
+        referring = {column: self._keys_of(other) for column, other in relations[name].refers}
         return ReleaseSettings(
             table=name,
             source=table.source,
@@ -250,7 +295,11 @@ class DatabaseSettings(Section):
             epsilon=self.epsilon,
             delta=self.delta,
             nulls=table.nulls,
-            columns={**table.facts, **{key: table.facts.get(key) or facts for key, facts in keys.items()}},
+            columns={
+                **table.facts,
+                **{key: table.facts.get(key) or facts for key, facts in keys.items()},
+                **{column: {**facts, **(table.facts.get(column) or {})} for column, facts in referring.items()},
+            },
             population=population if relations[name].parent is not None else self.population,
             locale=self.locale,
             validation=ValidationSettings(find_formulas=self.find_formulas),
@@ -263,11 +312,16 @@ class DatabaseSettings(Section):
             intended_use=self.intended_use,
         )
 
+    def _keys_of(self, public: str) -> dict[str, Any]:
+        """Return what is declared of a column that refers to a public table: the keys of its rows are its categories."""
+        table = self.tables[public]
+        return {"kind": "category", "categories": {FROM: table.source, "column": table.key}}
+
     def learnt(self, name: str, population: int | None = None) -> ReleaseSettings:
         """Return the settings under which one table is learnt, with the columns that its rows carry for others."""
         own, carried = self.member(name, population), {}
         for child in self.relations.children(name):
-            facts = self.tables[child.name].facts
+            facts = self.member(child.name).columns
             carried |= {child.carried(column): facts[column] for column in child.carries if column in facts}
         return own.model_copy(update={"columns": {**own.columns, **carried}}) if carried else own
 
@@ -293,7 +347,7 @@ class DatabaseSettings(Section):
     @property
     def remembering_conflict(self) -> str:
         """What of the other settings a refresh that remembers does not go with; empty if it goes with all of them."""
-        members = [self.member(name).model_copy(update={"reuse_profile": True}) for name in self.tables]
+        members = [self.member(name).model_copy(update={"reuse_profile": True}) for name in self.private_tables]
         return next(filter(None, (member.remembering_conflict for member in members)), "")
 
     @property
@@ -338,6 +392,16 @@ class DatabaseSettings(Section):
         return terms_version(self.terms())
 
 
+def _check_references(table: Related, facts: Mapping[str, Any]) -> None:
+    """Refuse declared facts under which a column does not hold the keys of the public table that it refers to."""
+    for column, other in table.refers:
+        if facts[column].get("kind") != "category":
+            raise InvalidInput(
+                f"tables.{table.name}.columns.{column}: kind: it holds keys of {other}, which is declared public, so it is "
+                f"a category of these. Leave kind out; or call the column otherwise if it does not."
+            )
+
+
 def _related(name: str, table: DatabaseTable) -> Related:
     ((reference, parent),) = table.parent.items() if table.parent else ((None, None),)
     return Related(
@@ -352,4 +416,5 @@ def _related(name: str, table: DatabaseTable) -> Related:
         increasing=tuple(column for column, direction in table.monotone.items() if direction == INCREASING),
         decreasing=tuple(column for column, direction in table.monotone.items() if direction == DECREASING),
         unique=tuple(dict.fromkeys(table.unique)),
+        refers=tuple((table.refers or {}).items()),
     )

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
-from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
+from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError, nearest
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
@@ -23,7 +24,7 @@ from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.relations.static_columns import Candidates
 from dp_synth_pipeline.relations.structure import Related, check_keys
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, publication, retention
-from dp_synth_pipeline.synthesis.database import histories, learning
+from dp_synth_pipeline.synthesis.database import histories, learning, public_tables
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, redrawn_sentence
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease, folder_of
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
@@ -80,7 +81,7 @@ class Ingestion(DatabaseStage):
 
     def done(self, release: DatabaseRelease) -> bool:
         """Say whether the rows of every table are related."""
-        return set(release.state.rows) == set(release.settings.tables)
+        return set(release.state.rows) == set(release.settings.private_tables)
 
     def run(self, release: DatabaseRelease) -> dict[str, Any]:
         """Read the sources.
@@ -92,19 +93,19 @@ class Ingestion(DatabaseStage):
         settings, progress = release.settings, release.progress
         retention.forget(release.store, release.protection.ledger, settings.name)
         with retention.private():
-            sources, untyped = self._sources(release)
+            sources, untyped, public = self._sources(release)
             try:
                 related = self._related(release, sources)
             except Exception as error:  # rows were read, so why it failed is a fact about them
                 raise reading_failed(release, error) from None
             tables = {n: _one_row_each(release, n, RunState(release.id), r, untyped[n]) for n, r in related.items()}
         progress.report(f"{settings.name}: reading", 1, 1)
-        release.state = replace(release.state, sources=sources, rows=related, tables=tables)
+        release.state = replace(release.state, sources=sources, rows=related, tables=tables, public=public)
         return {}
 
     def _related(self, release: DatabaseRelease, sources: Mapping[str, TableSchema]) -> dict[str, RelatedRows]:
         """Read every source once, and find the person of each row."""
-        files, digests, tables = {}, [], release.settings.tables
+        files, digests, tables = {}, [], release.settings.private_tables
         for number, (name, table) in enumerate(tables.items()):
             release.progress.report(f"{release.settings.name}: reading", number, len(tables))
             if table.source:
@@ -117,21 +118,38 @@ class Ingestion(DatabaseStage):
         release.protection.note_source(release.id, "".join(digests))
         return relating.relate(release.relations, files, sources, release.restricted)
 
-    def _sources(self, release: DatabaseRelease) -> tuple[dict[str, TableSchema], dict[str, tuple[str, ...]]]:
-        """Return the columns of each source, and those of which the types are measured; no row is read."""
+    def _sources(
+        self, release: DatabaseRelease
+    ) -> tuple[dict[str, TableSchema], dict[str, tuple[str, ...]], dict[str, Path]]:
+        """Return the columns of each source, those of which the types are measured, and where copies of public tables are.
+
+        No row is read but of those.
+        """
         try:
-            found = _of_each([n for n, t in release.settings.tables.items() if t.source], partial(_schema, release))
+            found = _of_each(
+                [n for n, t in release.settings.private_tables.items() if t.source], partial(_schema, release)
+            )
             root = release.relations.root.name
             if root not in found:
                 found[root] = _schema_of_named(release, {name: schema for name, (schema, _) in found.items()}), ()
             sources, untyped = {n: schema for n, (schema, _) in found.items()}, {n: u for n, (_, u) in found.items()}
             _of_each([table.name for table in release.relations], partial(_check_table, release, sources, untyped))
+            copied = _of_each(release.settings.public_tables, partial(_copied, release, sources))
+            sources |= {n: schema for n, (_, schema) in copied.items()}
             ruling.check(release.settings.parsed_rules, sources, untyped)
         except Exception:
             release.protection.void(release.id, "the sources could not be opened")
             release.drop()
             raise
-        return sources, untyped
+        return sources, untyped, {n: path for n, (path, _) in copied.items()}
+
+
+def _copied(release: DatabaseRelease, sources: Mapping[str, TableSchema], name: str) -> tuple[Path, TableSchema]:
+    """Copy a public table beside the restricted rows, and return where it is and its columns."""
+    referring = [sources[t.name][column] for t in release.relations for column, other in t.refers if other == name]
+    path = release.restricted / f"{name}.{public_tables.FILE}"
+    table = release.settings.tables[name]
+    return path, public_tables.copy(table, referring[0].arrow_type if referring else None, path)
 
 
 def _one_row_each(
@@ -189,6 +207,7 @@ def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str
     table = release.relations[name]
     names = ingestion.column_types(source.parse(release.settings.member(name).source))
     check_keys(table, list(names))
+    _check_references(release, table, list(names))
     with _opened(release, name) as opened:
         untyped = tuple(column for column in opened.untyped if column != table.order)
         columns = release.settings.tables[name].columns
@@ -196,6 +215,22 @@ def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str
         if mistakes:
             raise InvalidInput("\n".join(f"tables.{name}: {mistake}" for mistake in mistakes))
         return opened.schema, untyped
+
+
+def _check_references(release: DatabaseRelease, table: Related, names: Sequence[str]) -> None:
+    """Refuse references by columns that are not there, and columns that look like references and of which nobody said so."""
+    refers, said = dict(table.refers), release.settings.tables[table.name].refers
+    for column in refers:
+        if column not in names:
+            raise InvalidInput(
+                f"refers: there is no column {column!r}; it has: {', '.join(names)}.{nearest(column, names)}"
+            )
+    for other in release.relations.public:
+        if said is None and other.key in names and other.key not in table.keys:
+            raise InvalidInput(
+                f"refers: {other.key!r} is called as the key of {other.name} is, which is declared public. Say that it "
+                f"holds these keys: refers: {{{other.key}: {other.name}}}; or refers: {{}} if it does not."
+            )
 
 
 def _drops(untyped: Sequence[str], columns: Mapping[str, Any]) -> Iterator[str]:
@@ -507,7 +542,8 @@ class Settlement(DatabaseStage):
             ran += [(named(event.mechanism, name), event.event) for event in load_ran(facts["ran"])]
             weights += model.weights
         release.protection.settle(release.id, delta=release.delta, ran=ran)
-        sources = {n: _as_modelled(schema, tables, release.relations[n]) for n, schema in release.state.sources.items()}
+        modelled = {n: _as_modelled(release.state.sources[n], tables, release.relations[n]) for n in tables}
+        sources = {**release.state.sources, **modelled}
         for table in tables.values():
             learnt_folder, folder = table.restricted / retention.LEARNT, table.folder / generator_files.FOLDER
             if generator_files.found(learnt_folder, release.id):  # else a run before this one had got so far
@@ -515,7 +551,8 @@ class Settlement(DatabaseStage):
             rows = table.profile.rows
             table.state = table.state.with_(generator=folder, profile=folder / "profile.json", rows=rows)
             release.keep(table)
-        release.state = replace(release.state, sources=sources)
+        copies = {n: public_tables.release_to(path, release.folder / n) for n, path in release.state.public.items()}
+        release.state = replace(release.state, sources=sources, public=copies)
         sink.write_text(json.dumps(described(release), indent=1), release.folder / generator_files.DATABASE)
         return {"weights": weights}
 
@@ -539,6 +576,7 @@ def described(release: DatabaseRelease) -> dict[str, Any]:
         "epsilon": lineage.epsilon,
         "delta": lineage.delta,
         "tables": [asdict(table) for table in release.relations],
+        "public": [asdict(table) for table in release.relations.public],
         "sources": {name: dump_schema(schema) for name, schema in release.state.sources.items()},
         "rules": release.rules,
     }
@@ -558,11 +596,11 @@ class Sampling(DatabaseStage):
         report = partial(release.progress.report, f"{release.settings.name}: generation")
         folders = {name: state.path("generator") for name, state in release.state.tables.items()}
         rules = [constraints.parse(text) for text in release.rules]
-        drawer = DatabaseDrawer(release.relations, release.state.sources, folders, rules)
+        drawer = DatabaseDrawer(release.relations, release.state.sources, folders, rules, release.state.public)
         drawn, _, redrawn = drawer.draw(release.settings.rows or drawer.persons, report=report)
         if redrawn:
             release.progress.log(f"{release.settings.name}: {redrawn_sentence(redrawn)}")
-        for name, rows in drawn.items():
+        for name, rows in ((table.name, drawn[table.name]) for table in release.relations):
             table = release.table(name)
             path = table.folder / FILE
             sink.write_parquet(rows.to_batches(), rows.schema, path)
@@ -570,7 +608,7 @@ class Sampling(DatabaseStage):
             counts = {"synthetic_rows": rows.num_rows, "asked_rows": rows.num_rows}
             table.state = table.state.with_(synthetic=path, seal=seal, **counts)
             release.keep(table)
-        return {name: rows.num_rows for name, rows in drawn.items()}
+        return {table.name: drawn[table.name].num_rows for table in release.relations}
 
 
 class Publication(DatabaseStage):
@@ -593,7 +631,8 @@ class Publication(DatabaseStage):
             seal = release.protection.seal
             publication.require_drawn([(table.path("synthetic"), table.facts.seal)], release.id, seal)
         check_target(release.settings, release.progress)
-        files = {name: table.path("synthetic") for name, table in release.state.tables.items()}
+        drawn = {name: table.path("synthetic") for name, table in release.state.tables.items()}
+        files = {**release.state.public, **drawn}
         on_wait = partial(release.progress.wait, f"{release.settings.name}: publishing")
         places = together.publish(release.relations, files, target_of(release.settings), on_wait)
         release.state = replace(release.state, published=tuple(places.values()))

@@ -20,11 +20,12 @@ class DatabaseState:
     Attributes:
         release: id of the reservation that pays for it.
         terms: the settings that it was reserved under.
-        sources: the columns of each source, keys included.
+        sources: the columns of each source, keys included; of public tables as well.
         rows: the rows of each table with their persons; restricted.
         tables: how far each table is.
         static: by table, the columns that counts told to be the same in all rows of one parent row.
         increasing: by table, the numbers that counts told never to fall from one row of a parent to the next.
+        public: where the copies of public tables are.
         published: where the tables were written.
         card: the release card's page.
     """
@@ -36,6 +37,7 @@ class DatabaseState:
     tables: Mapping[str, RunState] = field(default_factory=dict)
     static: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     increasing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    public: Mapping[str, Path] = field(default_factory=dict)
     published: tuple[str, ...] | None = None
     card: Path | None = None
 
@@ -66,6 +68,7 @@ class DatabaseState:
             "tables": {name: state.to_dict() for name, state in self.tables.items()},
             "static": {name: list(columns) for name, columns in self.static.items()},
             "increasing": {name: list(columns) for name, columns in self.increasing.items()},
+            "public": {name: str(path) for name, path in self.public.items()},
             "published": None if self.published is None else list(self.published),
             "card": None if self.card is None else str(self.card),
         }
@@ -84,6 +87,7 @@ class DatabaseState:
             {name: RunState.from_dict(table) for name, table in state["tables"].items()},
             {name: tuple(columns) for name, columns in state.get("static", {}).items()},
             {name: tuple(columns) for name, columns in state.get("increasing", {}).items()},
+            {name: Path(path) for name, path in state.get("public", {}).items()},
             None if state["published"] is None else tuple(state["published"]),
             None if state["card"] is None else Path(state["card"]),
         )

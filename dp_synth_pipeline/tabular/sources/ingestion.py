@@ -219,6 +219,28 @@ class Opened:
         return lines if where is None and self._unit.column is None else None
 
 
+def copy_public(source: Source, path: Path) -> None:
+    """Copy a public table whole into a Parquet file, in the order of its source; the cells of a CSV stay text.
+
+    Raises:
+        InvalidInput: if it cannot be opened, or not be read to its end.
+    """
+    with tempfile.TemporaryDirectory() as spill, _connection(Path(spill)) as con, source_validation.explained(source):
+        if source.warehouse is not None:
+            engines.stage(source.warehouse, list(source.warehouse.types()), source.where, path)
+            return
+        if source.is_csv:
+            header = header_of(source)
+            cells = ", ".join(f"{words.key(quoted(name))} AS {quoted(name)}" for name in header.names)
+            kept = f" WHERE {predicate.row_by_row(source.where)}" if source.where else ""
+            query = f"SELECT {cells} FROM {text.relation(source.relation, header)}{kept}"
+        else:
+            _storage(con, source)
+            query = f"SELECT * FROM {stored.RAW}"
+        keep_order(con)
+        con.execute(f"COPY ({query}) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")
+
+
 def column_types(source: Source) -> Mapping[str, pa.DataType | None]:
     """Return column names and storage types, which are public; None for the types of a CSV, since no schema says them.
 

@@ -43,15 +43,13 @@ def guess(
     if root is not None:
         _hang_on(root, learnt, keys, above)
     _check_root([table for table in learnt if not above[table]])
-    guessed: dict[str, dict[str, object]] = {}
-    for table in columns:
-        facts: dict[str, object] = {"key": keys[table]} if table in keys else {}
-        if parents := above.get(table, {}):
+    guessed: dict[str, dict[str, object]] = {table: {"key": keys[table]} if table in keys else {} for table in columns}
+    for table, parents in above.items():
+        if parents:
             column = max(parents, key=lambda c: (_depth(above, parents[c], ()), c))
-            facts["parent"] = {column: parents[column]}
-        if referred := {c: other for c, other in refers.get(table, {}).items() if other in public}:
-            facts["refers"] = referred
-        guessed[table] = facts
+            guessed[table]["parent"] = {column: parents[column]}
+        if referred := {c: other for c, other in refers[table].items() if other in public}:
+            guessed[table]["refers"] = referred
     return guessed
 
 

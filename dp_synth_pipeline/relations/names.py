@@ -15,15 +15,14 @@ def guess(
 ) -> dict[str, dict[str, object]]:
     """Return a `key`, a `parent` and what it `refers` to for each table, as its settings have them.
 
-    A table's key is the column that is called after it, such as `visit_id` of `visits`. Its parent is the table whose key it
-    has as another column; of several, the one that has most parents itself, since a prescription of a visit is a patient's
-    by way of the visit.
+    A key is called after its table, such as `visit_id` of `visits`. A parent is the table whose key another one has as a column;
+    of several, the one that has most parents itself: a prescription of a visit is a patient's by way of the visit.
 
     Args:
         columns: the names of each table's columns, which are public.
         root: the table of the persons, if one says it. Its key may be called anything then: it is the one column that all
             tables without another parent have too.
-        public: tables that somebody declares public. They have no parent, and rows of others refer to them.
+        public: tables that somebody declares public, which have no parent.
 
     Raises:
         InvalidInput: if no table is the root, or several are; or if the named one is none, or its key is not told.

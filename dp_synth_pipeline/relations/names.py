@@ -15,8 +15,8 @@ def guess(
 ) -> dict[str, dict[str, object]]:
     """Return a `key`, a `parent` and what it `refers` to for each table, as its settings have them.
 
-    A key is called after its table, such as `visit_id` of `visits`. A parent is the table whose key another one has as a column;
-    of several, the one that has most parents itself: a prescription of a visit is a patient's by way of the visit.
+    A key is called after its table, such as `visit_id` of `visits`. A parent is the table whose key another one has as a
+    column; of several, the one that has most parents itself: a prescription of a visit is a patient's by way of the visit.
 
     Args:
         columns: the names of each table's columns, which are public.

@@ -163,7 +163,7 @@ def _outcome(result: dg.ExecuteInProcessResult) -> Outcome:
         if event.event_type_value == "ASSET_CHECK_EVALUATION":
             check = event.asset_check_evaluation_data
             if not check.passed and check.blocking and check.severity is dg.AssetCheckSeverity.ERROR:
-                outcome.failed_checks.append(check.check_name)
+                outcome.failed_checks.append(_named(check))
     if result.success:
         return outcome
     outcome.exit_code, outcome.message = 1, "the run failed; see its log in the Dagster UI."
@@ -174,6 +174,12 @@ def _outcome(result: dg.ExecuteInProcessResult) -> Outcome:
         if event.event_type_value == "PIPELINE_FAILURE" and _interrupted(event.event_specific_data):
             outcome.message, outcome.exit_code = "interrupted.", STOPPED  # before the first step, or between two
     return outcome
+
+
+def _named(check: dg.AssetCheckEvaluation) -> str:
+    """Return a check's name, with its table's if it is one of related tables."""
+    *database, table, _ = check.asset_key.path
+    return f"{table}: {check.check_name}" if database else check.check_name
 
 
 def _interrupted(failure: Any) -> bool:

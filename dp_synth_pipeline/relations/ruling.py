@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.relations import aggregates
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.constraints import Rule
@@ -23,13 +24,15 @@ Cells: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 def columns_of(rule: Rule) -> list[tuple[str, str]]:
-    """Return the table and the name of each column that a rule speaks of.
+    """Return the table and the name of each column that a rule speaks of, but for what rows below come to.
 
     Raises:
         InvalidInput: if a column is written without its table.
     """
-    found = [tuple(name.split(".", 1)) for name in rule.columns]
-    for name, parts in zip(rule.columns, found, strict=True):
+    come_to = [aggregate.name for aggregate in aggregates.of_rule(rule)]
+    names = [name for name in rule.columns if name not in come_to]
+    found = [tuple(name.split(".", 1)) for name in names]
+    for name, parts in zip(names, found, strict=True):
         if len(parts) != 2:
             raise InvalidInput(
                 f"rule {rule.text!r}: {name!r} names no table; write TABLE.COLUMN, as in visits.visited >= patients.born."
@@ -44,6 +47,8 @@ def judged(rule: Rule, relations: Relations) -> Related:
         InvalidInput: if there is no such table, or two are named of which neither is above the other.
     """
     names = list(dict.fromkeys(table for table, _ in columns_of(rule)))
+    if not names and (table := aggregates.judged(rule, relations)) is not None:
+        return table
     known = [table.name for table in relations.everything]
     for name in names:
         if name not in known:
@@ -54,6 +59,7 @@ def judged(rule: Rule, relations: Relations) -> Related:
         if set(learnt) <= {name, *(above.name for above in relations.ancestors(name))}:
             for other in public:
                 _check_reference(rule, relations, name, other)
+            aggregates.check(rule, relations[name], relations)
             return relations[name]
     raise InvalidInput(
         f"rule {rule.text!r}: of {' and '.join(learnt)}, none hangs on all others, so no row of the one goes with a row of "
@@ -119,10 +125,35 @@ def computed(rules: Iterable[Rule], table: str) -> dict[str, tuple[str, ...]]:
     }
 
 
+def given_elsewhere(rules: Iterable[Rule]) -> set[str]:
+    """Return the columns, as TABLE.COLUMN, that rules compute from rows of other tables, some by way of another column.
+
+    Such a column's own released ends do not bind: a price is what the catalogue says, and a sum what the rows add up to.
+    """
+    computing, found = constraints.computed([*rules]), set()
+    while more := {
+        target
+        for target, parts in computing.items()
+        if target not in found and any(part in found or part.split(".")[0] != target.split(".")[0] for part in parts)
+    }:
+        found |= more
+    return found
+
+
 def joined_schema(rules: Iterable[Rule], sources: Mapping[str, TableSchema]) -> TableSchema:
-    """Return the columns that rules speak of, named as they do."""
+    """Return the columns that rules speak of, named as they do, and what rows below come to."""
+    rules = list(rules)
     columns = dict.fromkeys(pair for rule in rules for pair in columns_of(rule))
-    return TableSchema(tuple(replace(sources[table][name], name=f"{table}.{name}") for table, name in columns))
+    come_to = {a.name: aggregates.column(a, rule, sources) for rule in rules for a in aggregates.of_rule(rule)}
+    named = (replace(sources[table][name], name=f"{table}.{name}") for table, name in columns)
+    return TableSchema((*named, *come_to.values()))
+
+
+def tables_of(rules: Iterable[Rule]) -> set[str]:
+    """Return the tables that rules speak of."""
+    rules = list(rules)
+    come_to = {aggregate.table for rule in rules for aggregate in aggregates.of_rule(rule)}
+    return come_to | {table for rule in rules for table, _ in columns_of(rule)}
 
 
 def check(
@@ -134,7 +165,8 @@ def check(
         untyped: columns of a CSV by table, of which nobody said what they hold: their types are measured later.
     """
     for rule in rules:
-        for table, name in columns_of(rule):
+        below = [(a.table, a.column) for a in aggregates.of_rule(rule) if a.column is not None]
+        for table, name in (*columns_of(rule), *below):
             published = [column.name for column in sources[table].published]
             if name not in published:
                 raise InvalidInput(

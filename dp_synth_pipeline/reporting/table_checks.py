@@ -20,7 +20,7 @@ from dp_synth_pipeline.synthesis.blocks import FOLDER
 from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.tabular import constraints
-from dp_synth_pipeline.tabular.constraints import Rule
+from dp_synth_pipeline.tabular.constraints import Rule, parse
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.validation import drift, related
@@ -73,7 +73,25 @@ def write_related(
         run_id: the run that checks, for the page's head.
         drift_at_most: how far the table may have moved since the releases before it; None if it remembers none.
     """
-    own = state.table(table.name)
+    own, source = state.table(table.name), state.sources[table.name]
+    found = _of_relations(state, table, relations, rules)
+    free = {
+        name for owner, name in map(_parted, ruling.given_elsewhere(map(parse, state.rules))) if owner == table.name
+    }
+    suite = related.suite(table, source, _profile(state, table), own.facts.asked_rows or 0, free)
+    suite += [] if drift_at_most is None else [drift.check_for(drift_at_most, own.facts.drift)]
+    return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))
+
+
+def _parted(name: str) -> tuple[str, str]:
+    table, _, column = name.partition(".")
+    return table, column
+
+
+def _of_relations(
+    state: DatabaseState, table: Related, relations: Relations, rules: Sequence[Rule]
+) -> list[CheckResult]:
+    """Return the results of the checks of a table's relations, and of the rules that judge its rows."""
 
     def read(name: str, columns: Sequence[str]) -> pa.Table:
         path = state.public[name] if name in state.public else state.table(name).path("synthetic")
@@ -83,16 +101,14 @@ def write_related(
     if table.parent is not None:
         key = str(relations[table.parent].key)
         parent_keys = read(table.parent, [key])[key]
-    source = state.sources[table.name]
-    made = related.made_for_parents(table, source)
+    made = related.made_for_parents(table, state.sources[table.name])
     public_keys = {public.name: read(public.name, [public.key])[public.key] for public in relations.public}
     facts = related.facts_of(table, read(table.name, related.columns_of(table)), parent_keys, made, public_keys)
-    for name, cells in related.rule_rows(table, relations, rules, read).items():
+    digits = _digits(state, rules)
+    for name, cells in related.rule_rows(table, relations, rules, read, digits).items():
         facts = facts.append_column(name, cells)
-    found = validate(facts, [*related.related_checks(table), *_rule_checks(state, rules)])
-    suite = related.suite(table, source, _profile(state, table), own.facts.asked_rows or 0)
-    suite += [] if drift_at_most is None else [drift.check_for(drift_at_most, own.facts.drift)]
-    return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))
+    checks = rule_checks(rules, ruling.joined_schema(rules, state.sources), digits)
+    return validate(facts, [*related.related_checks(table), *checks])
 
 
 def _profile(state: DatabaseState, table: Related) -> TableProfile:
@@ -105,14 +121,14 @@ def _profile(state: DatabaseState, table: Related) -> TableProfile:
     return replace(own, columns=(*own.columns, *(replace(c, name=name) for name, c in found.items() if c is not None)))
 
 
-def _rule_checks(state: DatabaseState, rules: Sequence[Rule]) -> list[Check]:
-    """Return the expectation of each rule across tables."""
+def _digits(state: DatabaseState, rules: Sequence[Rule]) -> dict[str, int]:
+    """Return the released digits after the point of the columns of which rules across tables speak, by TABLE.COLUMN."""
     digits = {}
-    for name in {table for rule in rules for table, _ in ruling.columns_of(rule)} - set(state.public):
+    for name in ruling.tables_of(rules) - set(state.public):
         own = state.table(name)
         found = constraints.digits(own.table_schema(), own.table_profile())
         digits |= {f"{name}.{column}": count for column, count in found.items()}
-    return rule_checks(rules, ruling.joined_schema(rules, state.sources), digits)
+    return digits
 
 
 def _heading(state: RunState, folder: Path, run_id: str) -> Heading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_synth_pipeline.relations import ruling, unique_rows
+from dp_synth_pipeline.relations import aggregates, ruling, unique_rows
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
-from dp_synth_pipeline.validation.checks import TYPE, Check, CheckName, stems_of
+from dp_synth_pipeline.validation.checks import DOMAIN, TYPE, Check, CheckName, stems_of
 from dp_synth_pipeline.validation.rules import rule_names
 
 KEY, PARENT, ROWS, ORDER, STATIC, MONOTONE, UNIQUE, REFERS = (
@@ -69,12 +69,17 @@ def related_checks(table: Related) -> list[Check]:
 
 
 def rule_rows(
-    table: Related, relations: Relations, rules: Sequence[Rule], read: Callable[[str, list[str]], pa.Table]
-) -> dict[str, pa.ChunkedArray]:
+    table: Related,
+    relations: Relations,
+    rules: Sequence[Rule],
+    read: Callable[[str, list[str]], pa.Table],
+    digits: Mapping[str, int] = MappingProxyType({}),
+) -> dict[str, pa.Array | pa.ChunkedArray]:
     """Return the columns that rules across tables speak of, one cell for each row of the table that they judge.
 
     Args:
         read: reads some columns of a synthetic table.
+        digits: digits after the point of columns, by TABLE.COLUMN, where they are released.
     """
     wanted = {pair for rule in rules for pair in ruling.columns_of(rule)}
     of_public = [pair for pair in wanted if relations.public_key(pair[0]) is not None]
@@ -85,13 +90,41 @@ def rule_rows(
         rows = read(one.name, list(dict.fromkeys([*names, *one.keys])))
         found |= {(one.name, name): rows[name] if at is None else rows[name].take(at) for name in names}
         if one.parent is not None:
-            key = str(relations[one.parent].key)
-            keys, reference = read(one.parent, [key])[key], rows[str(one.reference)]
-            above = pc.index_in(reference.cast(keys.type), value_set=keys)  # type: ignore[attr-defined]
+            above = _above(one, relations, read)
             at = above if at is None else above.take(at)
     public = {name: read(name, [str(relations.public_key(name)), column]) for name, column in of_public}
     found |= ruling.looked_up(of_public, relations, table.name, found, public)
-    return {f"{owner}.{name}": found[owner, name] for owner, name in wanted}
+    named = {f"{owner}.{name}": found[owner, name] for owner, name in wanted}
+    return named | _come_to(table, relations, rules, read, digits)
+
+
+def _above(table: Related, relations: Relations, read: Callable[[str, list[str]], pa.Table]) -> pa.ChunkedArray:
+    """Return the number of the row above each row of a table; null if there is none."""
+    key, reference = str(relations[str(table.parent)].key), str(table.reference)
+    keys = read(str(table.parent), [key])[key]
+    return pc.index_in(read(table.name, [reference])[reference].cast(keys.type), value_set=keys)  # type: ignore[attr-defined]
+
+
+def _come_to(
+    table: Related,
+    relations: Relations,
+    rules: Sequence[Rule],
+    read: Callable[[str, list[str]], pa.Table],
+    digits: Mapping[str, int],
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Return what rows below come to of which rules speak, for each row of the table that they judge."""
+    found: dict[str, pa.Array | pa.ChunkedArray] = {}
+    for one in dict.fromkeys(a for rule in rules for a in aggregates.of_rule(rule)):
+        below = relations[one.table]
+        owner = _above(below, relations, read)
+        while below.parent != table.name:
+            below = relations[str(below.parent)]
+            owner = _above(below, relations, read).take(owner)
+        cells = None if one.column is None else read(one.table, [one.column])[one.column]
+        numbers = pc.fill_null(owner, -1).to_numpy().astype(np.int64)  # type: ignore[attr-defined]
+        rows = read(table.name, [str(table.key)]).num_rows
+        found[one.name] = aggregates.values(one, cells, numbers, rows, digits.get(f"{one.table}.{one.column}"))
+    return found
 
 
 def _true(name: str, text: str) -> Check:
@@ -200,7 +233,9 @@ def made_for_parents(table: Related, schema: TableSchema) -> list[Column]:
     return [c for c in schema.published if c.name in table.static and c.kind.regenerated]
 
 
-def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int) -> list[Check]:
+def suite(
+    table: Related, schema: TableSchema, profile: TableProfile, rows: int, free: Collection[str] = ()
+) -> list[Check]:
     """Return what is expected of a table's own columns.
 
     The column that holds the parent's key, monotone columns, the order and what hangs on it are no columns of the model, and
@@ -212,6 +247,7 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
         schema: the source's columns.
         profile: what was released of the columns that are modelled.
         rows: how many synthetic rows were drawn.
+        free: columns that rules compute from rows of other tables, so that their own ends and names do not bind.
     """
     from dp_synth_pipeline.validation.expectations import columns_check, suite_for, type_check
 
@@ -226,7 +262,10 @@ def suite(table: Related, schema: TableSchema, profile: TableProfile, rows: int)
     checks = [columns if c.name == columns.name else c for c in suite_for(own_columns, own_profile, rows)]
     stems = stems_of(c.name for c in schema.published)
     types = [type_check(c, f"{stems[c.name]}__{TYPE}") for c in apart]
-    return [c for c in (*checks, *types) if table.parent is None or c.kind != "null_rate"]
+    dropped = {f"{stems[name]}__{DOMAIN}" for name in free} | {
+        c.name for c in checks if c.kind == "null_rate" and table.parent
+    }
+    return [c for c in (*checks, *types) if c.name not in dropped]
 
 
 def columns_of(table: Related) -> Sequence[str]:

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.relations import ruling
+from dp_synth_pipeline.relations import aggregates, ruling
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, drawn_columns, of_persons, together
 from dp_synth_pipeline.tabular import offsets
@@ -28,6 +28,9 @@ from dp_synth_pipeline.tabular.schema import TableSchema
 
 FEWEST = 0.25
 """Part of a table's rows that must keep its rules as they are drawn: with fewer, nothing is enforced."""
+
+MOST_TURNS = 4
+"""How often rules write, at most, where some read upwards what others read downwards; they end when nothing changes."""
 
 MOST, LEAST = 1 << 14, 512
 """Persons that are drawn anew at a time, at most and at least."""
@@ -56,6 +59,7 @@ class RuleKeeping:
         judges: the rules by the table whose rows they judge, each table after its parent.
         also: says of each person whether it is possible besides, bool (persons,), whatever was written.
         public: the rows of public tables.
+        digits: digits after the point of columns, by TABLE.COLUMN, where they are released.
     """
 
     relations: Relations
@@ -63,6 +67,7 @@ class RuleKeeping:
     judges: Sequence[Judge]
     also: Callable[[pa.Table], np.ndarray] | None = None
     public: Mapping[str, pa.Table] = field(default_factory=dict)
+    digits: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -82,7 +87,9 @@ class RuleKeeping:
             also: says of the root's drawn rows whether each is possible besides.
             public: the rows of public tables.
         """
+        free = ruling.given_elsewhere(rules)
         limits = {f"{table}.{name}": ends for table, (found, _) in facts.items() for name, ends in found.items()}
+        limits = {name: ends for name, ends in limits.items() if name not in free}
         digits = {f"{table}.{name}": count for table, (_, found) in facts.items() for name, count in found.items()}
         judges = []
         for table in relations:
@@ -90,7 +97,7 @@ class RuleKeeping:
             if own:
                 may_write = partial(_may_write, _writable(table, sources[table.name]))
                 judges.append(Judge(table, Keeper(own, limits, digits, rng, may_write=may_write)))
-        return cls(relations, sources, judges, also, public or {})
+        return cls(relations, sources, judges, also, public or {}, digits)
 
     def kept(
         self, first: dict[str, Rows], draw: Callable[[int], dict[str, Rows]], rng: np.random.Generator
@@ -163,17 +170,43 @@ class RuleKeeping:
             the rows; bool (persons,); and that part of the table that keeps its rules least.
         """
         found, root = dict(drawn), self.relations.root.name
+        first = {judge.table.name: self._judged(judge, found) for judge in self.judges}
         good, shares = np.ones(len(found[root].codes), bool), [1.0]
-        for judge in self.judges:
-            before, rows = self._judged(judge, found), found[judge.table.name]
-            judge.keeper.learn(before)
-            after, held = judge.keeper.repair(before) if repair else judge.keeper.settle(before)
-            found[judge.table.name] = _written(rows, judge.table, before, after)
-            good[rows.root[~held]] = False
-            shares += [float(held.mean())] if len(held) else []
+        for _ in range(MOST_TURNS if self._reads_down else 1):
+            written, good, shares = dict(found), np.ones(len(good), bool), [1.0]
+            for judge in self.judges:
+                before, rows = self._judged(judge, written), written[judge.table.name]
+                judge.keeper.learn(before)
+                keep = judge.keeper.repair if repair else judge.keeper.settle
+                after, held = keep(before, first[judge.table.name])
+                written[judge.table.name] = _written(rows, judge.table, before, after)
+                good[rows.root[~held]] = False
+                shares += [float(held.mean())] if len(held) else []
+            moved = any(written[name] is not found[name] for name in first)
+            found = written
+            if not moved:
+                break
         if self.also is not None:
             good &= self.also(found[root].values)
         return found, good, min(shares)
+
+    @property
+    def _reads_down(self) -> bool:
+        """Whether a rule speaks of what the rows below come to, which other rules may compute."""
+        return any(aggregates.of_rule(rule) for judge in self.judges for rule in judge.keeper.rules)
+
+    def _come_to(self, judge: Judge, drawn: Mapping[str, Rows]) -> dict[str, pa.Array]:
+        """Return what rows below come to, for each row that a table's rules judge."""
+        found, rows = {}, len(drawn[judge.table.name].codes)
+        for one in dict.fromkeys(a for rule in judge.keeper.rules for a in aggregates.of_rule(rule)):
+            table, owner = self.relations[one.table], np.arange(len(drawn[one.table].codes))
+            cells = None if one.column is None else drawn_columns(table, drawn, self.sources[one.table])[one.column]
+            while table.name != judge.table.name:
+                parent = drawn[table.name].parent
+                assert parent is not None
+                owner, table = parent[owner], self.relations[str(table.parent)]
+            found[one.name] = aggregates.values(one, cells, owner, rows, self.digits.get(f"{one.table}.{one.column}"))
+        return found
 
     def _judged(self, judge: Judge, drawn: Mapping[str, Rows]) -> pa.Table:
         """Return the columns that a table's rules speak of, a row for each of its rows."""
@@ -190,7 +223,8 @@ class RuleKeeping:
             parent = drawn[table.name].parent
             at = at if parent is None else parent[at]
         columns |= ruling.looked_up(of_public, self.relations, judge.table.name, columns, self.public)
-        return pa.table({f"{table}.{name}": columns[table, name] for table, name in wanted})
+        named = {f"{table}.{name}": columns[table, name] for table, name in wanted}
+        return pa.table({**named, **self._come_to(judge, drawn)})
 
 
 def _writable(table: Related, schema: TableSchema) -> frozenset[str]:
@@ -209,6 +243,8 @@ def _may_write(writable: frozenset[str], rule: Rule) -> bool:
 
 def _written(rows: Rows, table: Related, before: pa.Table, after: pa.Table) -> Rows:
     """Return rows with the values that were changed to keep a rule."""
+    if after.equals(before):
+        return rows
     values = rows.values
     for name in after.column_names:
         if not after[name].equals(before[name]):

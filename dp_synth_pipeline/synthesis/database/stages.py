@@ -608,6 +608,7 @@ class Sampling(DatabaseStage):
             counts = {"synthetic_rows": rows.num_rows, "asked_rows": rows.num_rows}
             table.state = table.state.with_(synthetic=path, seal=seal, **counts)
             release.keep(table)
+        release.state = replace(release.state, rules=tuple(release.rules))
         return {table.name: drawn[table.name].num_rows for table in release.relations}
 
 

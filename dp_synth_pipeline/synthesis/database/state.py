@@ -26,6 +26,7 @@ class DatabaseState:
         static: by table, the columns that counts told to be the same in all rows of one parent row.
         increasing: by table, the numbers that counts told never to fall from one row of a parent to the next.
         public: where the copies of public tables are.
+        rules: the rules across tables that drawn rows keep.
         published: where the tables were written.
         card: the release card's page.
     """
@@ -38,6 +39,7 @@ class DatabaseState:
     static: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     increasing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     public: Mapping[str, Path] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
     published: tuple[str, ...] | None = None
     card: Path | None = None
 
@@ -69,6 +71,7 @@ class DatabaseState:
             "static": {name: list(columns) for name, columns in self.static.items()},
             "increasing": {name: list(columns) for name, columns in self.increasing.items()},
             "public": {name: str(path) for name, path in self.public.items()},
+            "rules": list(self.rules),
             "published": None if self.published is None else list(self.published),
             "card": None if self.card is None else str(self.card),
         }
@@ -88,6 +91,7 @@ class DatabaseState:
             {name: tuple(columns) for name, columns in state.get("static", {}).items()},
             {name: tuple(columns) for name, columns in state.get("increasing", {}).items()},
             {name: Path(path) for name, path in state.get("public", {}).items()},
+            tuple(state.get("rules", ())),
             None if state["published"] is None else tuple(state["published"]),
             None if state["card"] is None else Path(state["card"]),
         )

@@ -21,6 +21,7 @@ _TOKEN = re.compile(
     | (?P<moment>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?)
     | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)? | \.\d+)
     | (?P<operator>-> | <= | >= | == | < | > | = | \+ | - | \* | / | ,)
+    | (?P<aggregate>(?:sum|count|min|max)\(\s*[^\W\d][\w.]*\s*\))
     | (?P<word>[^\W\d][\w.]*)
     )""",
     re.VERBOSE,
@@ -226,6 +227,8 @@ def _tokens(text: str) -> list[Token]:
         value = token[kind]
         if kind in ("quoted", "text"):
             kind, value = ("word" if kind == "quoted" else "text"), value[1:-1]
+        if kind == "aggregate":  # across tables: what the rows below come to
+            kind, value = "word", "".join(value.split())
         tokens.append((kind, value))
         at = token.end()
     return tokens

@@ -5,7 +5,8 @@ a released generator drew, so it is post-processing and free; real rows are neve
 
     start <= end              also <, >=, >, ==; and with a literal: age >= 18, seen < 2030-01-01, wait <= '2 days'
     total = price + fee - off sums and differences of columns
-    total = price * count     products and quotients of columns and numbers: gross = 1.2 * net, rate = paid / hours
+    total = price * count     products and quotients of columns and numbers: gross = 1.2 * net, rate = paid / hours; also of
+                              1 with a column added or taken off: paid = price * (1 - discount)
     country -> currency       one currency for each country; zip, street -> city
 
 A row with a null in a rule's columns, or a 0 that divides, is not judged by it. Names of other than letters, digits and _

@@ -9,7 +9,7 @@ from typing import Any
 
 from dp_synth_pipeline.errors import InvalidInput
 
-FORMS = "'start <= end', 'age >= 18', 'total = a + b', 'total = price * count' or 'country -> currency'"
+FORMS = "'start <= end', 'age >= 18', 'total = a + b', 'paid = price * (1 - discount)' or 'country -> currency'"
 
 WORDS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq"}
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}
@@ -19,6 +19,7 @@ _TOKEN = re.compile(
       (?P<quoted>"[^"]+" | `[^`]+`)
     | (?P<text>'[^']*')
     | (?P<moment>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?)
+    | (?P<part>\(\s*1\s*[+-]\s*(?:"[^"]+"|`[^`]+`|[^\W\d][\w.]*)\s*\))
     | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)? | \.\d+)
     | (?P<operator>-> | <= | >= | == | < | > | = | \+ | - | \* | / | ,)
     | (?P<aggregate>(?:sum|count|min|max)\(\s*[^\W\d][\w.]*\s*\))
@@ -106,42 +107,56 @@ class Sum:
 
 @dataclass(frozen=True)
 class Product:
-    """`target = 1.2 * a * b / c`, on each row.
+    """`target = 1.2 * a * b / c * (1 - d)`, on each row.
 
     Attributes:
-        factors: power (1 or -1) and column of each factor, at least one.
+        factors: power (1 or -1) and column of each factor.
         by: the number that they are multiplied by, not 0.
+        parts: power, sign (1 or -1) and column of each factor that is 1 with a column added or taken off, as a discount is.
     """
 
     text: str
     target: str
     factors: tuple[tuple[int, str], ...]
     by: float = 1.0
+    parts: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns it speaks of."""
-        return tuple(dict.fromkeys((self.target, *(name for _, name in self.factors))))
+        names = (*(name for _, name in self.factors), *(name for *_, name in self.parts))
+        return tuple(dict.fromkeys((self.target, *names)))
 
     @property
     def slug(self) -> str:
         """The rule in words, as a part of a check's name."""
         parts = [f"{'times' if power > 0 else 'over'}_{name}" for power, name in self.factors]
+        parts += [
+            f"{'times' if power > 0 else 'over'}_1_{'plus' if sign > 0 else 'minus'}_{name}"
+            for power, sign, name in self.parts
+        ]
         return "_".join([self.target, "eq", f"{self.by:g}", *parts]).replace("_eq_1_times_", "_eq_")
 
     def solved(self, name: str, of: Points) -> Any:
         """Return what one of its columns should be, from the others; not finite where any number would do, or none."""
-        parts = [(-1, self.target), *self.factors]  # together, times `by`, they are 1
+        powers = [(-1, self.target), *self.factors]  # together, times `by` and the parts, they are 1
         above, below = self.by, 1.0
-        for power, other in parts:
+        for power, other in powers:
             if other != name:
                 above, below = (above * of(other), below) if power > 0 else (above, below * of(other))
-        power = sum(power for power, other in parts if other == name)
+        for power, sign, other in self.parts:
+            if other != name:
+                part = 1 + sign * of(other)
+                above, below = (above * part, below) if power > 0 else (above, below * part)
+        for power, sign, other in self.parts:
+            if other == name:
+                return (below / above - 1 if power > 0 else above / below - 1) / sign
+        power = sum(power for power, other in powers if other == name)
         return above / below if power == -1 else (below / above) ** (1 / power)
 
     def size(self, of: Points) -> Any:
         """Return its size, of which a part is lost to rounding."""
-        return len(self.factors) * abs(self.solved(self.target, of))
+        return len((*self.factors, *self.parts)) * abs(self.solved(self.target, of))
 
 
 Formula = Sum | Product
@@ -214,7 +229,13 @@ def qualified(formula: str, table: str) -> str:
         'orders.total = 1.2 * orders.price'
     """
     found = _tokens(formula)
-    return " ".join(str(written_name(f"{table}.{value}")) if kind == "word" else value for kind, value in found)
+    return " ".join(_across(kind, value, table) for kind, value in found)
+
+
+def _across(kind: str, value: str, table: str) -> str:
+    if kind == "part":
+        return f"(1 {value[0]} {written_name(f'{table}.{value[1:]}')})"
+    return str(written_name(f"{table}.{value}")) if kind == "word" else value
 
 
 def _tokens(text: str) -> list[Token]:
@@ -227,6 +248,9 @@ def _tokens(text: str) -> list[Token]:
         value = token[kind]
         if kind in ("quoted", "text"):
             kind, value = ("word" if kind == "quoted" else "text"), value[1:-1]
+        if kind == "part":  # 1 with a column added or taken off, told by its sign
+            value = value[1:-1].strip()[1:].strip()
+            value = value[0] + value[1:].strip().strip('"`')
         if kind == "aggregate":  # across tables: what the rows below come to
             kind, value = "word", "".join(value.split())
         tokens.append((kind, value))
@@ -266,25 +290,31 @@ def _relation(text: str, left: list[Token], operator: str, right: list[Token]) -
 
 
 def _product(text: str, left: list[Token], operator: str, right: list[Token]) -> Product:
-    """Read `a = 1.2 * b / c`: one column on the left; columns and numbers on the right, between * and / alone."""
+    """Read `a = 1.2 * b / c`: one column on the left; columns, numbers and (1 - d) on the right, between * and / alone."""
     if operator not in ("=", "==") or len(left) != 1 or left[0][0] != "word":
         raise _refused(text, "a product stands on the right of =, with one column on the left")
     values, signs = right[::2], right[1::2]
     if len(right) % 2 == 0 or any(sign not in (("operator", "*"), ("operator", "/")) for sign in signs):
         raise _refused(text, "a product takes columns and numbers, with * or / between them")
-    factors, by = [], 1.0
+    factors, parts, by = [], [], 1.0
     for power, (kind, value) in zip((1, *(1 if sign[1] == "*" else -1 for sign in signs)), values, strict=True):
         if kind == "word":
             factors.append((power, value))
+        elif kind == "part":
+            parts.append((power, 1 if value[0] == "+" else -1, value[1:]))
         elif kind == "number" and float(value) != 0:
             by = by * float(value) if power > 0 else by / float(value)
         else:
             raise _refused(text, f"{value!r} is no column and no number other than 0")
-    if not factors or not 0 < by < float("inf"):
+    rule = Product(text, left[0][1], tuple(factors), by, tuple(parts))
+    named = [name for _, name in factors] + [name for *_, name in parts]
+    if not named or not 0 < by < float("inf"):
         raise _refused(text, "a product takes columns, and numbers that are neither 0 nor too large")
-    if left[0][1] in [name for _, name in factors]:
+    if left[0][1] in named:
         raise _refused(text, "the column on the left is also on the right")
-    return Product(text, left[0][1], tuple(factors), by)
+    if len({name for *_, name in parts}) != len(parts) or {n for *_, n in parts} & {n for _, n in factors}:
+        raise _refused(text, "a column in (1 - column) stands nowhere else in the product")
+    return rule
 
 
 def _side(text: str, tokens: list[Token]) -> list[tuple[int, str | Literal]]:
@@ -298,6 +328,8 @@ def _side(text: str, tokens: list[Token]) -> list[tuple[int, str | Literal]]:
             sign, waiting, signed = (-1 if value == "-" else 1), True, True
         elif kind == "operator" or not waiting:
             raise _refused(text, f"{value!r} stands where a sign was expected")
+        elif kind == "part":
+            raise _refused(text, "(1 - column) is a factor of a product")
         else:
             terms.append((sign, value) if kind == "word" else (1, _literal(text, kind, value, sign)))
             sign, waiting, signed = 1, False, False

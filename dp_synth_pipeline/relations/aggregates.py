@@ -117,6 +117,7 @@ def values(
     found = table[f"cells_{aggregate.how}"].combine_chunks().take(at)
     if aggregate.how == SUM:
         found = pc.fill_null(found, 0)  # type: ignore[attr-defined]
-    if pa.types.is_floating(found.type):
-        found = pc.round(found, ROUNDED if digits is None else digits)  # type: ignore[attr-defined]
+    if pa.types.is_floating(found.type):  # by NumPy, since Arrow leaves what it takes for round already as it is
+        rounded = np.round(found.to_numpy(zero_copy_only=False), ROUNDED if digits is None else digits)
+        found = pa.array(rounded, from_pandas=True)
     return found.cast(kind)

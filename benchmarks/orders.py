@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -27,6 +28,9 @@ RELATIONS = {
     "customers": {"key": "customer_id"},
     "orders": {"key": "order_id", "parent": {"customer_id": "customers"}, "order": "ordered", "max_rows": 12},
 }
+CATALOGUE = {"key": "product", "public": {"why": "it is on the web", "by": "the shop"}}
+REFERRING = {**RELATIONS, "orders": {**RELATIONS["orders"], "refers": {"product": "catalogue"}}, "catalogue": CATALOGUE}
+LOOKED_UP = [f"orders.{column} == catalogue.{column}" for column in ("name", "group", "price")]
 FIGURES = ("name %", "group %", "price %", "total %", "dear %", "1-way of products")
 
 
@@ -59,9 +63,13 @@ def figures(real: pd.DataFrame, drawn: pd.DataFrame) -> list[float]:
 
 def released(epsilon: float, how: str) -> list[float]:
     """Return the figures of one release."""
-    tables, settings = shop(np.random.default_rng()), {"find_formulas": False} if how == "no formulas" else {}
+    tables, relations = shop(np.random.default_rng()), RELATIONS
+    settings: dict[str, Any] = {"find_formulas": False} if how == "no formulas" else {}
+    if how == "with a catalogue":
+        relations, settings = REFERRING, {"rules": LOOKED_UP}
+        tables["catalogue"] = tables["orders"].groupby("product")[["name", "group", "price"]].first().reset_index()
     with WAYS[how](), synthesizer("shop", epsilon, unit="customer_id", **settings) as fitter:
-        drawn = fitter.fit(tables, relations=RELATIONS).sample(CUSTOMERS)["orders"]
+        drawn = fitter.fit(tables, relations=relations).sample(CUSTOMERS)["orders"]
     return figures(tables["orders"], drawn)
 
 
@@ -86,6 +94,7 @@ def imputed() -> Iterator[None]:
 
 WAYS = {
     "**drawn**": whole,
+    "with a catalogue": whole,
     "no formulas": whole,
     "nothing found of codes": nothing,
     "levelled to imputed rows": imputed,

@@ -16,6 +16,7 @@ from dp_synth_pipeline.tabular.constraints.write import copies
 from dp_synth_pipeline.tabular.kinds.base import MOMENT, NUMBER
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
+from dp_synth_pipeline.tabular.storage import is_text
 
 
 def check_names(rules: Sequence[Rule], columns: Mapping[str, Any], *, complete: bool) -> None:
@@ -95,8 +96,12 @@ def _comparable(rule: Comparison, columns: Mapping[str, Column]) -> None:
             ) from None
         return
     right = columns[rule.right]
+    if copies(rule) and {left.kind.family, right.kind.family} == {None} and left.kind.learned:
+        if is_text(left.arrow_type) != is_text(right.arrow_type):
+            raise _refused(rule, f"{right.storage} on both sides", left)
+        return
     if family is None:
-        raise _refused(rule, "columns with an order: numbers, dates, datetimes or durations", left)
+        raise _refused(rule, "columns with an order: numbers, dates, datetimes or durations; others may be equal", left)
     if family != right.kind.family:
         raise _refused(rule, f"{family} on both sides", right)
 

@@ -16,7 +16,7 @@ PUBLIC = {"why": "on our site", "by": "Ann"}
 
 
 def copied(folder, source, stored_as=None, key="sku", **more):
-    """Return the copy of a table that is given as CSV, as a table or by its address; its columns are as they are said to be."""
+    """Return the copy of a table that is given as CSV, as a table or by its address; its columns are as said."""
     if isinstance(source, pa.Table):
         pq.write_table(source, folder / "given.parquet")
         source = str(folder / "given.parquet")

@@ -187,6 +187,10 @@ def test_rows_that_are_protected_are_refused_as_a_public_table_even_if_nothing_r
         ),
         ({"columns": {"product": {"kind": "integer"}}}, "columns.product: kind integer takes no categories"),
         ({"columns": {"product": {"categories": ["a", "b"]}}}, "columns.product: categories: "),
+        (
+            {"columns": {"product": {"nulls": "constant", "constant": "none"}}},
+            "columns.product: nulls: what is not null here",
+        ),
         ({"columns": {"product": {"categories": {"from": "other.csv"}}}}, "columns.product: categories: "),
         ({"parent": {"product": "products"}, "refers": None}, "parent: there is no table 'products'"),
     ],

@@ -29,7 +29,7 @@ from dp_synth_pipeline.synthesis.settings import (
 )
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular.constraints import Rule, parse
-from dp_synth_pipeline.tabular.declarable import FROM
+from dp_synth_pipeline.tabular.declarable import COLUMN, FILTER, FROM
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.place import same_place
@@ -323,7 +323,8 @@ class DatabaseSettings(Section):
     def _keys_of(self, public: str) -> dict[str, Any]:
         """Return what is declared of a column that refers to a public table: the keys of its rows are its categories."""
         table = self.tables[public]
-        return {"kind": "category", "categories": {FROM: table.source, "column": table.key}}
+        kept = {} if table.filter is None else {FILTER: table.filter}
+        return {"kind": "category", "categories": {FROM: table.source, COLUMN: table.key, **kept}}
 
     def learnt(self, name: str, population: int | None = None) -> ReleaseSettings:
         """Return the settings under which one table is learnt, with the columns that its rows carry for others."""

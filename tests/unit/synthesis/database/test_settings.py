@@ -125,6 +125,8 @@ def test_a_public_table_is_no_table_that_is_learnt_and_its_keys_are_the_categori
     assert asked.relations["orders"].refers == (("product", "products"),)
     keys = {"kind": "category", "categories": {"from": "products.csv", "column": "product"}}
     assert asked.learnt("orders").columns["product"] == keys
+    filtered = shop(products={"filter": "price > 0"}).learnt("orders").columns["product"]["categories"]
+    assert filtered == {**keys["categories"], "filter": "price > 0"}
     assert shop(orders={"columns": {"product": {"nulls": "mode"}}}).learnt("orders").columns["product"] == {
         **keys,
         "nulls": "mode",

@@ -4,6 +4,7 @@ import json
 import zipfile
 from pathlib import Path
 
+import dagster as dg
 import duckdb
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ import yaml
 
 import dp_synth_pipeline as dps
 from dp_synth_pipeline.errors import InvalidInput, UnexpectedFailure
+from dp_synth_pipeline.orchestration import in_process
+from dp_synth_pipeline.orchestration.build import build_defs
+from dp_synth_pipeline.orchestration.settings import RelatedTablesSettings
 from dp_synth_pipeline.synthesis.database import learning, stages
 from dp_synth_pipeline.synthesis.store import Store
 from tests.integration.test_databases import ONCE
@@ -172,9 +176,10 @@ def test_numbers_that_pandas_keeps_as_floats_because_some_are_missing_refer_to_w
     assert list(drawn["products"]["product_id"]) == list(products()["product_id"])
 
 
-def test_a_filtered_public_table_s_other_keys_are_drawn_by_nobody(tmp_path):
+@pytest.mark.parametrize("kept", ["product_id < 106", "price < 23"])
+def test_a_filtered_public_table_s_other_keys_are_drawn_by_nobody(tmp_path, kept):
     data = tables(500) | {"products": products()}
-    relations = {**RELATIONS, "products": {**RELATIONS["products"], "filter": "product_id < 106"}}
+    relations = {**RELATIONS, "products": {**RELATIONS["products"], "filter": kept}}
     drawn = fitted(tmp_path, data, relations).sample(600)
     assert sorted(drawn["products"]["product_id"]) == [*range(100, 106)]
     assert set(drawn["orders"]["product_id"].dropna()) <= set(range(100, 106))
@@ -348,3 +353,37 @@ def test_a_table_is_not_public_for_no_reason(shell, folder, told):
     assert (refused.code, "say why everybody may see it" in " ".join(refused.text.split())) == (2, True)
     unknown = shell("synthesize-database", "data", "--public", "goods=on our site", "--write", "guess.yaml")
     assert (unknown.code, "there is no such table" in unknown.text) == (2, True)
+
+
+def test_as_assets_the_public_table_is_published_with_the_others_and_has_no_stages_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    for name, table in (tables(400) | {"products": products()}).items():
+        table.to_parquet(tmp_path / f"{name}.parquet", index=False)
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path}/ledger.db")
+    ledger.open_account("shop", epsilon=6, delta=1e-5, unit="customer_id")
+    sourced = {name: {**facts, "source": str(tmp_path / f"{name}.parquet")} for name, facts in RELATIONS.items()}
+    asked = {
+        "database": "shop",
+        "account": "shop",
+        "epsilon": 4.0,
+        "tables": sourced,
+        "rules": [RULE],
+        "training": ONCE,
+    }
+    definitions = build_defs([RelatedTablesSettings(**asked)])
+    outcome = in_process.refresh(definitions, "shop")
+    assert outcome.exit_code == 0, outcome.message
+    keys = {tuple(k.path) for k in definitions.resolve_job_def("shop_refresh").asset_layer.selected_asset_keys}
+    assert {key for key in keys if "products" in key} == {("shop", "products", "published")}
+    with dg.DagsterInstance.get() as instance:
+        event = instance.get_latest_materialization_event(dg.AssetKey(["shop", "products", "published"]))
+    facts = event.asset_materialization.metadata
+    assert (facts["dagster/row_count"].value, facts["public"].value) == (KEYS, True)
+    checks = json.loads((tmp_path / "store/releasable/shop/orders/checks.json").read_text())
+    found = {check["name"]: check["passed"] for check in checks}
+    assert found["rows_refer_to_public_rows"]
+    assert found["rule_1__orders_price_eq_products_price"]
+    with duckdb.connect(str(tmp_path / "warehouse.duckdb"), read_only=True) as con:
+        assert con.sql("FROM shop.products").df()["name"].tolist() == products()["name"].tolist()
+        keys = "SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'"
+        assert con.sql(keys).fetchall() == [(2,)]

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import dp_synth_pipeline as dps
+from dp_synth_pipeline import synthesizer as synthesizing
 from dp_synth_pipeline.errors import InvalidInput, UnexpectedFailure
 from dp_synth_pipeline.orchestration import in_process
 from dp_synth_pipeline.orchestration.build import build_defs
@@ -213,6 +214,14 @@ def test_what_refers_may_be_the_same_in_all_rows_of_a_person(tmp_path):
     assert drawn.groupby("customer_id")["product_id"].nunique().max() == 1
 
 
+def test_once_settled_the_public_rows_lie_where_they_may_leave(tmp_path, monkeypatch):
+    kept, packed = [], synthesizing.packed
+    monkeypatch.setattr(synthesizing, "packed", lambda release: kept.append(release.state.public) or packed(release))
+    fitted(tmp_path, tables(300) | {"products": products()})
+    assert kept == [{"products": tmp_path / "store/releasable/shop/products/public.parquet"}]
+    assert [p.name for p in (tmp_path / "store").rglob("*public.parquet")] in ([], ["public.parquet"])
+
+
 def test_a_fit_that_stopped_before_its_settlement_goes_on_with_the_public_rows_that_it_copied(tmp_path, monkeypatch):
     fitter, ledger = synthesizer(tmp_path, rules=[RULE])
     data = tables(300) | {"products": products()}
@@ -323,8 +332,9 @@ def test_a_folder_with_a_public_table_becomes_tables_whose_keys_a_database_decla
         keys = "SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'"
         assert con.sql(keys).fetchall() == [(2,)]
     entries = len(shell.ledger().entries("shop"))
-    drawn = shell("sample", "data", "--rows", 20, "--out", "more/")
-    assert drawn.code == 0, drawn.text
+    for _ in range(2):  # the second takes the place of the first
+        drawn = shell("sample", "data", "--rows", 20, "--out", "more/")
+        assert drawn.code == 0, drawn.text
     assert {p.name for p in (shell.folder / "more").iterdir()} == {
         f"{name}.parquet" for name in ("customers", "orders", "products")
     }

@@ -103,9 +103,11 @@ def test_a_parquet_file_keeps_its_types_its_order_and_its_cells(tmp_path):
 
 
 def test_many_rows_stay_in_their_order(tmp_path):
-    keys = [(n * 7919) % 200_003 for n in range(200_003)]
-    rows = copied(tmp_path, pa.table({"sku": keys, "at": range(200_003)}))
-    assert (rows["sku"].to_pylist(), rows["at"].to_pylist()) == (keys, [*range(200_003)])
+    keys = [(n * 7919) % 300_007 for n in range(300_007)]
+    pq.write_table(pa.table({"sku": keys}), tmp_path / "many.parquet", row_group_size=5_000)
+    assert copied(tmp_path, str(tmp_path / "many.parquet"))["sku"].to_pylist() == keys
+    lines = [f"{key},{'text of a row' * 5}" for key in keys]
+    assert copied(tmp_path, "\n".join(["sku,text", *lines, ""]))["sku"].to_pylist() == [*map(str, keys)]
 
 
 def test_the_key_of_a_parquet_file_is_stored_as_what_refers_to_it(tmp_path):

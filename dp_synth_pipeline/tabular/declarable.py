@@ -20,7 +20,7 @@ STORAGE = (
 """One type of each sort that a source may have."""
 
 OTHER = "a column beside it"
-FROM, COLUMN = "from", "column"
+FROM, COLUMN, FILTER = "from", "column", "filter"
 """What categories that are read from a public table are declared by."""
 
 HERE_ONLY = ("storage type", "which is not read as")
@@ -76,8 +76,8 @@ def _listed(facts: Any) -> Any:
         return facts
     if (
         not isinstance(named.get(FROM), str)
-        or not isinstance(named.get(COLUMN, ""), str)
-        or set(named) - {FROM, COLUMN}
+        or not all(isinstance(named.get(name, ""), str) for name in (COLUMN, FILTER))
+        or set(named) - {FROM, COLUMN, FILTER}
     ):
         raise InvalidInput("categories: expected a list, or a public table as {from: codes.parquet, column: code}.")
     if facts.get("kind") == "ordinal":

@@ -47,14 +47,14 @@ def copy(table: DatabaseTable, stored_as: pa.DataType | None, path: Path) -> Tab
         raise InvalidInput(f"key: there is no column {key!r}; it has: {', '.join(names)}.{nearest(key, names)}")
     ingestion.copy_public(place, path)
     rows = _typed(path, key) if place.is_csv else pq.read_table(path)
-    _check_keys(rows[key], key)
     if stored_as is not None:
         try:
             rows = rows.set_column(names.index(key), key, rows[key].cast(stored_as))
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise InvalidInput(
                 f"key: {key!r} holds {rows[key].type}, and columns that refer to it hold {stored_as}; store both alike."
             ) from None
+    _check_keys(rows[key], key)  # as they are stored: 7 and 007 are one number
     sink.write_parquet(rows.to_batches(), rows.schema, path)
     return schemas.build(dict(zip(names, rows.schema.types, strict=True)), {})
 
@@ -82,6 +82,8 @@ def _typed(path: Path, key: str) -> pa.Table:
     """Return the rows of a CSV with the types that all cells of a column fit; its key stays text."""
     names = pq.read_schema(path).names
     columns = [c for n in names if n != key and isinstance(c := declared.cell_type(n, {}), declared.Untyped)]
+    if not columns:
+        return pq.read_table(path)
     measured = types.measure(path, columns, types.TypesPlan(EXACT, len(columns)), Unmetered())
     cells = {n: c for n, c in measured.cells.items() if not measured.misfits.get(n)}
     schema = ingestion.typed_schema({n: cells.get(n, CellType()) for n in names}, {})

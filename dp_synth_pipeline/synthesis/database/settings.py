@@ -29,8 +29,10 @@ from dp_synth_pipeline.synthesis.settings import (
 )
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular.constraints import Rule, parse
-from dp_synth_pipeline.tabular.declarable import FROM
+from dp_synth_pipeline.tabular.declarable import COLUMN, FILTER, FROM
+from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.sources import public_list
+from dp_synth_pipeline.tabular.sources.place import same_place
 from dp_synth_pipeline.tabular.sources.warehouse.address import shown
 
 MOST_ROWS = 10
@@ -251,8 +253,14 @@ class DatabaseSettings(Section):
             raise InvalidInput(f"shares: expected a part above 0 for each of {', '.join(learnt)}.")
         for table in relations:
             facts = self.member(table.name).columns
-            _check_references(table, facts)
+            _check_references(table, self.tables[table.name].columns, facts)
             public_list.check_public(facts, [other.source for other in learnt.values()])
+        for name, table in self.public_tables.items():
+            if any(same_place(table.source, other.source) for other in learnt.values() if other.source):
+                raise InvalidInput(
+                    f"tables.{name}: source: it holds rows that are to be protected, and a public table is copied as it is. "
+                    f"Name the table that everybody may see."
+                )
         for rule in self.parsed_rules:
             ruling.judged(rule, relations)
         return self
@@ -315,7 +323,8 @@ class DatabaseSettings(Section):
     def _keys_of(self, public: str) -> dict[str, Any]:
         """Return what is declared of a column that refers to a public table: the keys of its rows are its categories."""
         table = self.tables[public]
-        return {"kind": "category", "categories": {FROM: table.source, "column": table.key}}
+        kept = {} if table.filter is None else {FILTER: table.filter}
+        return {"kind": "category", "categories": {FROM: table.source, COLUMN: table.key, **kept}}
 
     def learnt(self, name: str, population: int | None = None) -> ReleaseSettings:
         """Return the settings under which one table is learnt, with the columns that its rows carry for others."""
@@ -392,9 +401,16 @@ class DatabaseSettings(Section):
         return terms_version(self.terms())
 
 
-def _check_references(table: Related, facts: Mapping[str, Any]) -> None:
+def _check_references(table: Related, declared: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
     """Refuse declared facts under which a column does not hold the keys of the public table that it refers to."""
     for column, other in table.refers:
+        said = declared.get(column) or {}
+        fact = "categories" if "categories" in said else "nulls" if said.get("nulls") == NullPolicy.CONSTANT else None
+        if fact is not None:
+            raise InvalidInput(
+                f"tables.{table.name}.columns.{column}: {fact}: what is not null here is a key of {other}, which is "
+                f"declared public. Leave {fact} out."
+            )
         if facts[column].get("kind") != "category":
             raise InvalidInput(
                 f"tables.{table.name}.columns.{column}: kind: it holds keys of {other}, which is declared public, so it is "

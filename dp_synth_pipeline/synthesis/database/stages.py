@@ -146,10 +146,18 @@ class Ingestion(DatabaseStage):
 
 def _copied(release: DatabaseRelease, sources: Mapping[str, TableSchema], name: str) -> tuple[Path, TableSchema]:
     """Copy a public table beside the restricted rows, and return where it is and its columns."""
-    referring = [sources[t.name][column] for t in release.relations for column, other in t.refers if other == name]
+    referring = {
+        f"{t.name}.{column}": sources[t.name][column].arrow_type
+        for t in release.relations
+        for column, other in t.refers
+        if other == name
+    }
+    if len(set(referring.values())) > 1:
+        listed = ", ".join(f"{column} {kind}" for column, kind in referring.items())
+        raise InvalidInput(f"key: the columns that refer to it hold {listed}; store them alike.")
     path = release.restricted / f"{name}.{public_tables.FILE}"
     table = release.settings.tables[name]
-    return path, public_tables.copy(table, referring[0].arrow_type if referring else None, path)
+    return path, public_tables.copy(table, next(iter(referring.values()), None), path)
 
 
 def _one_row_each(

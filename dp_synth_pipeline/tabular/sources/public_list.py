@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput, nearest
-from dp_synth_pipeline.tabular.declarable import FROM
+from dp_synth_pipeline.tabular.declarable import COLUMN, FILTER, FROM
 from dp_synth_pipeline.tabular.sources import ingestion
 from dp_synth_pipeline.tabular.sources.place import same_place
 from dp_synth_pipeline.tabular.sources.source import parse
@@ -57,20 +57,22 @@ def resolved(columns: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(columns)
     for name, uri in addresses(columns).items():
         try:
-            found[name] = {**columns[name], "categories": values(uri, columns[name]["categories"].get("column"))}
+            listed = columns[name]["categories"]
+            found[name] = {**columns[name], "categories": values(uri, listed.get(COLUMN), listed.get(FILTER))}
         except InvalidInput as error:
             raise InvalidInput(f"columns.{name}.categories: {error}") from None
     return found
 
 
-def values(uri: str, column: str | None = None) -> list[str]:
+def values(uri: str, column: str | None = None, where: str | None = None) -> list[str]:
     """Return the distinct values of one column of a public table as text, sorted; nulls and empty cells are none.
 
     Args:
         uri: as a source's: a CSV or Parquet file, or a table of a warehouse.
         column: its name; a table of one column needs none.
+        where: SQL predicate of one row's columns; only such rows are read.
     """
-    source = parse(uri)
+    source = parse(uri, where=where)
     names = list(ingestion.column_types(source))
     if column is None and len(names) > 1:
         raise InvalidInput(f"{shown(uri)} has several columns: {', '.join(names)}. Name one: column: {names[0]}.")

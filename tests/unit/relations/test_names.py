@@ -80,3 +80,52 @@ def test_a_root_whose_key_is_not_told_is_refused(root, said):
     tables = {"flights": ["tailnum", "year"], "planes": ["tailnum", "year", "seats"]}
     with pytest.raises(InvalidInput, match=said):
         guess(tables | ({"x": ["colour"]} if root == "x" else {}), root)
+
+
+SHOP = {
+    "customers": ["customer_id", "age"],
+    "orders": ["order_id", "customer_id", "product_id", "day"],
+    "products": ["product_id", "price"],
+}
+
+
+def test_a_public_table_is_referred_to_and_nobody_s_parent_nor_the_root():
+    found = guess(SHOP, public=["products"])
+    assert found == {
+        "customers": {"key": "customer_id"},
+        "orders": {
+            "key": "order_id",
+            "parent": {"customer_id": "customers"},
+            "refers": {"product_id": "products"},
+        },
+        "products": {"key": "product_id"},
+    }
+    assert list(found) == list(SHOP)
+    assert guess(SHOP, "customers", ["products"]) == found
+
+
+def test_what_a_public_table_s_columns_are_called_makes_it_hang_on_nothing():
+    shop = {**SHOP, "products": ["id", "customer_id", "price"]}
+    found = guess(shop, public=["products"])
+    assert found["products"] == {"key": "id"}
+    assert found["orders"]["refers"] == {"product_id": "products"}
+
+
+def test_a_table_that_refers_to_a_public_one_alone_is_a_root_of_its_own():
+    with pytest.raises(InvalidInput, match="2 tables have no other's key: customers, reviews"):
+        guess({**SHOP, "reviews": ["review_id", "product_id"]}, public=["products"])
+
+
+def test_where_names_do_not_tell_the_root_it_is_said_how_a_catalogue_is_declared():
+    with pytest.raises(InvalidInput, match=r"customers, products.*--public TABLE=REASON"):
+        guess(SHOP)
+    with pytest.raises(InvalidInput, match="--public products=REASON"):
+        guess(SHOP, "customers")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("product", "there is no such table; there are customers"), ("codes", "as codes_id would be")]
+)
+def test_a_public_table_that_is_not_there_or_whose_key_is_not_told_is_refused(name, said):
+    with pytest.raises(InvalidInput, match=f"--public {name}: .*{said}"):
+        guess({**SHOP, "codes": ["letter", "text"]}, public=[name])

@@ -1,9 +1,12 @@
 """Tables hang together as a tree; whatever is none is refused by the name of the table, with what to change."""
 
+import json
+from dataclasses import asdict, replace
+
 import pytest
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
+from dp_synth_pipeline.relations.structure import Beginning, PublicTable, Related, Relations
 
 PATIENTS = Related("patients", key="patient_id")
 VISITS = Related("visits", "visit_id", "patients", "patient_id", "visited", max_rows=30)
@@ -60,3 +63,40 @@ def test_the_columns_that_were_released_say_how_rows_begin_as_those_of_earlier_v
     assert {relations.beginning(name, earlier).time for name in ("visits", "calls", "bills")} == earlier
     assert relations.beginning("labs", {"labs: to the first taken"}) == Beginning(None, "labs: to the first taken")
     assert relations.beginning("labs", {"labs: first taken"}) == Beginning("labs: first taken")
+
+
+WARDS, DRUG_LIST = PublicTable("wards", "ward"), PublicTable("drug_list", "code")
+STAYS = Related("stays", "stay", "patients", "patient_id", "began", 3, refers=(("ward", "wards"), ("next", "wards")))
+
+
+def test_public_tables_come_before_those_whose_rows_refer_to_them_and_are_no_part_of_the_tree():
+    relations = Relations([STAYS, PATIENTS], [WARDS, DRUG_LIST])
+    assert [table.name for table in relations.everything] == ["wards", "drug_list", "patients", "stays"]
+    assert [table.name for table in relations] == ["patients", "stays"]
+    assert (relations.root, relations.children("patients")) == (PATIENTS, [STAYS])
+    assert [relations.public_key(name) for name in ("wards", "drug_list", "stays")] == ["ward", "code", None]
+    assert Relations([PATIENTS]).everything == (PATIENTS,)
+
+
+@pytest.mark.parametrize(
+    ("refers", "public", "words"),
+    [
+        ({"ward": "wards"}, [], "refers: ward: 'wards' is no table that is declared public; none is: write public:"),
+        ({"ward": "patients"}, [WARDS], "'patients' is no table that is declared public; those that are: wards"),
+        ({"stay": "wards"}, [WARDS], "refers: stay: the column is a key of this table, or its order"),
+        ({"patient_id": "wards"}, [WARDS], "refers: patient_id: the column is a key of this table, or its order"),
+        ({"began": "wards"}, [WARDS], "refers: began: the column is a key of this table, or its order"),
+        ({"left": "wards"}, [WARDS], "refers: left: "),
+    ],
+)
+def test_a_reference_to_what_is_not_public_or_by_a_column_that_is_made_anew_is_refused(refers, public, words):
+    stays = replace(STAYS, refers=tuple(refers.items()), decreasing=("left",))
+    with pytest.raises(InvalidInput, match=rf"tables\.stays: {words}" if words.startswith("refers") else words):
+        Relations([PATIENTS, stays], public)
+
+
+def test_what_a_table_refers_to_comes_back_from_json_and_an_earlier_version_s_refers_to_nothing():
+    written = json.loads(json.dumps(asdict(STAYS)))
+    assert Related.of(written) == STAYS
+    del written["refers"]
+    assert Related.of(written) == replace(STAYS, refers=())

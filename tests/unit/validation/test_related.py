@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_synth_pipeline.relations.structure import Related, Relations
+from dp_synth_pipeline.relations.structure import PublicTable, Related, Relations
 from dp_synth_pipeline.tabular import constraints
 from dp_synth_pipeline.tabular.kinds.base import lookup
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
@@ -148,3 +148,72 @@ def test_of_what_hangs_on_the_order_the_type_is_expected_and_of_what_hangs_on_ot
     checks = {c.name: c for c in related.suite(VISITS, schema, TableProfile(10, 10, "row", columns), 20)}
     assert {c for c in checks if c.startswith(("left", "day"))} == {"left__type", "day__type"}
     assert checks["paid__domain"].kwargs["max_value"] == "1994-08-28"  # day 9,005
+
+
+REFERRING = replace(VISITS, refers=(("ward", "wards"), ("next", "wards"), ("code", "codes")))
+PUBLIC_KEYS = {"wards": pa.chunked_array([["n", "s"], ["w"]]), "codes": pa.chunked_array([[7, 8]])}
+
+
+def referring(**columns):
+    own = {"visit": [1, 2, 3, 4], "person": ["a", "a", "b", "c"], "day": DAYS, "sex": ["F", "F", None, "M"]}
+    rows = pa.table(own | {"ward": list("nsws"), "next": list("sssw"), "code": [7, 7, 8, 8]} | columns)
+    return related.facts_of(REFERRING, rows, pa.chunked_array([list("abc")]), (), PUBLIC_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "kept"),
+    [
+        ({}, [True, True, True, True]),
+        ({"ward": ["n", "x", "w", "s"]}, [True, False, True, True]),
+        ({"next": ["n", "s", "w", ""]}, [True, True, True, False]),
+        ({"code": [7, 8, 9, 7]}, [True, True, False, True]),
+        ({"code": ["7", "8", "8", "7"]}, [True, True, True, True]),
+        ({"ward": [None, "n", "s", "x"], "code": [None, None, 7, 7]}, [True, True, True, False]),
+        ({"ward": pa.nulls(4, pa.string())}, [True, True, True, True]),
+    ],
+)
+def test_a_row_that_refers_to_no_public_row_is_told_and_one_that_refers_to_none_is_not(columns, kept):
+    facts = referring(**columns)
+    assert facts[related.REFERS].to_pylist() == kept
+    broken = {r.name for r in validate(facts, related.related_checks(REFERRING)) if not r.passed}
+    assert broken == (set() if all(kept) else {related.REFERS})
+
+
+def test_references_are_checked_of_tables_that_have_any_and_the_check_says_which():
+    (check,) = (c for c in related.related_checks(REFERRING) if c.name == related.REFERS)
+    assert check.blocking
+    assert "ward a row of wards, next a row of wards, code a row of codes" in check.description
+    assert related.REFERS in [c.name for c in related.related_names(REFERRING)]
+    assert related.REFERS not in [c.name for c in related.related_names(VISITS)]
+    assert {"ward", "next", "code"} <= {*related.columns_of(REFERRING)}
+
+
+def test_a_table_without_rows_refers_to_nothing():
+    empty = {"visit": pa.array([], pa.int64()), "day": pa.array([], pa.date32()), "code": pa.array([], pa.int64())}
+    facts = referring(**empty | dict.fromkeys(("person", "sex", "ward", "next"), pa.array([], pa.string())))
+    assert all(r.passed for r in validate(facts, related.related_checks(REFERRING)))
+
+
+SHOP = Relations(
+    [
+        Related("people", "person", refers=(("country", "countries"),)),
+        Related("orders", None, "people", "person", max_rows=4, refers=(("product", "products"),)),
+    ],
+    [PublicTable("products", "sku"), PublicTable("countries", "code")],
+)
+SOLD = {
+    "people": pa.table({"person": ["a", "b", "c"], "country": ["de", None, "at"]}),
+    "orders": pa.table({"person": ["c", "a", "b", "a"], "product": [2, 1, None, 2], "price": [5, 3, 9, 4]}),
+    "products": pa.table({"sku": [1, 2], "price": [3, 5]}),
+    "countries": pa.table({"code": ["at", "de"], "least": [4, 5]}),
+}
+
+
+def test_a_rule_that_looks_up_a_public_table_judges_each_row_beside_the_one_it_or_the_row_above_refers_to():
+    def sold(text):
+        rule = constraints.parse(text)
+        read = lambda table, columns: SOLD[table].select(columns)  # noqa: E731
+        return constraints.holds(rule, pa.table(related.rule_rows(SHOP["orders"], SHOP, [rule], read))).tolist()
+
+    assert sold("orders.price == products.price") == [True, True, True, False]  # the third refers to none
+    assert sold("orders.price >= countries.least") == [True, False, True, False]  # of b, no country is known

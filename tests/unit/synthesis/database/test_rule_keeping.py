@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_synth_pipeline.relations.structure import Related, Relations
+from dp_synth_pipeline.relations.structure import PublicTable, Related, Relations
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, of_persons, together
 from dp_synth_pipeline.synthesis.database.rule_keeping import RuleKeeping
 from dp_synth_pipeline.tabular.constraints import parse
@@ -230,3 +230,125 @@ def test_the_rows_of_some_persons_in_any_order_are_theirs_and_parts_put_together
         assert (again[name].root == rows.root).all()
         assert rows.parent is None or (again[name].parent == rows.parent).all()
         assert rows.times is None or (again[name].times == rows.times).all()
+
+
+SHOP = Relations(
+    [
+        Related("customers", "customer_id", refers=(("country", "countries"),)),
+        Related("orders", "order_id", "customers", "customer_id", max_rows=9, refers=(("product", "products"),)),
+        Related("returns", None, "orders", "order_id", max_rows=2),
+    ],
+    [PublicTable("products", "sku"), PublicTable("countries", "code")],
+)
+SHOP_SOURCES = {
+    "customers": build(
+        {"customer_id": pa.int64(), "country": pa.string(), "rate": pa.int64()}, {"customer_id": {"kind": "identifier"}}
+    ),
+    "orders": build(
+        {
+            "order_id": pa.int64(),
+            "customer_id": pa.int64(),
+            "product": pa.int64(),
+            "price": pa.int64(),
+            "n": pa.int64(),
+        },
+        {name: {"kind": "identifier"} for name in ("order_id", "customer_id")} | {"product": {"kind": "category"}},
+    ),
+    "returns": build({"order_id": pa.int64(), "paid": pa.int64()}, {"order_id": {"kind": "identifier"}}),
+    "products": build({"sku": pa.int64(), "price": pa.int64(), "least": pa.int64()}, {}),
+    "countries": build({"code": pa.string(), "rate": pa.int64(), "least": pa.int64()}, {}),
+}
+PUBLIC = {
+    "products": pa.table({"sku": [7, 3, 5], "price": [70, 30, None], "least": [1, 2, 3]}),
+    "countries": pa.table({"code": ["de", "at"], "rate": [19, 20], "least": [4, 0]}),
+}
+PRICES = {7: 70, 3: 30}
+RATES = {"de": 19, "at": 20}
+
+
+def shopping(seed=1):
+    """Return what draws customers of two countries or none, whose orders are of three products or none."""
+    rng = np.random.default_rng(seed)
+
+    def draw(persons):
+        whose = np.repeat(np.arange(persons), rng.integers(0, 4, persons))
+        order = np.repeat(np.arange(len(whose)), rng.integers(0, 2, len(whose)))
+        products = pa.array([[7, 3, 5, None][i] for i in rng.integers(0, 4, len(whose))], pa.int64())
+        countries = pa.array([["de", "at", None][i] for i in rng.integers(0, 3, persons)], pa.string())
+        values = {
+            "customers": {"country": countries, "rate": rng.integers(0, 50, persons)},
+            "orders": {
+                "product": products,
+                "price": rng.integers(0, 61, len(whose)),
+                "n": rng.integers(1, 9, len(whose)),
+            },
+            "returns": {"paid": rng.integers(0, 100, len(order))},
+        }
+        parent = {"customers": None, "orders": whose, "returns": order}
+        root = {"customers": np.arange(persons), "orders": whose, "returns": whose[order]}
+        return {n: Rows(pa.table(v), np.zeros((len(root[n]), 1)), parent[n], root[n], None) for n, v in values.items()}
+
+    return draw
+
+
+def bought(*rules, facts=None, persons=600):
+    """Return drawn rows that keep rules about a shop, the first draw of them, and how many persons gave way."""
+    rng, draw = np.random.default_rng(2), shopping()
+    first = draw(persons)
+    keeping = RuleKeeping.of(SHOP, SHOP_SOURCES, [*map(parse, rules)], facts or {}, rng, None, PUBLIC)
+    drawn, replaced = keeping.kept(first, draw, rng)
+    return drawn, first, replaced
+
+
+def rows_of(drawn, name):
+    return drawn[name].values.to_pylist()
+
+
+def test_a_price_that_is_the_product_s_is_computed_and_stays_as_drawn_where_no_product_or_no_price_is_known():
+    drawn, first, replaced = bought("orders.price == products.price")
+    assert replaced == 0
+    before, after = rows_of(first, "orders"), rows_of(drawn, "orders")
+    assert [row["product"] for row in after] == [row["product"] for row in before]
+    assert {row["product"] for row in after} == {7, 3, 5, None}
+    for was, row in zip(before, after, strict=True):
+        assert row["price"] == PRICES.get(row["product"], row["price"])
+        assert row["product"] in PRICES or row["price"] in (None, was["price"])
+
+
+def test_a_sum_is_computed_of_what_a_row_and_the_row_above_refer_to():
+    drawn, _, _ = bought("orders.price = products.price * orders.n", "returns.paid == countries.rate")
+    for row in rows_of(drawn, "orders"):
+        assert row["product"] not in PRICES or row["price"] == PRICES[row["product"]] * row["n"]
+    countries = [row["country"] for row in rows_of(drawn, "customers")]
+    assert len(rows_of(drawn, "returns")) > 100
+    for person, row in zip(drawn["returns"].root, rows_of(drawn, "returns"), strict=True):
+        assert row["paid"] == RATES.get(countries[person], row["paid"])
+
+
+def test_the_root_s_own_rows_may_look_up_a_public_table():
+    drawn, _, _ = bought("customers.rate == countries.rate")
+    for row in rows_of(drawn, "customers"):
+        assert row["rate"] == RATES.get(row["country"], row["rate"])
+
+
+def test_a_comparison_with_a_public_row_is_kept_by_drawing_anew_and_what_refers_is_never_written():
+    rule = "orders.n >= products.least"
+    drawn, first, replaced = bought(rule)
+    least = {7: 1, 3: 2, 5: 3}
+    broken = {
+        p
+        for p, row in zip(first["orders"].root, rows_of(first, "orders"), strict=True)
+        if row["n"] < least.get(row["product"], 0)
+    }
+    assert replaced == len(broken) > 0
+    assert all(row["n"] >= least.get(row["product"], 0) for row in rows_of(drawn, "orders"))
+    rules = [parse("orders.product == products.least"), parse("orders.n == products.least")]
+    (judge,) = RuleKeeping.of(SHOP, SHOP_SOURCES, rules, {}, np.random.default_rng(), None, PUBLIC).judges
+    assert [judge.keeper.may_write(rule) for rule in judge.keeper.rules] == [False, True]
+
+
+def test_a_public_price_beyond_the_released_end_is_drawn_by_nobody():
+    drawn, _, replaced = bought("orders.price == products.price", facts={"orders": ({"price": (0.0, 60.0)}, {})})
+    assert replaced > 0
+    assert {row["product"] for row in rows_of(drawn, "orders")} == {3, 5, None}
+    assert max(row["price"] for row in rows_of(drawn, "orders")) <= 60

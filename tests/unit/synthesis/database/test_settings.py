@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.autoregressive.spec import Start
-from dp_synth_pipeline.relations.structure import Related
+from dp_synth_pipeline.relations.structure import PublicTable, Related
 from dp_synth_pipeline.synthesis.database import learning
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
 
@@ -104,3 +104,119 @@ def test_related_tables_may_remember_in_the_words_of_a_single_table():
 def test_what_a_single_table_s_memory_does_not_go_with_related_ones_does_not_either(changes, conflict):
     with pytest.raises(ValueError, match=f"refresh: remember: it does not go with.*{conflict}"):
         settings(refresh={"remember": True}, **changes)
+
+
+SHOP = {
+    "customers": {"source": "customers.csv", "key": "customer"},
+    "orders": {"source": "orders.csv", "parent": {"customer": "customers"}, "refers": {"product": "products"}},
+    "products": {"source": "products.csv", "key": "product", "public": {"why": "on our site", "by": "Ann"}},
+}
+
+
+def shop(customers=(), orders=(), products=(), **changes):
+    more = {"customers": dict(customers), "orders": dict(orders), "products": dict(products)}
+    return settings(tables={name: {**SHOP[name], **facts} for name, facts in more.items()}, **changes)
+
+
+def test_a_public_table_is_no_table_that_is_learnt_and_its_keys_are_the_categories_of_what_refers_to_it():
+    asked = shop()
+    assert (list(asked.private_tables), list(asked.public_tables)) == (["customers", "orders"], ["products"])
+    assert asked.relations.public == (PublicTable("products", "product"),)
+    assert asked.relations["orders"].refers == (("product", "products"),)
+    keys = {"kind": "category", "categories": {"from": "products.csv", "column": "product"}}
+    assert asked.learnt("orders").columns["product"] == keys
+    filtered = shop(products={"filter": "price > 0"}).learnt("orders").columns["product"]["categories"]
+    assert filtered == {**keys["categories"], "filter": "price > 0"}
+    assert shop(orders={"columns": {"product": {"nulls": "mode"}}}).learnt("orders").columns["product"] == {
+        **keys,
+        "nulls": "mode",
+    }
+
+
+def test_whether_a_table_is_public_and_what_refers_to_it_are_terms_of_a_release():
+    asked = shop()
+    assert json.loads(json.dumps(asked.terms()))["tables"]["products"]["public"] == {"why": "on our site", "by": "Ann"}
+    kept = asked.with_terms({"tables": asked.terms()["tables"]})
+    assert (kept.public_tables, kept.relations.public) == (asked.public_tables, asked.relations.public)
+    assert shop(orders={"refers": {}}).code_version() != asked.code_version()
+    assert shop(products={"filter": "price > 0"}).code_version() != asked.code_version()
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"columns": {"price": {"lower": 0}}}, "columns: the table is declared public and copied as it is"),
+        ({"parent": {"customer": "customers"}}, "parent: .* Leave parent out; or leave public out"),
+        ({"order": "price"}, "order: the table is declared public"),
+        ({"max_rows": 3}, "max_rows: the table is declared public"),
+        ({"keep": "first"}, "keep: the table is declared public"),
+        ({"nulls": "mean"}, "nulls: the table is declared public"),
+        ({"unique": ["price"]}, "unique: the table is declared public"),
+        ({"refers": {"maker": "products"}}, "refers: the table is declared public"),
+        ({"key": None}, "public: such a table has a source and a key"),
+        ({"source": ""}, "public: such a table has a source and a key"),
+        ({"public": {"why": " ", "by": "Ann"}}, "got a blank"),
+        ({"public": {"why": "on our site"}}, "public.by"),
+        ({"source": "customers.csv"}, "it holds (the )?rows that are to be protected"),
+        ({"source": "./orders.csv"}, "it holds (the )?rows that are to be protected"),
+    ],
+)
+def test_what_only_a_table_that_is_learnt_has_or_a_source_that_is_private_too_is_refused_of_a_public_one(facts, said):
+    with pytest.raises((InvalidInput, ValidationError), match=said):
+        shop(products=facts)
+
+
+def test_rows_that_are_protected_are_refused_as_a_public_table_even_if_nothing_refers_to_it():
+    for refers in ({}, None):
+        with pytest.raises(
+            (InvalidInput, ValidationError), match=r"tables.products: source: it holds rows that are to be protected"
+        ):
+            shop(orders={"refers": refers}, products={"source": "./customers.csv"})
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (
+            {"refers": {"product": "customers"}},
+            "'customers' is no table that is declared public; those that are: products",
+        ),
+        ({"refers": {"product": "goods"}}, "'goods' is no table that is declared public"),
+        ({"refers": {"customer": "products"}}, "refers: customer: the column is a key of this table"),
+        (
+            {"columns": {"product": {"kind": "identifier"}}},
+            "tables.orders.columns.product: kind: it holds keys of products",
+        ),
+        ({"columns": {"product": {"kind": "integer"}}}, "columns.product: kind integer takes no categories"),
+        ({"columns": {"product": {"categories": ["a", "b"]}}}, "columns.product: categories: "),
+        (
+            {"columns": {"product": {"nulls": "constant", "constant": "none"}}},
+            "columns.product: nulls: what is not null here",
+        ),
+        ({"columns": {"product": {"categories": {"from": "other.csv"}}}}, "columns.product: categories: "),
+        ({"parent": {"product": "products"}, "refers": None}, "parent: there is no table 'products'"),
+    ],
+)
+def test_a_reference_that_cannot_be_kept_is_refused(facts, said):
+    with pytest.raises((InvalidInput, ValidationError), match=said):
+        shop(orders=facts)
+
+
+def test_of_nothing_but_public_tables_none_is_the_root():
+    with pytest.raises(
+        (InvalidInput, ValidationError), match="the one whose rows are the privacy units; here it is: none"
+    ):
+        settings(tables={"products": SHOP["products"]})
+
+
+def test_signal_is_shared_among_learnt_tables_alone():
+    assert shop(shares={"customers": 1, "orders": 2}).shares == {"customers": 1, "orders": 2}
+    for shares in ({"customers": 1, "orders": 2, "products": 1}, {"customers": 1}, {"customers": 1, "orders": 0}):
+        with pytest.raises((InvalidInput, ValidationError), match="a part above 0 for each of customers, orders"):
+            shop(shares=shares)
+
+
+def test_a_rule_that_looks_up_a_public_table_needs_a_column_that_refers_to_it():
+    assert shop(rules=["orders.price == products.price"]).rules
+    with pytest.raises((InvalidInput, ValidationError), match="no column of orders, or of a table above, refers to"):
+        shop(orders={"refers": {}}, rules=["orders.price == products.price"])

@@ -43,6 +43,16 @@ def test_a_table_of_one_column_needs_no_name_and_numbers_are_text(codes: Path) -
     assert public_list.values(str(codes / "ids.parquet")) == ["1", "2", "3"]
 
 
+@pytest.mark.parametrize(("name", "where"), [("visits.parquet", "ward < 9"), ("codes.csv", "code <> 'J06'")])
+def test_of_a_list_the_rows_that_satisfy_a_filter_are_read_whatever_column_it_is_about(
+    codes: Path, name: str, where: str
+) -> None:
+    found = public_list.values(str(codes / name), "code", where)
+    assert found == (["I10", "X99"] if name == "visits.parquet" else ["E11", "I10"])
+    assert not mistakes({"code": {"categories": {"from": name, "column": "code", "filter": where}}})
+    assert mistakes({"code": {"categories": {"from": name, "filter": 3}}})
+
+
 def test_a_source_is_read_with_the_lists_values_and_what_is_not_listed_is_no_category(codes: Path) -> None:
     asked = settings(codes, {"from": str(codes / "codes.csv"), "column": "code"})
     found = source.parse(asked.source)

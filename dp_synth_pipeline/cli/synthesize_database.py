@@ -70,6 +70,11 @@ def synthesize_database(
     """
     say_more(run.verbose)
     console = Console(stderr=True)
+    if tables.is_file() and (options.root or options.public):
+        raise InvalidInput(
+            f"--{'root' if options.root else 'public'} is said of a folder; in a YAML file, its tables have `parent:` and "
+            f"`public:`."
+        )
     written = options.over(_read(tables) if tables.is_file() else _guessed(tables, options, console), replace=True)
     if options.write is not None:
         _write(written, options.write, console)

@@ -116,12 +116,11 @@ def looked_up(
 
 def computed(rules: Iterable[Rule], table: str) -> dict[str, tuple[str, ...]]:
     """Return the columns of a table that rules compute, each with the table's own columns that it is computed from."""
-    of_tables = constraints.computed([*rules])
-    named = {target: [name.split(".", 1) for name in parts] for target, parts in of_tables.items()}
+    own = f"{table}."
     return {
-        target.removeprefix(f"{table}."): tuple(column for above, column in parts if above == table)
-        for target, parts in named.items()
-        if target.startswith(f"{table}.")
+        target.removeprefix(own): tuple(part.removeprefix(own) for part in parts if part.startswith(own))
+        for target, parts in constraints.computed([*rules]).items()
+        if target.startswith(own)
     }
 
 

@@ -397,3 +397,11 @@ def test_as_assets_the_public_table_is_published_with_the_others_and_has_no_stag
         assert con.sql("FROM shop.products").df()["name"].tolist() == products()["name"].tolist()
         keys = "SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'"
         assert con.sql(keys).fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize("option", [("--root", "customers"), ("--public", WHY)])
+def test_what_is_said_of_a_folder_is_refused_beside_a_file(shell, folder, option):
+    written = {n: {**facts, "source": f"data/{n}.parquet"} for n, facts in RELATIONS.items()}
+    (shell.folder / "shop.yaml").write_text(yaml.safe_dump({"tables": written}))
+    refused = shell("synthesize-database", "shop.yaml", "--epsilon", 1, "--out", "x", *option)
+    assert (refused.code, "is said of a folder" in refused.text) == (2, True)

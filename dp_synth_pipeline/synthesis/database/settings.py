@@ -261,6 +261,11 @@ class DatabaseSettings(Section):
                     f"tables.{name}: source: it holds rows that are to be protected, and a public table is copied as it is. "
                     f"Name the table that everybody may see."
                 )
+            if shown(table.source) != table.source:
+                raise InvalidInput(
+                    f"tables.{name}: source: its address names a user or a password, and cards show what is public. Copy "
+                    f"the table into a CSV or Parquet file."
+                )
         for rule in self.parsed_rules:
             ruling.judged(rule, relations)
         return self

@@ -131,7 +131,9 @@ _WIDTHS = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER", 64: "BIGINT"}
 
 
 def sql_type(column: Column) -> str:
-    """Name the SQL type of a column's values in a snapshot."""
+    """Name the SQL type of a column's values in a snapshot, where categories are text, whatever their source stores."""
+    if column.kind.categorical:
+        return "VARCHAR"
     if column.storage.startswith("decimal128("):
         return column.storage.replace("decimal128", "DECIMAL")
     if exact.is_whole(column):  # a wider type would make the column one of doubles

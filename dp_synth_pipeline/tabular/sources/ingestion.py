@@ -231,7 +231,7 @@ def copy_public(source: Source, path: Path) -> None:
             return
         if source.is_csv:
             header = header_of(source)
-            cells = ", ".join(f"{words.key(quoted(name))} AS {quoted(name)}" for name in header.names)
+            cells = ", ".join(f"NULLIF(trim({quoted(name)}), '') AS {quoted(name)}" for name in header.names)
             kept = f" WHERE {predicate.row_by_row(source.where)}" if source.where else ""
             query = f"SELECT {cells} FROM {text.relation(source.relation, header)}{kept}"
         else:

@@ -116,3 +116,9 @@ def test_what_other_tables_give_is_known_also_by_way_of_another_column():
     ]
     assert ruling.given_elsewhere(rules) == {"items.amount", "items.price", "orders.total", "orders.gross"}
     assert ruling.tables_of(rules) == {"items", "products", "orders"}
+
+
+def test_what_a_rule_computes_of_a_tables_own_columns_is_told_without_what_lies_elsewhere():
+    rules = [parse("customers.n = count(orders)"), parse("customers.spent = sum(items.amount) - customers.n")]
+    assert ruling.computed(rules, "customers") == {"n": (), "spent": ("n",)}
+    assert ruling.computed(rules, "orders") == {}

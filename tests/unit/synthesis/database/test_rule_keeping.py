@@ -345,10 +345,3 @@ def test_a_comparison_with_a_public_row_is_kept_by_drawing_anew_and_what_refers_
     rules = [parse("orders.product == products.least"), parse("orders.n == products.least")]
     (judge,) = RuleKeeping.of(SHOP, SHOP_SOURCES, rules, {}, np.random.default_rng(), None, PUBLIC).judges
     assert [judge.keeper.may_write(rule) for rule in judge.keeper.rules] == [False, True]
-
-
-def test_a_public_price_beyond_the_released_end_is_drawn_by_nobody():
-    drawn, _, replaced = bought("orders.price == products.price", facts={"orders": ({"price": (0.0, 60.0)}, {})})
-    assert replaced > 0
-    assert {row["product"] for row in rows_of(drawn, "orders")} == {3, 5, None}
-    assert max(row["price"] for row in rows_of(drawn, "orders")) <= 60

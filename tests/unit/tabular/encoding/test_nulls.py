@@ -248,3 +248,8 @@ def test_unit_numbers_survive_in_order(tmp_path: Path) -> None:
     )
     units = np.asarray(pq.read_table(out)[ingestion.UNIT])
     assert units.tolist() == np.repeat(np.arange(50), 3).tolist()
+
+
+def test_a_number_that_is_declared_a_category_is_filled_as_one(tmp_path: Path) -> None:
+    result, _ = completed("integer", tmp_path, {"kind": "category", "nulls": "constant", "constant": "7"})
+    assert sorted(set(result["x"].to_pylist())) == ["10", "20", "40", "7"]

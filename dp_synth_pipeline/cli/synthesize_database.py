@@ -70,12 +70,8 @@ def synthesize_database(
     """
     say_more(run.verbose)
     console = Console(stderr=True)
-    if tables.is_file() and (options.root or options.public):
-        raise InvalidInput(
-            f"--{'root' if options.root else 'public'} is said of a folder; in a YAML file, its tables have `parent:` and "
-            f"`public:`."
-        )
-    written = options.over(_read(tables) if tables.is_file() else _guessed(tables, options, console), replace=True)
+    said = _read(tables, options) if tables.is_file() else _guessed(tables, options, console)
+    written = options.over(said, replace=True)
     if options.write is not None:
         _write(written, options.write, console)
         return
@@ -91,12 +87,17 @@ def synthesize_database(
         summary.show(book, console)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, options: DatabaseOptions) -> dict[str, Any]:
     """Return what a YAML file says: bare, or as the attributes of a component. Paths in it are relative to it.
 
     Raises:
-        InvalidInput: if it is none, or has no `tables`.
+        InvalidInput: if it is none, or has no `tables`; or if an option says of it what is said of a folder.
     """
+    if options.root or options.public:
+        raise InvalidInput(
+            f"--{'root' if options.root else 'public'} is said of a folder; in a YAML file, its tables have `parent:` and "
+            f"`public:`."
+        )
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:

@@ -124,21 +124,6 @@ def computed(rules: Iterable[Rule], table: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def given_elsewhere(rules: Iterable[Rule]) -> set[str]:
-    """Return the columns, as TABLE.COLUMN, that rules compute from rows of other tables, some by way of another column.
-
-    Such a column's own released ends do not bind: a price is what the catalogue says, and a sum what the rows add up to.
-    """
-    computing, found = constraints.computed([*rules]), set()
-    while more := {
-        target
-        for target, parts in computing.items()
-        if target not in found and any(part in found or part.split(".")[0] != target.split(".")[0] for part in parts)
-    }:
-        found |= more
-    return found
-
-
 def joined_schema(rules: Iterable[Rule], sources: Mapping[str, TableSchema]) -> TableSchema:
     """Return the columns that rules speak of, named as they do, and what rows below come to."""
     rules = list(rules)

@@ -11,6 +11,7 @@ from dp_synth_pipeline.relations import relating
 from dp_synth_pipeline.reporting import quality_report
 from dp_synth_pipeline.reporting.related_report import render_related
 from dp_synth_pipeline.reporting.report import ReportMeta
+from dp_synth_pipeline.synthesis.database import public_tables
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.validation import related_frames
 from dp_synth_pipeline.validation.related_figures import RelatedFigures, measure_related
@@ -68,6 +69,7 @@ def _measured(release: DatabaseRelease) -> RelatedFigures:
         sources,
         related_frames.real_frames(relations, sources, real),
         related_frames.synthetic_frames(relations, sources, drawn),
+        public_tables.read(state.public),
     )
     if release.settings.retention_days is None:
         return found

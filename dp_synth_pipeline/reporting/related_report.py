@@ -51,7 +51,8 @@ def render_related(figures: RelatedFigures, meta: ReportMeta) -> str:
         links=[link for link in figures.links if link in worst_links],
         together=sorted(figures.together, key=lambda both: badness(both.pair), reverse=True)[:MOST_TOGETHER],
         real=any(found.samples.real for found in figures.tables.values()),
-        **{name: LIMITS[name] for name in ("measure",)},
+        top="h2",
+        **{name: LIMITS[name] for name in ("measure", "fewest", "most_numbers")},
     )
 
 

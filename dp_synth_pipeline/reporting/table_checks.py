@@ -75,17 +75,10 @@ def write_related(
     """
     own, source = state.table(table.name), state.sources[table.name]
     found = _of_relations(state, table, relations, rules)
-    free = {
-        name for owner, name in map(_parted, ruling.given_elsewhere(map(parse, state.rules))) if owner == table.name
-    }
-    suite = related.suite(table, source, _profile(state, table), own.facts.asked_rows or 0, free)
+    computed = ruling.computed(map(parse, state.rules), table.name)
+    suite = related.suite(table, source, _profile(state, table), own.facts.asked_rows or 0, computed)
     suite += [] if drift_at_most is None else [drift.check_for(drift_at_most, own.facts.drift)]
     return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))
-
-
-def _parted(name: str) -> tuple[str, str]:
-    table, _, column = name.partition(".")
-    return table, column
 
 
 def _of_relations(

@@ -234,7 +234,7 @@ def made_for_parents(table: Related, schema: TableSchema) -> list[Column]:
 
 
 def suite(
-    table: Related, schema: TableSchema, profile: TableProfile, rows: int, free: Collection[str] = ()
+    table: Related, schema: TableSchema, profile: TableProfile, rows: int, computed: Collection[str] = ()
 ) -> list[Check]:
     """Return what is expected of a table's own columns.
 
@@ -247,7 +247,7 @@ def suite(
         schema: the source's columns.
         profile: what was released of the columns that are modelled.
         rows: how many synthetic rows were drawn.
-        free: columns that rules compute from rows of other tables, so that their own ends and names do not bind.
+        computed: columns that rules compute, so that their own ends and names do not bind.
     """
     from dp_synth_pipeline.validation.expectations import columns_check, suite_for, type_check
 
@@ -262,7 +262,7 @@ def suite(
     checks = [columns if c.name == columns.name else c for c in suite_for(own_columns, own_profile, rows)]
     stems = stems_of(c.name for c in schema.published)
     types = [type_check(c, f"{stems[c.name]}__{TYPE}") for c in apart]
-    dropped = {f"{stems[name]}__{DOMAIN}" for name in free} | {
+    dropped = {f"{stems[name]}__{DOMAIN}" for name in computed} | {
         c.name for c in checks if c.kind == "null_rate" and table.parent
     }
     return [c for c in (*checks, *types) if c.name not in dropped]

@@ -6,11 +6,14 @@ Restricted: every one is computed from real rows without noise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
+import pyarrow as pa
 
 from dp_synth_pipeline.relations.structure import Relations
+from dp_synth_pipeline.tabular.constraints import qualified
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation import texts
 from dp_synth_pipeline.validation.across_tables import Link, Together, counted_together, links
@@ -24,6 +27,8 @@ from dp_synth_pipeline.validation.fidelity import (
 from dp_synth_pipeline.validation.figures import Figures, measure
 from dp_synth_pipeline.validation.history_figures import Compared, History, history
 from dp_synth_pipeline.validation.related_frames import RelatedFrame
+from dp_synth_pipeline.validation.suggested_across import suggested_across
+from dp_synth_pipeline.validation.suggested_formulas import SuggestedFormula
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class RelatedFigures:
         histories: of each table below the root whose parent has rows.
         links: of each table with those above it.
         together: numbers of rows of a person, of two tables jointly.
+        rules: across tables and within each, that every real row keeps, and synthetic ones do not.
     """
 
     rows: dict[str, tuple[int, int]]
@@ -43,6 +49,7 @@ class RelatedFigures:
     histories: list[History]
     links: list[Link]
     together: list[Together]
+    rules: list[SuggestedFormula] = field(default_factory=list)
 
     @property
     def singles(self) -> Iterator[tuple[str, ColumnFidelity]]:
@@ -99,11 +106,13 @@ def measure_related(
     sources: Mapping[str, TableSchema],
     real: Mapping[str, RelatedFrame],
     synthetic: Mapping[str, RelatedFrame],
+    public: Mapping[str, pa.Table] = MappingProxyType({}),
 ) -> RelatedFigures:
     """Return all figures of synthetic related tables against the real ones; the same tables give the same figures.
 
     Args:
         sources: the columns of each table's source.
+        public: the rows of public tables.
     """
     rng = np.random.Generator(np.random.PCG64(23))  # for the same figures each time; not a noise that protects
     root = relations.root.name
@@ -112,10 +121,13 @@ def measure_related(
     compared = {t.name: _compared(sources[t.name], real[t.name], synthetic[t.name], again) for t in relations}
     alive = [name for name, c in compared.items() if len(c.real.person) and len(c.synthetic.person)]
     whole = [name for name in alive if sources[name].learned]
+    tables = {n: measure(real[n].rows, synthetic[n].rows, sources[n], part=1 / len(whole)) for n in whole}
+    within = [replace(f, text=qualified(f.text, name)) for name, own in tables.items() for f in own.formulas]
     return RelatedFigures(
         rows={name: (len(c.real.person), len(c.synthetic.person)) for name, c in compared.items()},
-        tables={n: measure(real[n].rows, synthetic[n].rows, sources[n], part=1 / len(whole)) for n in whole},
+        tables=tables,
         histories=[history(t, compared[t.parent], compared[t.name], rng) for t in relations if t.parent in alive],
         links=links(relations, compared, rng),
         together=counted_together(relations, compared),
+        rules=[*within, *suggested_across(relations, sources, (real, synthetic), public, rng)],
     )

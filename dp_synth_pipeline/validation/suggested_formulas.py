@@ -73,7 +73,7 @@ def suggested_formulas(
         pa.Table.from_pandas(t[names].reset_index(drop=True), preserve_index=False) for t in (real, synthetic)
     )
     columns = {name: numbers(known, name) for name in names}
-    digits = {name: d for name, x in columns.items() if (d := _digits(x)) is not None}
+    digits = {name: d for name, x in columns.items() if (d := digits_of(x)) is not None}
     found: dict[frozenset[str], SuggestedFormula] = {}
     for text, of in _likely(columns, digits):
         told = None if of in found else _told(parse(text), known, drawn, digits, rng)
@@ -111,7 +111,7 @@ def _multiples(ratios: np.ndarray) -> Iterator[float]:
         yield from (by for by in dict.fromkeys(float(f"{usual:.{d}g}") for d in range(1, DIGITS)) if by != 1)
 
 
-def _digits(x: np.ndarray) -> int | None:
+def digits_of(x: np.ndarray) -> int | None:
     """Return how many digits after the point the values of a column are written with; None for full precision."""
     held = x[np.isfinite(x)]
     fits = (d for d in range(DIGITS + 1) if np.allclose(held, np.round(held, d), rtol=1e-12, atol=1e-9))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context
@@ -18,6 +17,7 @@ from dp_synth_pipeline.model.marginals.dependencies import Impossible
 from dp_synth_pipeline.relations import unique_rows
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.conditional import Pool
+from dp_synth_pipeline.synthesis.database import public_tables
 from dp_synth_pipeline.synthesis.database.beginnings import beginnings, leading
 from dp_synth_pipeline.synthesis.database.beside import Neighbours
 from dp_synth_pipeline.synthesis.database.dated_gaps import DatedGaps
@@ -100,7 +100,7 @@ class DatabaseDrawer:
 
     @cached_property
     def _public_rows(self) -> dict[str, pa.Table]:
-        return {name: pq.read_table(path) for name, path in self.public.items()}
+        return public_tables.read(self.public)
 
     def _kept(
         self,

@@ -7,6 +7,7 @@ refer to and the rows that have them leave together.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,6 +58,11 @@ def copy(table: DatabaseTable, stored_as: pa.DataType | None, path: Path) -> Tab
     _check_keys(rows[key], key)  # as they are stored: 7 and 007 are one number
     sink.write_parquet(rows.to_batches(), rows.schema, path)
     return schemas.build(dict(zip(names, rows.schema.types, strict=True)), {})
+
+
+def read(copies: Mapping[str, Path]) -> dict[str, pa.Table]:
+    """Return the rows of copied public tables."""
+    return {name: pq.read_table(path) for name, path in copies.items()}
 
 
 def release_to(copied: Path, folder: Path) -> Path:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from dp_synth_pipeline.relations import aggregates, ruling
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, drawn_columns, of_persons, together
-from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular import constraints, offsets
 from dp_synth_pipeline.tabular.constraints import Comparison, Rule
 from dp_synth_pipeline.tabular.constraints.enforce import ATTEMPTS, Keeper, alike
 from dp_synth_pipeline.tabular.constraints.write import copies
@@ -83,13 +83,14 @@ class RuleKeeping:
         """Return what keeps some rules.
 
         Args:
-            facts: released ends, and digits after the point, of each table's columns.
+            facts: released ends, and digits after the point, of each table's columns. What rules compute is held to no ends:
+                a person of many rows would hardly ever be within them, nor would a dear product of a catalogue.
             also: says of the root's drawn rows whether each is possible besides.
             public: the rows of public tables.
         """
-        free = ruling.given_elsewhere(rules)
+        computed = constraints.computed(rules)
         limits = {f"{table}.{name}": ends for table, (found, _) in facts.items() for name, ends in found.items()}
-        limits = {name: ends for name, ends in limits.items() if name not in free}
+        limits = {name: ends for name, ends in limits.items() if name not in computed}
         digits = {f"{table}.{name}": count for table, (_, found) in facts.items() for name, count in found.items()}
         judges = []
         for table in relations:
@@ -170,21 +171,18 @@ class RuleKeeping:
             the rows; bool (persons,); and that part of the table that keeps its rules least.
         """
         found, root = dict(drawn), self.relations.root.name
-        first = {judge.table.name: self._judged(judge, found) for judge in self.judges}
         good, shares = np.ones(len(found[root].codes), bool), [1.0]
         for _ in range(MOST_TURNS if self._reads_down else 1):
             written, good, shares = dict(found), np.ones(len(good), bool), [1.0]
             for judge in self.judges:
                 before, rows = self._judged(judge, written), written[judge.table.name]
                 judge.keeper.learn(before)
-                keep = judge.keeper.repair if repair else judge.keeper.settle
-                after, held = keep(before, first[judge.table.name])
+                after, held = judge.keeper.repair(before) if repair else judge.keeper.settle(before)
                 written[judge.table.name] = _written(rows, judge.table, before, after)
                 good[rows.root[~held]] = False
                 shares += [float(held.mean())] if len(held) else []
-            moved = any(written[name] is not found[name] for name in first)
-            found = written
-            if not moved:
+            last, found = found, written
+            if all(found[judge.table.name] is last[judge.table.name] for judge in self.judges):
                 break
         if self.also is not None:
             good &= self.also(found[root].values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -256,16 +256,7 @@ class DatabaseSettings(Section):
             _check_references(table, self.tables[table.name].columns, facts)
             public_list.check_public(facts, [other.source for other in learnt.values()])
         for name, table in self.public_tables.items():
-            if any(same_place(table.source, other.source) for other in learnt.values() if other.source):
-                raise InvalidInput(
-                    f"tables.{name}: source: it holds rows that are to be protected, and a public table is copied as it is. "
-                    f"Name the table that everybody may see."
-                )
-            if shown(table.source) != table.source:
-                raise InvalidInput(
-                    f"tables.{name}: source: its address names a user or a password, and cards show what is public. Copy "
-                    f"the table into a CSV or Parquet file."
-                )
+            _check_source(name, table.source, [other.source for other in learnt.values() if other.source])
         for rule in self.parsed_rules:
             ruling.judged(rule, relations)
         return self
@@ -404,6 +395,20 @@ class DatabaseSettings(Section):
     def code_version(self) -> str:
         """Hash of everything that changes what a refresh does to private data."""
         return terms_version(self.terms())
+
+
+def _check_source(name: str, source: str, private: Sequence[str]) -> None:
+    """Refuse a public table that lies where private rows do, and one whose address has a secret, which cards would show."""
+    if any(same_place(source, other) for other in private):
+        raise InvalidInput(
+            f"tables.{name}: source: it holds rows that are to be protected, and a public table is copied as it is. Name "
+            f"the table that everybody may see."
+        )
+    if shown(source) != source:
+        raise InvalidInput(
+            f"tables.{name}: source: its address names a user or a password, and cards show what is public. Copy the table "
+            f"into a CSV or Parquet file."
+        )
 
 
 def _check_references(table: Related, declared: Mapping[str, Any], facts: Mapping[str, Any]) -> None:

@@ -151,14 +151,10 @@ class Keeper:
         for rule, mapping in self.mapped.items():
             self.mapped[rule] = usual(rule, drawn, mapping)
 
-    def settle(self, drawn: pa.Table, first: pa.Table | None = None) -> tuple[pa.Table, np.ndarray]:
-        """Return rows with computed columns computed, and whether each keeps every rule within its limits.
-
-        Args:
-            first: the rows as they were drawn, if rules wrote some of them since; what was drawn is within the limits.
-        """
+    def settle(self, drawn: pa.Table) -> tuple[pa.Table, np.ndarray]:
+        """Return rows with computed columns computed, and whether each keeps every rule within its limits."""
         settled = self._compute(drawn)
-        return settled, self._good(settled, drawn if first is None else first)
+        return settled, self._good(settled, drawn)
 
     def pattern(self, table: pa.Table) -> np.ndarray:
         """Return one number for each set of nulls in the columns of the rules, int64 `(rows,)`."""
@@ -167,15 +163,15 @@ class Keeper:
             codes = 2 * codes + np.asarray(column(table, name).is_valid())
         return codes
 
-    def repair(self, drawn: pa.Table, first: pa.Table | None = None) -> tuple[pa.Table, np.ndarray]:
-        """Return rows with values swapped or moved until comparisons hold, as far as they can; else as `settle`."""
+    def repair(self, drawn: pa.Table) -> tuple[pa.Table, np.ndarray]:
+        """Return rows with values swapped or moved until comparisons hold, as far as they can."""
         mended, good = drawn, np.zeros(drawn.num_rows, dtype=bool)
         for _ in range(len(self.rules) + 1):  # swaps bring a chain of k columns into order within k rounds
             for rule in self.rules:
                 if isinstance(rule, Comparison) and self.may_write(rule):
                     mended = mend(rule, mended)
             mended = self._compute(mended)
-            good = self._good(mended, drawn if first is None else first)
+            good = self._good(mended, drawn)
             if good.all():
                 break
         return mended, good

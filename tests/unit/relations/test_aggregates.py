@@ -103,22 +103,8 @@ def test_a_sum_has_the_digits_of_what_is_added():
         assert aggregates.values(one, pa.array([0.1] * 3), np.zeros(3, int), 1, digits).to_pylist() == [0.3]
 
 
-def test_what_other_tables_give_is_known_also_by_way_of_another_column():
-    rules = [
-        parse(text)
-        for text in (
-            "items.amount = items.pieces * items.price",
-            "items.price == products.price",
-            "orders.total = sum(items.amount)",
-            "orders.tax = 0.2 * orders.net",
-            "orders.gross = orders.total + orders.tax",
-        )
-    ]
-    assert ruling.given_elsewhere(rules) == {"items.amount", "items.price", "orders.total", "orders.gross"}
-    assert ruling.tables_of(rules) == {"items", "products", "orders"}
-
-
 def test_what_a_rule_computes_of_a_tables_own_columns_is_told_without_what_lies_elsewhere():
     rules = [parse("customers.n = count(orders)"), parse("customers.spent = sum(items.amount) - customers.n")]
     assert ruling.computed(rules, "customers") == {"n": (), "spent": ("n",)}
     assert ruling.computed(rules, "orders") == {}
+    assert ruling.tables_of(rules) == {"customers", "orders", "items"}

@@ -120,13 +120,6 @@ def test_a_dear_product_stays_though_its_price_lies_beyond_what_was_released_of_
     assert (frames["items"]["price"] == 500).mean() == pytest.approx(0.1, abs=0.03)
 
 
-def test_a_sum_of_a_rows_own_columns_is_held_to_what_was_released_as_before():
-    ends = {"items": ({"paid": (0.0, 38.0)}, {})}
-    frames, _, replaced = kept("items.paid = items.price * items.pieces", facts=ends)
-    assert replaced > 0
-    assert frames["items"]["paid"].max() <= 38
-
-
 def test_a_comparison_with_what_rows_come_to_is_kept_by_whole_persons():
     frames, drawn, replaced = kept("sum(items.pieces) <= 12")
     assert replaced > 0

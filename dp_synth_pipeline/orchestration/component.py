@@ -81,6 +81,9 @@ attributes:
       order: visited               # a date, a time or a number
       max_rows: 30                 # rows kept of each patient
       # unique: [visited, ward]    # no two visits of a patient are the same in these
+      # refers: {{hospital_id: hospitals}}
+    # hospitals:                   # a table that everybody may see is copied as it is
+    #   {{source: data/hospitals.csv, key: hospital_id, public: {{why: a public register, by: Ana}}}}
 
   # rules: [visits.visited >= patients.born]     # drawn rows keep them; a broken one blocks publication
   # shares: {{patients: 1, visits: 2}}            # by default by their numbers of columns

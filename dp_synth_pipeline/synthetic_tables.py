@@ -23,6 +23,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.relations import ruling
 from dp_synth_pipeline.relations.structure import PublicTable, Related, Relations
 from dp_synth_pipeline.reporting import database_card
 from dp_synth_pipeline.reporting.card import ReleaseCard, from_json, to_json
@@ -34,7 +35,6 @@ from dp_synth_pipeline.synthesis.progress import unheard
 from dp_synth_pipeline.synthesis.run_state import load_schema
 from dp_synth_pipeline.synthesis.sampling import Asked, Report, few
 from dp_synth_pipeline.tabular.condition import Where
-from dp_synth_pipeline.tabular.constraints import parse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,8 @@ class SyntheticTables:
     def drawer(self) -> DatabaseDrawer:
         """Return what draws the tables, one after the other, by the rules that they were released with."""
         sources = {name: load_schema(text) for name, text in self._facts()["sources"].items()}
-        relations, rules = self.relations, [parse(text) for text in self._facts().get("rules", [])]
+        relations = self.relations
+        rules = [ruling.read(text, relations) for text in self._facts().get("rules", [])]
         folders = {table.name: self.folder / table.name for table in relations}
         public = {table.name: self.folder / table.name / public_tables.FILE for table in relations.public}
         return DatabaseDrawer(relations, sources, folders, rules, public)

@@ -95,7 +95,10 @@ def column(aggregate: Aggregate, rule: Rule, sources: Mapping[str, TableSchema])
 
 
 def _type(aggregate: Aggregate, own: pa.DataType) -> pa.DataType:
-    return pa.int64() if aggregate.how == SUM and pa.types.is_integer(own) else own
+    """Return the type of such values: of sums, one that holds what many rows add up to."""
+    if aggregate.how != SUM or pa.types.is_floating(own):
+        return own
+    return pa.decimal128(38, own.scale) if pa.types.is_decimal(own) else pa.int64()
 
 
 def values(
@@ -117,7 +120,9 @@ def values(
     found = table[f"cells_{aggregate.how}"].combine_chunks().take(at)
     if aggregate.how == SUM:
         found = pc.fill_null(found, 0)  # type: ignore[attr-defined]
-    if pa.types.is_floating(found.type):  # by NumPy, since Arrow leaves what it takes for round already as it is
+    if aggregate.how == SUM and pa.types.is_floating(
+        found.type
+    ):  # by NumPy, since Arrow leaves what it takes for round already as it is
         rounded = np.round(found.to_numpy(zero_copy_only=False), ROUNDED if digits is None else digits)
         found = pa.array(rounded, from_pandas=True)
     return found.cast(kind)

@@ -17,10 +17,26 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.relations import aggregates
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import constraints
-from dp_synth_pipeline.tabular.constraints import Rule
+from dp_synth_pipeline.tabular.constraints import Comparison, Rule
 from dp_synth_pipeline.tabular.schema import TableSchema
 
 Cells: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+def read(text: str, relations: Relations) -> Rule:
+    """Return a rule across tables; an equality has a column of the table that it judges on its left, to be computed.
+
+    So `products.price == orders.price` is read the other way round, as an order's price can follow from the catalogue alone.
+
+    Raises:
+        InvalidInput: if it is no rule, or judges no table.
+    """
+    rule = constraints.parse(text)
+    own = f"{judged(rule, relations).name}."
+    if not isinstance(rule, Comparison) or rule.operator != "==" or not isinstance(rule.right, str):
+        return rule
+    turned = rule.right.startswith(own) and not rule.left.startswith(own)
+    return replace(rule, left=rule.right, right=rule.left) if turned else rule
 
 
 def columns_of(rule: Rule) -> list[tuple[str, str]]:
@@ -48,6 +64,7 @@ def judged(rule: Rule, relations: Relations) -> Related:
     """
     names = list(dict.fromkeys(table for table, _ in columns_of(rule)))
     if not names and (table := aggregates.judged(rule, relations)) is not None:
+        aggregates.check(rule, table, relations)
         return table
     known = [table.name for table in relations.everything]
     for name in names:

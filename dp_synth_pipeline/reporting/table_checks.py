@@ -20,7 +20,7 @@ from dp_synth_pipeline.synthesis.blocks import FOLDER
 from dp_synth_pipeline.synthesis.database.state import DatabaseState
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.tabular import constraints
-from dp_synth_pipeline.tabular.constraints import Rule, parse
+from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.targets import sink
 from dp_synth_pipeline.validation import drift, related
@@ -75,7 +75,7 @@ def write_related(
     """
     own, source = state.table(table.name), state.sources[table.name]
     found = _of_relations(state, table, relations, rules)
-    computed = ruling.computed(map(parse, state.rules), table.name)
+    computed = ruling.computed([ruling.read(text, relations) for text in state.rules], table.name)
     suite = related.suite(table, source, _profile(state, table), own.facts.asked_rows or 0, computed)
     suite += [] if drift_at_most is None else [drift.check_for(drift_at_most, own.facts.drift)]
     return _written(own, suite, [replace(r, column=None) for r in found], folder, _heading(own, folder, run_id))

@@ -63,6 +63,11 @@ ABOUT = {
 }
 """What each stage of one table makes, and its kind."""
 
+COPIED = (
+    "The public table where analysts read it, as it is. All tables are replaced together, so no row refers to none."
+)
+"""What is said of a public table among the published ones."""
+
 RELEASED = ("profile", "texts", "marginals")
 """Stages of a table whose outcome may leave; what it learnt may, once the release is settled."""
 
@@ -199,7 +204,13 @@ def _together(
     kinds = {"parquet" if name == "synthetic" else "table"}
     outs = {
         f"{table}__{name}": dg.AssetOut(
-            **described(settings, f"{table}/{name}", metadata.RELEASABLE, description, kinds)
+            **described(
+                settings,
+                f"{table}/{name}",
+                metadata.RELEASABLE,
+                description if table in settings.private_tables else COPIED,
+                kinds,
+            )
         )
         for table in (settings.tables if name == "published" else settings.private_tables)
     }

@@ -28,7 +28,7 @@ from dp_synth_pipeline.synthesis.settings import (
     terms_version,
 )
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
-from dp_synth_pipeline.tabular.constraints import Rule, parse
+from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.declarable import COLUMN, FILTER, FROM
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.sources import public_list
@@ -257,14 +257,13 @@ class DatabaseSettings(Section):
             public_list.check_public(facts, [other.source for other in learnt.values()])
         for name, table in self.public_tables.items():
             _check_source(name, table.source, [other.source for other in learnt.values() if other.source])
-        for rule in self.parsed_rules:
-            ruling.judged(rule, relations)
+        _ = self.parsed_rules  # refuses those that judge no table
         return self
 
     @property
     def parsed_rules(self) -> list[Rule]:
         """The rules across tables, read."""
-        return [parse(text) for text in self.rules]
+        return [ruling.read(text, self.relations) for text in self.rules]
 
     @property
     def private_tables(self) -> dict[str, DatabaseTable]:

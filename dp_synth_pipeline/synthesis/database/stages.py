@@ -47,7 +47,7 @@ from dp_synth_pipeline.synthesis.stages import (
     check_notes,
     reading_failed,
 )
-from dp_synth_pipeline.tabular import constraints, offsets
+from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
@@ -603,7 +603,7 @@ class Sampling(DatabaseStage):
         """Return how many rows of each table were drawn."""
         report = partial(release.progress.report, f"{release.settings.name}: generation")
         folders = {name: state.path("generator") for name, state in release.state.tables.items()}
-        rules = [constraints.parse(text) for text in release.rules]
+        rules = [ruling.read(text, release.relations) for text in release.rules]
         drawer = DatabaseDrawer(release.relations, release.state.sources, folders, rules, release.state.public)
         drawn, _, redrawn = drawer.draw(release.settings.rows or drawer.persons, report=report)
         if redrawn:

@@ -1,5 +1,7 @@
 """Rules may speak of what the rows below a row come to: what that is, and which table's rows they judge."""
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -50,6 +52,7 @@ def test_a_rule_judges_the_rows_that_others_come_to(rule, table):
         ("orders.total = sum(nowhere.amount)", "'nowhere' is no table with a parent"),
         ("orders.total = sum(customers.spent)", "'customers' is no table with a parent"),
         ("orders.total = sum(items)", "name a column"),
+        ("sum(items.amount) <= count(calls)", "no row of calls hangs on one of orders"),
         ("customers.n = count(orders.total)", r"as count\(orders\)"),
     ],
 )
@@ -89,6 +92,7 @@ CELLS = pa.array([1.25, 0.1, 0.2, 99.0, None])
         ("max(items.amount)", CELLS, [1.25, None, 0.2, None]),
         ("count(items)", None, [1, 0, 3, 0]),
         ("sum(items.pieces)", pa.array([1, 2, 3, 9, None], pa.int32()), [1, 0, 5, 0]),
+        ("max(items.amount)", pa.array([1e-12, 2e-12, 0, 9, None]), [1e-12, None, 2e-12, None]),
     ],
 )
 def test_rows_come_to_what_they_add_up_to_and_rows_of_nobody_to_nothing(name, cells, come_to):
@@ -108,3 +112,23 @@ def test_what_a_rule_computes_of_a_tables_own_columns_is_told_without_what_lies_
     assert ruling.computed(rules, "customers") == {"n": (), "spent": ("n",)}
     assert ruling.computed(rules, "orders") == {}
     assert ruling.tables_of(rules) == {"customers", "orders", "items"}
+
+
+def test_a_sum_of_decimals_holds_more_than_each_of_them():
+    (one,) = aggregates.of_rule(parse("orders.total = sum(items.amount)"))
+    cells = pa.array([Decimal("9.99")] * 30, pa.decimal128(3, 2))
+    assert aggregates.values(one, cells, np.zeros(30, int), 1, 2).to_pylist() == [Decimal("299.70")]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("sum(items.amount) = orders.total", "orders.total"),
+        ("orders.total == sum(items.amount)", "orders.total"),
+        ("customers.spent == orders.total", "orders.total"),
+        ("customers.spent >= orders.total", "customers.spent"),
+    ],
+)
+def test_an_equality_is_read_so_that_the_column_of_the_judged_row_follows(text, left):
+    rule = ruling.read(text, RELATIONS)
+    assert (rule.left, rule.text) == (left, text)

@@ -102,6 +102,23 @@ def _likely(columns: dict[str, np.ndarray], digits: Digits) -> Iterator[tuple[st
             for target, a, b in permutations(named, 3):
                 if (a < b or sign == "/") and holds_first(target, way(first[a], first[b])):
                     yield f"{named[target]} = {named[a]} {sign} {named[b]}", frozenset((target, a, b))
+        for part, written, of in _parts(first, named):
+            others = [name for name in named if name != of]
+            for target, a in permutations(others, 2):
+                if holds_first(target, first[a] * part):
+                    yield f"{named[target]} = {named[a]} * {written}", frozenset((target, a, of))
+            for target, a, b in permutations(others, 3):
+                if a < b and holds_first(target, first[a] * first[b] * part):
+                    yield f"{named[target]} = {named[a]} * {named[b]} * {written}", frozenset((target, a, b, of))
+
+
+def _parts(first: dict[str, np.ndarray], named: dict[str, str]) -> Iterator[tuple[np.ndarray, str, str]]:
+    """Yield what multiplies a price, of a discount or a tax: 1 with a column of values from 0 to 1 taken off or added."""
+    for name, word in named.items():
+        known = first[name][np.isfinite(first[name])]
+        if len(known) and 0 <= known.min() < known.max() <= 1:
+            yield 1 - first[name], f"(1 - {word})", name
+            yield 1 + first[name], f"(1 + {word})", name
 
 
 def _multiples(ratios: np.ndarray) -> Iterator[float]:

@@ -59,6 +59,18 @@ def test_a_multiple_a_sum_a_product_and_a_quotient_are_suggested_as_rules() -> N
         assert parse(yaml.safe_load(rule.line)[0]) == parse(rule.text)
 
 
+@pytest.mark.parametrize(("sign", "columns"), [("-", "count * price"), ("+", "price")])
+def test_a_discount_and_a_tax_are_told_where_enough_rows_have_one(sign: str, columns: str) -> None:
+    real = orders()[["price", "count"]]
+    rate = np.random.default_rng(3).choice([0, 0.05, 0.19], len(real), p=[0.6, 0.2, 0.2])
+    whole = real["price"] * (real["count"] if "count" in columns else 1)
+    real = real.assign(rate=rate, paid=np.round(whole * (1 + rate if sign == "+" else 1 - rate), 2))
+    assert [rule.text for rule in found(real, shuffled(real))] == [f"paid = {columns} * (1 {sign} rate)"]
+    rarely = real.assign(rate=0.0, paid=np.round(whole, 2))
+    rarely.loc[:3, ["rate", "paid"]] = [0.5, 0.0]
+    assert not any("(1" in rule.text for rule in found(rarely, shuffled(rarely)))
+
+
 def test_nothing_is_suggested_where_both_tables_keep_it_or_a_real_row_breaks_it() -> None:
     assert found(orders(), orders(seed=1)) == []
     real = orders()

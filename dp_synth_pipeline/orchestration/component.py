@@ -21,7 +21,7 @@ from dp_synth_pipeline.orchestration.settings import (
     TableSettings,
     is_independent,
 )
-from dp_synth_pipeline.relations.structure import check_keys
+from dp_synth_pipeline.relations.structure import Related, check_keys
 from dp_synth_pipeline.reporting import wording
 from dp_synth_pipeline.synthesis import named_columns
 from dp_synth_pipeline.synthesis.reading import unit_sentence
@@ -189,7 +189,9 @@ def _check_database(database: RelatedTablesSettings) -> None:
     for name, table in database.tables.items():
         with about(f"tables.{name}"):
             names = _source_names(table.source)
-        if names:
+        if names and table.public is not None:
+            check_keys(Related(name, key=table.key), names)
+        elif names:
             check_keys(database.relations[name], names)
             with about(f"tables.{name}"):
                 named_columns.check_header(database.member(name), names)

@@ -276,7 +276,7 @@ def _parents_first(root: Related, tables: Sequence[Related]) -> Iterator[Related
 
 def check_keys(table: Related, names: Sequence[str]) -> None:
     """Refuse a table whose rows are to be related, or ordered, by columns that its source does not have."""
-    for column in (*table.keys, *([] if table.order is None else [table.order])):
+    for column in (*table.keys, *dict(table.refers), *([] if table.order is None else [table.order])):
         if column not in names:
             raise InvalidInput(
                 f"tables.{table.name}: there is no column {column!r}; it has: {', '.join(names)}.{nearest(column, names)}"

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError, nearest
+from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
@@ -215,7 +215,7 @@ def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str
     table = release.relations[name]
     names = ingestion.column_types(source.parse(release.settings.member(name).source))
     check_keys(table, list(names))
-    _check_references(release, table, list(names))
+    _check_unsaid(release, table, list(names))
     with _opened(release, name) as opened:
         untyped = tuple(column for column in opened.untyped if column != table.order)
         columns = release.settings.tables[name].columns
@@ -225,16 +225,12 @@ def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str
         return opened.schema, untyped
 
 
-def _check_references(release: DatabaseRelease, table: Related, names: Sequence[str]) -> None:
-    """Refuse references by columns that are not there, and columns that look like references and of which nobody said so."""
-    refers, said = dict(table.refers), release.settings.tables[table.name].refers
-    for column in refers:
-        if column not in names:
-            raise InvalidInput(
-                f"refers: there is no column {column!r}; it has: {', '.join(names)}.{nearest(column, names)}"
-            )
+def _check_unsaid(release: DatabaseRelease, table: Related, names: Sequence[str]) -> None:
+    """Refuse columns that are called as keys of public tables are, while nobody said whether they hold these."""
+    if release.settings.tables[table.name].refers is not None:
+        return
     for other in release.relations.public:
-        if said is None and other.key in names and other.key not in table.keys:
+        if other.key in names and other.key not in table.keys:
             raise InvalidInput(
                 f"refers: {other.key!r} is called as the key of {other.name} is, which is declared public. Say that it "
                 f"holds these keys: refers: {{{other.key}: {other.name}}}; or refers: {{}} if it does not."

@@ -52,6 +52,21 @@ def test_a_root_without_a_source_has_no_asset_of_one_and_stands_in_the_graph_all
     assert ("clinic", "patients", "synthetic") in keys
 
 
+def test_a_public_table_has_a_source_that_everybody_may_see_and_is_published_with_the_others():
+    public = {"source": "wards.csv", "key": "ward", "public": {"why": "it is on the door", "by": "Ana"}}
+    visits = {**TABLES["visits"], "refers": {"ward": "wards"}}
+    definitions = loaded(tables={**TABLES, "visits": visits, "wards": public}, rules=["visits.beds <= wards.beds"])
+    specs = {tuple(s.key.path): s for s in definitions.resolve_all_asset_specs()}
+    assert {key for key in specs if "wards" in key} == {("clinic", "wards", "source"), ("clinic", "wards", "published")}
+    assert specs["clinic", "wards", "source"].tags["dp_synth/visibility"] == "releasable"
+    assert "it is on the door, says Ana" in specs["clinic", "wards", "source"].description
+    assert "as it is" in specs["clinic", "wards", "published"].description
+    assert "synthetic" in specs["clinic", "visits", "published"].description
+    checks = {(check.asset_key.path[1], check.name) for check in definitions.resolve_asset_graph().asset_check_keys}
+    assert {("visits", "rows_refer_to_public_rows"), ("visits", "rule_1__visits_beds_le_wards_beds")} <= checks
+    assert not {name for table, name in checks if table in ("wards", "patients") and "public" in name}
+
+
 @pytest.mark.parametrize(
     ("changes", "line", "said"),
     [
@@ -73,6 +88,25 @@ def test_a_name_that_no_column_of_a_table_at_hand_has_is_named_by_line(changes, 
     with pytest.raises(InvalidInput, match=said) as caught:
         SyntheticDatabase.resolve_from_yaml(text)
     assert f":{line}: " in str(caught.value), f"{caught.value}\n{text}"
+
+
+def test_a_public_table_at_hand_has_its_key_and_is_referred_to_by_columns_that_are_there(tmp_path, monkeypatch):
+    monkeypatch.setenv(VALIDATING, "1")
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"patient_id": [1], "visited": ["2024-01-01"], "ward": ["A"]}).to_parquet("visits.parquet")
+    (tmp_path / "wards.csv").write_text("ward,beds\nA,3\n")
+    public = {"source": "wards.csv", "key": "ward", "public": {"why": "it is on the door", "by": "Ana"}}
+
+    def resolve(refers, key="ward"):
+        tables = {"visits": {**TABLES["visits"], "refers": refers}, "patients": TABLES["patients"]}
+        written = {"tables": {**tables, "wards": {**public, "key": key}}, "account": "patients", "epsilon": 3.0}
+        SyntheticDatabase.resolve_from_yaml(yaml.safe_dump(written, sort_keys=False))
+
+    resolve({"ward": "wards"})
+    with pytest.raises(InvalidInput, match=r"tables.visits: there is no column 'wrad'.* Did you mean ward\?"):
+        resolve({"wrad": "wards"})
+    with pytest.raises(InvalidInput, match=r"tables.wards: there is no column 'wrad'.* Did you mean ward\?"):
+        resolve({"ward": "wards"}, key="wrad")
 
 
 TEXTS = {**TABLES, "visits": {**TABLES["visits"], "columns": {"notes": {"kind": "text", "max_length": 80}}}}

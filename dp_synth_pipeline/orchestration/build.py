@@ -83,18 +83,7 @@ def build_synthetic_database(settings: RelatedTablesSettings) -> dg.Definitions:
     Example:
         `build_synthetic_database(RelatedTablesSettings(database="clinic", account="patients", epsilon=3, tables={...}))`
     """
-    sources = [
-        dg.AssetSpec(
-            key(settings, f"{name}/source"),
-            description=f"The source itself: {shown(table.source)}. {_whose(table)}",
-            group_name=settings.group or settings.name,
-            kinds={"source"},
-            tags={metadata.VISIBILITY: metadata.RESTRICTED if table.public is None else metadata.RELEASABLE},
-            metadata={lineage.SOURCE: shown(table.source), lineage.ACCOUNT: settings.account},
-        )
-        for name, table in settings.tables.items()
-        if table.source
-    ]
+    sources = [_source(settings, name, table) for name, table in settings.tables.items() if table.source]
     assets = related_assets(settings)
     job = dg.define_asset_job(
         f"{settings.name}_refresh",
@@ -113,10 +102,20 @@ def build_synthetic_database(settings: RelatedTablesSettings) -> dg.Definitions:
     )
 
 
-def _whose(table: DatabaseTable) -> str:
-    if table.public is None:
-        return "Person-level data; never copied into the event log."
-    return f"Public: {table.public.why}, says {table.public.by}."
+def _source(settings: RelatedTablesSettings, name: str, table: DatabaseTable) -> dg.AssetSpec:
+    """Return the asset that stands for what is read of one table; person-level but for public tables."""
+    place, public = shown(table.source), table.public
+    whose = (
+        f"Public: {public.why}, says {public.by}." if public else "Person-level data; never copied into the event log."
+    )
+    return dg.AssetSpec(
+        key(settings, f"{name}/source"),
+        description=f"The source itself: {place}. {whose}",
+        group_name=settings.group or settings.name,
+        kinds={"source"},
+        tags={metadata.VISIBILITY: metadata.RELEASABLE if public else metadata.RESTRICTED},
+        metadata={"source": place} if public else {lineage.SOURCE: place, lineage.ACCOUNT: settings.account},
+    )
 
 
 def build_defs(

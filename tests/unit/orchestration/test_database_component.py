@@ -59,6 +59,7 @@ def test_a_public_table_has_a_source_that_everybody_may_see_and_is_published_wit
     specs = {tuple(s.key.path): s for s in definitions.resolve_all_asset_specs()}
     assert {key for key in specs if "wards" in key} == {("clinic", "wards", "source"), ("clinic", "wards", "published")}
     assert specs["clinic", "wards", "source"].tags["dp_synth/visibility"] == "releasable"
+    assert "dp_synth/source" not in specs["clinic", "wards", "source"].metadata, "else it would count as person-level"
     assert "it is on the door, says Ana" in specs["clinic", "wards", "source"].description
     assert "as it is" in specs["clinic", "wards", "published"].description
     assert "synthetic" in specs["clinic", "visits", "published"].description

@@ -178,8 +178,8 @@ def _outcome(result: dg.ExecuteInProcessResult) -> Outcome:
 
 def _named(check: dg.AssetCheckEvaluation) -> str:
     """Return a check's name, with its table's if it is one of related tables."""
-    *database, table, _ = check.asset_key.path
-    return f"{table}: {check.check_name}" if database else check.check_name
+    path = check.asset_key.path  # [database, table, "synthetic"], or [table, "synthetic"]
+    return f"{path[-2]}: {check.check_name}" if len(path) > 2 else check.check_name
 
 
 def _interrupted(failure: Any) -> bool:

@@ -604,7 +604,8 @@ class Sampling(DatabaseStage):
         drawn, _, redrawn = drawer.draw(release.settings.rows or drawer.persons, report=report)
         if redrawn:
             release.progress.log(f"{release.settings.name}: {redrawn_sentence(redrawn)}")
-        for name, rows in ((table.name, drawn[table.name]) for table in release.relations):
+        learnt = {name: rows for name, rows in drawn.items() if name not in release.state.public}
+        for name, rows in learnt.items():
             table = release.table(name)
             path = table.folder / FILE
             sink.write_parquet(rows.to_batches(), rows.schema, path)
@@ -613,7 +614,7 @@ class Sampling(DatabaseStage):
             table.state = table.state.with_(synthetic=path, seal=seal, **counts)
             release.keep(table)
         release.state = replace(release.state, rules=tuple(release.rules))
-        return {table.name: drawn[table.name].num_rows for table in release.relations}
+        return {name: rows.num_rows for name, rows in learnt.items()}
 
 
 class Publication(DatabaseStage):

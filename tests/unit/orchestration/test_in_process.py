@@ -8,10 +8,10 @@ import pytest
 from dp_synth_pipeline.orchestration.in_process import STOPPED, refresh
 
 
-def definitions(severity: dg.AssetCheckSeverity, then) -> dg.Definitions:
+def definitions(severity: dg.AssetCheckSeverity, then, key=("drawn",)) -> dg.Definitions:
     """One asset whose blocking check does not pass, and one after it that does something."""
 
-    @dg.asset(check_specs=[dg.AssetCheckSpec("nulls", asset="drawn", blocking=True)])
+    @dg.asset(key=[*key], check_specs=[dg.AssetCheckSpec("nulls", asset=[*key], blocking=True)])
     def drawn():
         return dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=False, severity=severity)])
 
@@ -37,3 +37,8 @@ def test_a_blocking_check_that_failed_is_why_the_table_was_not_published():
     done = refresh(definitions(dg.AssetCheckSeverity.ERROR, lambda: None), "t")
     assert (done.exit_code, done.failed_checks) == (1, ["nulls"])
     assert done.message.startswith("blocking checks failed: nulls.")
+
+
+def test_of_related_tables_it_is_said_whose_check_failed():
+    done = refresh(definitions(dg.AssetCheckSeverity.ERROR, lambda: None, ("clinic", "visits", "synthetic")), "t")
+    assert done.failed_checks == ["visits: nulls"]

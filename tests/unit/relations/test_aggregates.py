@@ -105,6 +105,7 @@ def test_a_sum_has_the_digits_of_what_is_added():
     assert sum([0.1] * 3) != 0.3, "else this shows nothing"
     for digits in (None, 2):
         assert aggregates.values(one, pa.array([0.1] * 3), np.zeros(3, int), 1, digits).to_pylist() == [0.3]
+    assert aggregates.values(one, pa.array([0.333] * 2), np.zeros(2, int), 1, 2).to_pylist() == [0.67]
 
 
 def test_what_a_rule_computes_of_a_tables_own_columns_is_told_without_what_lies_elsewhere():

@@ -104,3 +104,23 @@ def test_few_rows_say_nothing():
 def test_a_row_whose_public_row_is_not_there_says_nothing():
     real, drawn = frames(1), shuffled(frames(2), "items", "price")
     assert suggested(real, drawn, PRODUCTS.slice(1)) == ["items.price == products.price"]
+
+
+def test_what_chance_would_keep_too_says_nothing():
+    real, drawn = frames(1), frames(2)
+    real["items"] = RelatedFrame(real["items"].rows[:400], np.arange(400), np.arange(400))
+    real["orders"].rows["n"] = 1
+    assert suggested(real, shuffled(drawn, "orders", "n")) == []
+
+
+def test_of_two_columns_that_refer_to_one_table_none_is_looked_up():
+    twice = Related(
+        "items",
+        parent="orders",
+        reference="order_id",
+        max_rows=MOST,
+        refers=(("product", "products"), ("group", "products")),
+    )
+    relations = Relations([RELATIONS["orders"], twice], RELATIONS.public)
+    both = frames(1), shuffled(frames(2), "items", "price")
+    assert suggested_across(relations, SOURCES, both, {"products": PRODUCTS}, np.random.default_rng(0)) == []

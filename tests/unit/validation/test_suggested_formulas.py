@@ -66,6 +66,8 @@ def test_a_discount_and_a_tax_are_told_where_enough_rows_have_one(sign: str, col
     whole = real["price"] * (real["count"] if "count" in columns else 1)
     real = real.assign(rate=rate, paid=np.round(whole * (1 + rate if sign == "+" else 1 - rate), 2))
     assert [rule.text for rule in found(real, shuffled(real))] == [f"paid = {columns} * (1 {sign} rate)"]
+    large = real.assign(rate=10 * rate, paid=np.round(whole * (1 + 10 * rate if sign == "+" else 1 - 10 * rate), 2))
+    assert not any("(1" in rule.text for rule in found(large, shuffled(large))), "no discount, no tax"
     rarely = real.assign(rate=0.0, paid=np.round(whole, 2))
     rarely.loc[:3, ["rate", "paid"]] = [0.5, 0.0]
     assert not any("(1" in rule.text for rule in found(rarely, shuffled(rarely)))

@@ -38,6 +38,7 @@ STORAGE = {
     "start": pa.timestamp("us"),
     "end": pa.timestamp("ms", tz="Europe/Madrid"),
     "stay": pa.duration("us"),
+    "member": pa.bool_(),
     "fixed": pa.int64(),
 }
 SCHEMA = build(STORAGE, {"id": {"kind": "identifier"}, "fixed": {"kind": "constant", "constant": 1}})
@@ -142,6 +143,8 @@ def test_what_is_no_rule_is_refused_by_its_own_words_with_the_forms_that_are(tex
         ("age <= height", "no column 'height'"),
         ("id -> city", "id is identifier"),
         ("city <= zip", "city is category"),
+        ("city == age", "columns with an order: .*; others may be equal"),
+        ("city == member", "on both sides, but city is category"),
         ("age <= start", "a number on both sides, but start is datetime"),
         ("age >= 2020-01-01", "expected a number"),
         ("day >= 18", "expected a date"),
@@ -180,6 +183,7 @@ def test_a_rule_that_the_columns_cannot_keep_is_refused(text, why) -> None:
         "stay <= 3600",
         "start >= 2020-01-01T10:00",
         "city -> age",
+        "city == zip",
     ],
 )
 def test_rules_of_one_family_of_kinds_are_accepted(text) -> None:
@@ -303,6 +307,22 @@ def test_a_product_may_be_off_by_half_of_its_last_digit_and_is_not_judged_beside
     third = pa.table({"rate": [0.33, 0.34], "paid": [1.0, 1.0], "hours": [3, 3]})
     assert holds(parse("rate = paid / hours"), third, {"rate": 2}).tolist() == [True, False]
     assert holds(parse("rate = paid / hours"), third).tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "paid"),
+    [
+        ("paid = 2 * price * (1 - off)", 12),
+        ("paid = price / (1 + off)", 6.4),
+        ("paid = price * (1 + off) / (1 - tax)", 20),
+    ],
+)
+def test_each_column_of_a_product_follows_from_the_others_a_discount_too(text, paid) -> None:
+    rule, known = parse(text), {"price": np.array([8.0]), "off": np.array([0.25]), "tax": np.array([0.5])}
+    known["paid"] = rule.solved("paid", known.__getitem__)
+    assert known["paid"] == pytest.approx(paid)
+    for name in rule.columns:
+        assert rule.solved(name, known.__getitem__) == pytest.approx(known[name]), name
 
 
 def test_a_product_is_computed_anew_in_its_own_storage_and_digits_and_within_its_ends() -> None:

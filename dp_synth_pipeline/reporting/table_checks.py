@@ -95,7 +95,7 @@ def _of_relations(
         key = str(relations[table.parent].key)
         parent_keys = read(table.parent, [key])[key]
     made = related.made_for_parents(table, state.sources[table.name])
-    public_keys = {public.name: read(public.name, [public.key])[public.key] for public in relations.public}
+    public_keys = {name: read(name, [key := str(relations.public_key(name))])[key] for _, name in table.refers}
     facts = related.facts_of(table, read(table.name, related.columns_of(table)), parent_keys, made, public_keys)
     digits = _digits(state, rules)
     for name, cells in related.rule_rows(table, relations, rules, read, digits).items():

@@ -92,10 +92,17 @@ def rule_rows(
         if one.parent is not None:
             above = _above(one, relations, read)
             at = above if at is None else above.take(at)
-    public = {name: read(name, [str(relations.public_key(name)), column]) for name, column in of_public}
+    public = {name: read(name, _wanted(name, of_public, relations)) for name in dict(of_public)}
     found |= ruling.looked_up(of_public, relations, table.name, found, public)
     named = {f"{owner}.{name}": found[owner, name] for owner, name in wanted}
     return named | _come_to(table, relations, rules, read, digits)
+
+
+def _wanted(public: str, columns: Sequence[tuple[str, str]], relations: Relations) -> list[str]:
+    """Return the columns of a public table that rules look up, and its key."""
+    return [
+        *dict.fromkeys([str(relations.public_key(public)), *(column for name, column in columns if name == public)])
+    ]
 
 
 def _above(table: Related, relations: Relations, read: Callable[[str, list[str]], pa.Table]) -> pa.ChunkedArray:

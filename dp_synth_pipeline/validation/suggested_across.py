@@ -18,11 +18,8 @@ from dp_synth_pipeline.tabular.constraints.parse import written_name
 from dp_synth_pipeline.tabular.kinds.base import NUMBER
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.related_frames import RelatedFrame
-from dp_synth_pipeline.validation.suggested_formulas import BY_CHANCE, SuggestedFormula, digits_of
+from dp_synth_pipeline.validation.suggested_formulas import BY_CHANCE, MOST_COLUMNS, SuggestedFormula, digits_of
 from dp_synth_pipeline.validation.suggested_rules import BROKEN, FEWEST
-
-MOST_COLUMNS = 16
-"""Columns of a table that are tried, at most, the first ones."""
 
 Cells = tuple[np.ndarray, np.ndarray]
 """What a row holds, and what it should hold by a rule; both object or float64 (rows,), and null where that is not known."""

@@ -23,6 +23,7 @@ RELATIONS = {
 }
 RULES = [
     "items.price == products.price",
+    "items.name == products.name",
     "items.paid = items.price * items.pieces * (1 - items.off)",
     "orders.total = sum(items.paid)",
     "customers.orders = count(orders)",
@@ -37,6 +38,7 @@ def tables(customers: int = 800) -> dict[str, pd.DataFrame]:
     goods = products().assign(price=lambda t: t["price"] + CENTS)
     items = pd.DataFrame({"order_id": order, "product_id": rng.choice(goods["product_id"], len(order))})
     items["price"] = items["product_id"].map(goods.set_index("product_id")["price"])
+    items["name"] = items["product_id"].map(goods.set_index("product_id")["name"])
     items["pieces"] = rng.integers(1, 4, len(order))
     items["off"] = rng.choice([0.0, 0.15], len(order))
     items["paid"] = (items["price"] * items["pieces"] * (1 - items["off"])).round(2)
@@ -51,6 +53,7 @@ def check(drawn: dict[str, pd.DataFrame]) -> None:
     items = drawn["items"].merge(drawn["products"], on="product_id", suffixes=("", " of it"))
     assert len(items) == len(drawn["items"]) > 500
     assert (items["price"] == items["price of it"]).all()
+    assert (items["name"] == items["name of it"]).all()
     assert np.allclose(items["paid"], items["price"] * items["pieces"] * (1 - items["off"]), atol=0.0051)
     totals = drawn["items"].groupby("order_id")["paid"].sum()
     assert np.allclose(drawn["orders"]["total"], drawn["orders"]["order_id"].map(totals).fillna(0), atol=1e-6)

@@ -150,11 +150,16 @@ def joined_schema(rules: Iterable[Rule], sources: Mapping[str, TableSchema]) -> 
     return TableSchema((*named, *come_to.values()))
 
 
+def named(rules: Iterable[Rule]) -> set[tuple[str, str | None]]:
+    """Return the table and the name of each column that rules speak of; no name where rows are counted."""
+    rules = list(rules)
+    come_to = {(aggregate.table, aggregate.column) for rule in rules for aggregate in aggregates.of_rule(rule)}
+    return come_to | {pair for rule in rules for pair in columns_of(rule)}
+
+
 def tables_of(rules: Iterable[Rule]) -> set[str]:
     """Return the tables that rules speak of."""
-    rules = list(rules)
-    come_to = {aggregate.table for rule in rules for aggregate in aggregates.of_rule(rule)}
-    return come_to | {table for rule in rules for table, _ in columns_of(rule)}
+    return {table for table, _ in named(rules)}
 
 
 def check(

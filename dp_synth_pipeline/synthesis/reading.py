@@ -257,7 +257,6 @@ def sentences(settings: ReleaseSettings, schema: TableSchema) -> list[str]:
 def _wanted(settings: ReleaseSettings) -> set[str]:
     """Return the columns that rules, reports and other columns speak of, which are modelled."""
     validation = settings.validation
-    ruled = {name for rule in validation.parsed_rules for name in rule.columns}
     declared = [facts for facts in settings.columns.values() if isinstance(facts, Mapping)]
     bases = {str(facts[fact]) for facts in declared for fact in HANGS if facts.get(fact)}
-    return {*ruled, *bases, *validation.sensitive, *filter(None, (validation.predict,))}
+    return {*settings.modelled, *bases, *validation.sensitive, *filter(None, (validation.predict,))}

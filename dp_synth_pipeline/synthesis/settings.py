@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Collection
 from datetime import date
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from dp_synth_pipeline import __version__
 from dp_synth_pipeline.errors import InvalidInput
@@ -540,6 +541,19 @@ class ReleaseSettings(Section):
         description="Whom the card names for questions: an address or a page. Default: the table's owners.",
     )
     intended_use: str | None = Field(default=None, description="What the synthetic rows are for, for the card.")
+
+    _judged: frozenset[str] = PrivateAttr(frozenset())
+
+    def judged(self, columns: Collection[str]) -> Self:
+        """Return the settings of a table of whose columns rules across tables speak: these are modelled, as if declared."""
+        found = self.model_copy()
+        found._judged = frozenset(columns)
+        return found
+
+    @property
+    def modelled(self) -> set[str]:
+        """The columns of which rules speak, so that they are modelled whatever they are called."""
+        return {*self._judged, *(name for rule in self.validation.parsed_rules for name in rule.columns)}
 
     @field_validator("columns")
     @classmethod

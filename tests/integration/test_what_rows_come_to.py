@@ -53,7 +53,8 @@ def check(drawn: dict[str, pd.DataFrame]) -> None:
     items = drawn["items"].merge(drawn["products"], on="product_id", suffixes=("", " of it"))
     assert len(items) == len(drawn["items"]) > 500
     assert (items["price"] == items["price of it"]).all()
-    assert (items["name"] == items["name of it"]).all()
+    known = items[items["name"].notna()]  # a null, as of a column of which noise hides all names, stays one
+    assert (known["name"] == known["name of it"]).all()
     assert np.allclose(items["paid"], items["price"] * items["pieces"] * (1 - items["off"]), atol=0.0051)
     totals = drawn["items"].groupby("order_id")["paid"].sum()
     assert np.allclose(drawn["orders"]["total"], drawn["orders"]["order_id"].map(totals).fillna(0), atol=1e-6)

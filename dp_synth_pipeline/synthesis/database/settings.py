@@ -313,7 +313,7 @@ class DatabaseSettings(Section):
             description=self.description,
             contact=self.contact,
             intended_use=self.intended_use,
-        )
+        ).judged([column for owner, column in ruling.named(self.parsed_rules) if owner == name and column])
 
     def _keys_of(self, public: str) -> dict[str, Any]:
         """Return what is declared of a column that refers to a public table: the keys of its rows are its categories."""

@@ -20,8 +20,8 @@ def guess(
 
     Args:
         columns: the names of each table's columns, which are public.
-        root: the table of the persons, if one says it. Its key may be called anything then: it is the one column that all
-            tables without another parent have too.
+        root: the table of the persons, if one says it. Its key may be called anything then, unless another table has one
+            that is called after it: it is the one column that all tables without another parent have too.
         public: tables that somebody declares public, which have no parent.
 
     Raises:
@@ -83,13 +83,19 @@ def _hang_on(
         raise InvalidInput(f"--root {root}: there is no such table; there are {', '.join(columns)}.")
     above[root] = {}
     orphans = [table for table in columns if table != root and not above[table]]
-    shared = [name for name in columns[root] if all(name in columns[table] for table in orphans)]
+    referred = any(root in parents.values() for parents in above.values())
+    candidates = [keys[root]] if referred else columns[root]
+    shared = [name for name in candidates if all(name in columns[table] for table in orphans)]
     if orphans and len(shared) != 1:
-        found = f"more than one: {', '.join(shared)}" if shared else "none"
+        found = f"there is more than one: {', '.join(shared)}" if shared else "there is none"
+        told = (
+            f"its key is {keys[root]}, of which {', '.join(orphans)} say nothing"
+            if referred
+            else f"its key is the column that {', '.join(orphans)} have too, and {found}"
+        )
         raise InvalidInput(
-            f"--root {root}: its key is the column that {', '.join(orphans)} have too, and there is {found}. Of a table "
-            f"that everybody may see, say so: --public {orphans[0]}=REASON. Else write a YAML file that says of each table "
-            f"its key and its parent: dp-synth docs databases."
+            f"--root {root}: {told}. Of a table that everybody may see, say so: --public {orphans[0]}=REASON. Else write a "
+            f"YAML file that says of each table its key and its parent: dp-synth docs databases."
         )
     for table in orphans:
         above[table] = {shared[0]: root}

@@ -82,6 +82,16 @@ def test_a_root_whose_key_is_not_told_is_refused(root, said):
         guess(tables | ({"x": ["colour"]} if root == "x" else {}), root)
 
 
+def test_a_key_that_others_have_is_not_given_up_for_a_column_that_a_further_table_shares():
+    clinic = {
+        "patients": ["patient_id", "region"],
+        "visits": ["visit_id", "patient_id", "hospital_id"],
+        "hospitals": ["hospital_id", "region"],
+    }
+    with pytest.raises(InvalidInput, match="its key is patient_id, of which hospitals say nothing.*--public hospitals="):
+        guess(clinic, "patients")
+
+
 SHOP = {
     "customers": ["customer_id", "age"],
     "orders": ["order_id", "customer_id", "product_id", "day"],

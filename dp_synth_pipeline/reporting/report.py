@@ -11,8 +11,9 @@ from typing import Any
 
 from dp_synth_pipeline.reporting import scaling, wording
 from dp_synth_pipeline.reporting.templates import render
+from dp_synth_pipeline.tabular.profiling import formulas
 from dp_synth_pipeline.validation import figures as measured
-from dp_synth_pipeline.validation import groups, patterns, relations, suggested_formulas, suggested_rules
+from dp_synth_pipeline.validation import groups, patterns, relations, suggested_rules
 from dp_synth_pipeline.validation.checks import CheckResult
 from dp_synth_pipeline.validation.evidence import HOW, Evidence
 from dp_synth_pipeline.validation.figures import Figures
@@ -67,7 +68,7 @@ LIMITS = {
     "smallest": groups.SMALLEST,
     "most_rows": measured.MOST_ROWS,
     "fewest": suggested_rules.FEWEST,
-    "most_numbers": suggested_formulas.MOST_COLUMNS,
+    "most_numbers": formulas.MOST_COLUMNS,
     "worst": WORST,
     "lines": MOST_LINES,
 }

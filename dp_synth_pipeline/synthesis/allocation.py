@@ -210,12 +210,12 @@ def plan_formulas(
     """Fix among which numbers formulas are looked for: as many of the first ones as noise lets be told, if three of them."""
     whole, rate = whole_noise(settings, request, relation), formulas.rate(population)
     rows = rate * population
-    for taken in range(len(columns), 2, -1):
-        noise = whole * math.sqrt(formulas.histograms(taken))
+    for taken, spread in formulas.looked_for(columns):
+        plan = FormulasPlan(taken, 1.0, rate, settings.privacy_unit, spread)
+        noise = whole * math.sqrt(plan.weight)
         share = min(FORMULAS_SHARE, (noise / formulas.NOISE / rows) ** 2)
-        plan = FormulasPlan(tuple(columns[:taken]), noise / math.sqrt(share), rate, settings.privacy_unit)
-        if formulas.finds_any(plan.scale, rows):
-            return plan
+        if formulas.finds_any(noise / math.sqrt(share), rows):
+            return replace(plan, scale=noise / math.sqrt(share))
     return None
 
 

@@ -16,9 +16,10 @@ from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular.constraints.hold import numbers
 from dp_synth_pipeline.tabular.constraints.parse import written_name
 from dp_synth_pipeline.tabular.kinds.base import NUMBER
+from dp_synth_pipeline.tabular.profiling.formulas import MOST_COLUMNS
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.related_frames import RelatedFrame
-from dp_synth_pipeline.validation.suggested_formulas import BY_CHANCE, MOST_COLUMNS, SuggestedFormula, digits_of
+from dp_synth_pipeline.validation.suggested_formulas import BY_CHANCE, SuggestedFormula, digits_of
 from dp_synth_pipeline.validation.suggested_rules import BROKEN, FEWEST
 
 Cells = tuple[np.ndarray, np.ndarray]

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, permutations
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import yaml
 
-from dp_synth_pipeline.tabular.constraints import Rule, holds, parse
+from dp_synth_pipeline.tabular.constraints import holds
 from dp_synth_pipeline.tabular.constraints.hold import Digits, numbers
-from dp_synth_pipeline.tabular.constraints.parse import written_name
-from dp_synth_pipeline.tabular.kinds.base import NUMBER
+from dp_synth_pipeline.tabular.constraints.parse import Formula
+from dp_synth_pipeline.tabular.profiling import formulas
+from dp_synth_pipeline.tabular.profiling.kept_formulas import Forms, multiple_of, rates
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.validation.suggested_rules import BROKEN, FEWEST
 
 MOST_FORMULAS = 8
-MOST_COLUMNS = 16
-"""Columns of a table that are tried, at most, the first ones: three of them at a time."""
-
 TRIED = 256
 """Real rows by which most formulas are told not to hold, before all are looked at."""
 
@@ -33,9 +31,6 @@ BY_CHANCE = 0.2
 
 DIGITS = 6
 """Digits after the point that a column is taken to be written with, at most; with more it has full precision."""
-
-
-SIGNS = {"+": np.add, "*": np.multiply, "/": np.divide}
 
 
 @dataclass(frozen=True)
@@ -68,57 +63,48 @@ def suggested_formulas(
     Args:
         rng: shuffles columns, to tell what chance would give; protects nothing.
     """
-    names = [c.name for c in schema.learned if c.kind.family == NUMBER and c.base is None][:MOST_COLUMNS]
+    names = list(formulas.columns(schema)[: formulas.MOST_COLUMNS])
     known, drawn = (
         pa.Table.from_pandas(t[names].reset_index(drop=True), preserve_index=False) for t in (real, synthetic)
     )
     columns = {name: numbers(known, name) for name in names}
     digits = {name: d for name, x in columns.items() if (d := digits_of(x)) is not None}
-    found: dict[frozenset[str], SuggestedFormula] = {}
-    for text, of in _likely(columns, digits):
-        told = None if of in found else _told(parse(text), known, drawn, digits, rng)
+    found: dict[Formula, SuggestedFormula] = {}
+    for formula in _likely(columns, digits):
+        known_already = any(_says_no_more(formula, other) for other in found)
+        told = None if known_already else _told(formula, known, drawn, digits, rng)
         if told is not None:
-            found[of] = told
+            found[formula] = told
     return sorted(found.values(), key=lambda formula: -formula.broken)[:MOST_FORMULAS]
 
 
-def _likely(columns: dict[str, np.ndarray], digits: Digits) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield formulas that hold in the first rows, with their columns; those come first that rounding hides least."""
-    named = {name: word for name in columns if (word := written_name(name)) is not None}
-    first = {name: columns[name][:TRIED] for name in named}
-    slack = {name: 0.5 * 10.0 ** -digits[name] if name in digits else 0.0 for name in named}
+def _says_no_more(formula: Formula, other: Formula) -> bool:
+    """Say whether a formula is of the same columns as another one, or computes the same from more of them."""
+    same = set(formula.columns) == set(other.columns)
+    return same or (formula.target == other.target and len(formula.columns) > len(other.columns))
 
-    def holds_first(target: str, values: np.ndarray) -> bool:
-        off = np.abs(first[target] - values) - slack[target] - 1e-9 * np.abs(values)
-        return not (off > 0).any()
+
+def _likely(columns: dict[str, np.ndarray], digits: Digits) -> Iterator[Formula]:
+    """Yield formulas that hold in the first rows; those come first that rounding hides least."""
+    first = {name: x[:TRIED] for name, x in columns.items()}
+
+    def holds_first(formula: Formula) -> bool:
+        values = formula.solved(formula.target, first.__getitem__)
+        slack = 0.5 * 10.0 ** -digits[formula.target] if formula.target in digits else 0.0
+        return not (np.abs(first[formula.target] - values) - slack - 1e-9 * np.abs(values) > 0).any()
 
     with np.errstate(all="ignore"):
-        for target, base in permutations(named, 2):
-            for by in _multiples(first[target] / first[base]):
-                if holds_first(target, by * first[base]):
-                    yield f"{named[target]} = {by:g} * {named[base]}", frozenset((target, base))
-                    break
-        for sign, way in SIGNS.items():
-            for target, a, b in permutations(named, 3):
-                if (a < b or sign == "/") and holds_first(target, way(first[a], first[b])):
-                    yield f"{named[target]} = {named[a]} {sign} {named[b]}", frozenset((target, a, b))
-        for part, written, of in _parts(first, named):
-            others = [name for name in named if name != of]
-            for target, a in permutations(others, 2):
-                if holds_first(target, first[a] * part):
-                    yield f"{named[target]} = {named[a]} * {written}", frozenset((target, a, of))
-            for target, a, b in permutations(others, 3):
-                if a < b and holds_first(target, first[a] * first[b] * part):
-                    yield f"{named[target]} = {named[a]} * {named[b]} * {written}", frozenset((target, a, b, of))
+        for target, base in permutations(columns, 2):
+            found = (multiple_of(target, by, base) for by in _multiples(first[target] / first[base]))
+            yield from islice(filter(holds_first, found), 1)
+        told = [f for f in Forms(tuple(columns)).formulas if all(_is_rate(first[name]) for name in rates(f))]
+        yield from filter(holds_first, told)
 
 
-def _parts(first: dict[str, np.ndarray], named: dict[str, str]) -> Iterator[tuple[np.ndarray, str, str]]:
-    """Yield what multiplies a price, of a discount or a tax: 1 with a column of values from 0 to 1 taken off or added."""
-    for name, word in named.items():
-        known = first[name][np.isfinite(first[name])]
-        if len(known) and 0 <= known.min() < known.max() <= 1:
-            yield 1 - first[name], f"(1 - {word})", name
-            yield 1 + first[name], f"(1 + {word})", name
+def _is_rate(x: np.ndarray) -> bool:
+    """Say whether a column holds rates, as a discount or a tax does: different values from 0 to 1."""
+    known = x[np.isfinite(x)]
+    return bool(len(known) and 0 <= known.min() < known.max() <= 1)
 
 
 def _multiples(ratios: np.ndarray) -> Iterator[float]:
@@ -136,7 +122,7 @@ def digits_of(x: np.ndarray) -> int | None:
 
 
 def _told(
-    rule: Rule, real: pa.Table, drawn: pa.Table, digits: Digits, rng: np.random.Generator
+    rule: Formula, real: pa.Table, drawn: pa.Table, digits: Digits, rng: np.random.Generator
 ) -> SuggestedFormula | None:
     """Return what is told of a formula, if every real row keeps it, some synthetic ones do not, and chance would not."""
     real, drawn = (table.select(list(rule.columns)).drop_null() for table in (real, drawn))

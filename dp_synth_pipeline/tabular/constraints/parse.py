@@ -100,6 +100,14 @@ class Sum:
         others = [sign * of(other) for sign, other in parts if other != name]
         return sum(others) / -sum(sign for sign, other in parts if other == name)
 
+    def turned(self, name: str) -> Sum:
+        """Return what it says of another one of its columns: `a = target - b + c`."""
+        own = next(sign for sign, other in self.terms if other == name)
+        terms = ((own, self.target), *((-own * sign, other) for sign, other in self.terms if other != name))
+        terms = tuple(sorted(terms, key=lambda term: -term[0]))
+        written = [f"{'+' if sign > 0 else '-'} {written_name(other)}" for sign, other in terms]
+        return Sum(f"{written_name(name)} = {' '.join(written).removeprefix('+ ')}", name, terms)
+
     def size(self, of: Points) -> Any:
         """Return the sum of its terms without their signs, of which a part is lost to rounding."""
         return sum(abs(of(name)) for _, name in self.terms)

@@ -8,13 +8,13 @@ counted by what they are computed from. Those of the commonest values are left o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dp_synth_pipeline.tabular.constraints.parse import written_name
+from dp_synth_pipeline.tabular.constraints.parse import Formula
 from dp_synth_pipeline.tabular.profiling import ordered_dates
+from dp_synth_pipeline.tabular.profiling.kept_formulas import Numbers, mixed
 from dp_synth_pipeline.tabular.profiling.multiples import RELATIVE
 
 BUCKETS = 8
@@ -23,54 +23,30 @@ BUCKETS = 8
 CELLS = 2 * BUCKETS
 """First the rows that keep the formula, by their group, and then those that break it."""
 
-Numbers = Mapping[str, np.ndarray]
-"""A number of each row, by column: float64 (rows,), NaN where null."""
-
 
 class Candidate(NamedTuple):
-    """A formula that may hold: `target = first sign second`.
+    """A formula that may hold, and how many rows keep it, with noise, by the counts that suggest it."""
 
-    Attributes:
-        broken: the rows that break it, with noise, by the counts that suggest it.
-        by: of which it is that multiple, if it has one part.
-    """
-
-    target: str
-    sign: str
-    parts: tuple[str, ...]
-    broken: float
-    by: float = 1.0
-
-    @property
-    def rule(self) -> str:
-        """The formula as a person would declare it."""
-        target, *parts = (str(written_name(name)) for name in (self.target, *self.parts))
-        return f"{target} = {f' {self.sign} '.join([f'{self.by:g}', *parts][-2:])}"
-
-    def computed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return what it computes of its parts, float64 (rows,); infinite or NaN where it cannot."""
-        first, second = (self.by, *parts)[-2:]
-        return np.asarray({"+": np.add, "*": np.multiply, "/": np.divide}[self.sign](first, second), dtype=float)
+    formula: Formula
+    kept: float
 
 
-def cells(candidate: Candidate, values: Numbers, halves: Numbers) -> np.ndarray:
-    """Return in which cell each row lies that has all values of a formula, int64 (rows,).
+def cells(formula: Formula, values: Numbers, halves: Numbers) -> np.ndarray:
+    """Return in which cell each row lies that has all values of a formula, int64 (rows,); none where it divides by 0.
 
     A target of 0 has no digits that say how it was rounded, so it must be 0 by the formula, too.
 
     Args:
         halves: by how much each value may be off by its rounding.
     """
-    known = np.logical_and.reduce([np.isfinite(values[name]) for name in (candidate.target, *candidate.parts)])
-    target, half = values[candidate.target][known], halves[candidate.target][known]
-    parts = [values[name][known] for name in candidate.parts]
+    known = np.logical_and.reduce([np.isfinite(values[name]) for name in formula.columns])
+    held = {name: values[name][known] for name in formula.columns}
+    target, half = held[formula.target], halves[formula.target][known]
     with np.errstate(all="ignore"):
-        computed = candidate.computed(parts)
-        size = (
-            sum((np.abs(part) for part in parts), np.zeros(len(target))) if candidate.sign == "+" else np.abs(computed)
-        )
+        computed, size = formula.solved(formula.target, held.__getitem__), formula.size(held.__getitem__)
         breaks = np.abs(target - computed) > np.where(target == 0, 0.0, half) + RELATIVE * size
-    return _group(parts) + BUCKETS * breaks.astype(np.int64)
+    group = mixed([x for name, x in held.items() if name != formula.target]) % np.uint64(BUCKETS)
+    return (group.astype(np.int64) + BUCKETS * breaks)[np.isfinite(computed)]
 
 
 def held(noisy: np.ndarray, scale: float) -> bool:
@@ -81,13 +57,3 @@ def held(noisy: np.ndarray, scale: float) -> bool:
         ordered_dates.few(broken[some].sum(), rows[some].sum(), scale * math.sqrt(some.sum()))
         for some in (everywhere, others)
     )
-
-
-def _group(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return a group of each row that depends on its values alone, int64 (rows,) from 0 to `BUCKETS` - 1."""
-    mixed = np.zeros(len(parts[0]), dtype=np.uint64)
-    for part in parts:
-        bits = (part + 0.0).view(np.uint64)  # 0 and -0 are one value
-        mixed = (mixed ^ bits ^ (bits >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(32)
-    return (mixed % np.uint64(BUCKETS)).astype(np.int64)

@@ -88,7 +88,9 @@ def test_a_key_that_others_have_is_not_given_up_for_a_column_that_a_further_tabl
         "visits": ["visit_id", "patient_id", "hospital_id"],
         "hospitals": ["hospital_id", "region"],
     }
-    with pytest.raises(InvalidInput, match="its key is patient_id, of which hospitals say nothing.*--public hospitals="):
+    with pytest.raises(
+        InvalidInput, match=r"its key is patient_id, of which hospitals say nothing.*--public hospitals="
+    ):
         guess(clinic, "patients")
 
 

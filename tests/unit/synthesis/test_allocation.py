@@ -232,7 +232,8 @@ def test_finding_formulas_takes_a_small_part_and_no_more_than_it_needs(columns: 
 
 
 def test_formulas_are_looked_for_among_as_many_columns_as_noise_lets_be_told() -> None:
-    taken = [len(p.columns) if p else 0 for p in (computed(12, 1.0, rows)[0] for rows in (300, 6_000, 16_000, 10**5))]
+    plans = [computed(12, 1.0, rows)[0] for rows in (300, 6_000, 6_600, 16_000)]
+    taken = [len(p.columns) if p else 0 for p in plans]
     assert taken[0] == 0
     assert 3 <= taken[1] < taken[2] < 12
     assert taken[3] == 12
@@ -241,13 +242,14 @@ def test_formulas_are_looked_for_among_as_many_columns_as_noise_lets_be_told() -
 
 def test_a_unit_of_several_rows_and_a_replaced_one_move_formulas_more() -> None:
     one, three = (computed(12, 2.0, 15_000, unit=unit)[0] for unit in ("row", {"column": "p", "max_rows": 3}))
-    replaced = computed(12, 2.0, 15_000, REPLACE_ONE)[0]
+    replaced = computed(12, 2.0, 6_000, REPLACE_ONE)[0]
     for plan in (one, three, replaced):
         assert plan is not None
     assert three.unit.max_rows == 3
-    assert three.events == (Gaussian(three.scale / 3, formulas.histograms(len(three.columns))),)
-    assert len(three.columns) < len(one.columns), "three times the noise lets fewer be told"
-    assert len(replaced.columns) < len(one.columns)
+    noise = three.scale / 3
+    assert three.events == (Gaussian(noise / three.spread, 1), Gaussian(noise, three.tried))
+    assert three.weight < one.weight, "three times the noise lets fewer be told"
+    assert replaced.weight < one.weight
 
 
 def test_a_unit_of_several_rows_and_a_replaced_one_move_dates_more() -> None:

@@ -47,7 +47,7 @@ def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
 def test_a_multiple_a_sum_a_product_and_a_quotient_are_suggested_as_rules() -> None:
     rules = found(orders(), shuffled(orders(seed=1)))
     assert {rule.text for rule in rules} == {
-        "total = count * price",
+        "total = price * count",
         "paid = fee + total",
         "gross = 1.19 * price",
         "rate = total / hours",
@@ -59,7 +59,7 @@ def test_a_multiple_a_sum_a_product_and_a_quotient_are_suggested_as_rules() -> N
         assert parse(yaml.safe_load(rule.line)[0]) == parse(rule.text)
 
 
-@pytest.mark.parametrize(("sign", "columns"), [("-", "count * price"), ("+", "price")])
+@pytest.mark.parametrize(("sign", "columns"), [("-", "price * count"), ("+", "price")])
 def test_a_discount_and_a_tax_are_told_where_enough_rows_have_one(sign: str, columns: str) -> None:
     real = orders()[["price", "count"]]
     rate = np.random.default_rng(3).choice([0, 0.05, 0.19], len(real), p=[0.6, 0.2, 0.2])
@@ -71,6 +71,17 @@ def test_a_discount_and_a_tax_are_told_where_enough_rows_have_one(sign: str, col
     rarely = real.assign(rate=0.0, paid=np.round(whole, 2))
     rarely.loc[:3, ["rate", "paid"]] = [0.5, 0.0]
     assert not any("(1" in rule.text for rule in found(rarely, shuffled(rarely)))
+
+
+def test_a_sum_of_three_parts_is_suggested_and_nothing_that_says_no_more() -> None:
+    rng = np.random.default_rng(4)
+    real = pd.DataFrame(
+        {name: np.round(rng.gamma(3, mean, 600), 2) for name, mean in (("net", 90), ("tax", 9), ("post", 2))}
+    )
+    real["total"] = real["net"] + real["tax"] + real["post"]
+    assert [rule.text for rule in found(real, shuffled(real))] == ["total = net + tax + post"]
+    real["due"] = real["net"] + real["tax"]
+    assert {rule.text for rule in found(real, shuffled(real))} == {"due = net + tax", "total = post + due"}
 
 
 def test_nothing_is_suggested_where_both_tables_keep_it_or_a_real_row_breaks_it() -> None:
@@ -122,5 +133,5 @@ def test_few_rows_prove_no_formula_and_nulls_are_not_judged() -> None:
 def test_there_are_at_most_so_many_and_of_so_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_FORMULAS", 1)
     assert len(found(orders(), shuffled(orders(seed=1)))) == 1
-    monkeypatch.setattr(module, "MOST_COLUMNS", 2)
+    monkeypatch.setattr(module.formulas, "MOST_COLUMNS", 2)
     assert found(orders(), shuffled(orders(seed=1))) == []

@@ -191,7 +191,8 @@ def _ordered(table: Related, source: TableSchema) -> Column:
         if is_text(column.arrow_type):
             raise InvalidInput(
                 f"tables.{table.name}: order: {table.order!r} is text, and an order needs {hint}. Declare what it "
-                f"holds: columns: {{{table.order}: {{kind: date, format: '%Y-%m-%d'}}}}, or kind: integer."
+                f"holds: columns: {{{table.order}: {{kind: date}}}}, or kind: datetime, or kind: integer; with format: "
+                f"'%d.%m.%Y' and the like where dates are not written as ISO writes them."
             )
         raise InvalidInput(f"tables.{table.name}: order: {table.order!r} is a {column.kind}; name {hint}.")
     return column

@@ -51,6 +51,7 @@ from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
+from dp_synth_pipeline.tabular.sources.csv import declared
 from dp_synth_pipeline.targets import sink, together
 
 T = TypeVar("T")
@@ -171,9 +172,18 @@ def _one_row_each(
 
 
 def _opened(release: DatabaseRelease, name: str) -> AbstractContextManager[ingestion.Opened]:
-    member = release.settings.member(name)
-    how: ingestion.Reading = {**reading(member, list(member.columns)), "keys": release.relations[name].keys}
+    member, table = release.settings.member(name), release.relations[name]
+    early = [*([] if table.order is None else [table.order]), *_tied(member.columns)]
+    how: ingestion.Reading = {**reading(member, list(member.columns)), "keys": table.keys}
+    how["types"] = {n: cells for n in early if (cells := declared.as_iso(n, member.columns.get(n))) is not None}
     return ingestion.opened(source.parse(member.source, where=member.filter), release.restricted, **how)
+
+
+def _tied(columns: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the columns that a person says to hang on others, and those others."""
+    for column, facts in columns.items():
+        for base in ((facts or {}).get(fact) for fact in offsets.HANGS):
+            yield from (column, base) if base else ()
 
 
 def _of_each(tables: Iterable[str], do: Callable[[str], T]) -> dict[str, T]:
@@ -255,7 +265,7 @@ def _hanging(untyped: Sequence[str], columns: Mapping[str, Any]) -> Iterator[str
             unknown = next((c for c in (column, base) if c in untyped), None)
             if base is not None and unknown is not None:
                 number = unknown == column and (facts or {}).get("part") is not None
-                kind = "kind: integer" if number else "kind: date, format: '%Y-%m-%d'"
+                kind = "kind: integer" if number else "kind: date"
                 yield (
                     f"columns: {column!r} is {fact} {base!r}, and rows are related before the types of a CSV are measured. "
                     f"Declare what {unknown!r} is as well: columns: {{{unknown}: {{{kind}}}}}."

@@ -54,6 +54,15 @@ def cell_type(name: str, facts: Mapping[str, Any] | None) -> CellType | Untyped:
     return CellType(known) if known is not None else Untyped(name, numbers=_are_numbers(facts))
 
 
+def as_iso(name: str, facts: Mapping[str, Any] | None) -> CellType | None:
+    """Return what the cells of a column declared to hold dates or datetimes are if ISO's way is the one they are written in.
+
+    It is None where a format is declared, or none of these kinds.
+    """
+    cells = cell_type(name, facts)
+    return cells.otherwise if isinstance(cells, Untyped) and cells.allowed else None
+
+
 def of_texts(
     storage: Mapping[str, pa.DataType], declared: Mapping[str, Mapping[str, Any] | None]
 ) -> dict[str, CellType]:

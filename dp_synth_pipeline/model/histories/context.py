@@ -311,6 +311,28 @@ class Context:
             found[:, code - own] = self.absolute(drawn, previous, beside)[:, column]
         return found
 
+    def impossible(self, column: int, previous: np.ndarray, beside: np.ndarray) -> np.ndarray:
+        """Say which codes of a column `relative` gives no row, bool (rows, codes).
+
+        These are "as in the row before" or beside where there is none, and what other codes say then: that a category is the
+        one of the row before, or beside.
+
+        Args:
+            previous: own codes of the row before, int (rows,); -1 where there is none.
+            beside: likewise, of what is beside.
+        """
+        found = np.zeros((len(previous), self.own_cardinalities[column]), bool)
+        if self.repeats[column]:
+            found[:, self._stays[column]] = previous < 0
+            if column not in self.numbers:
+                _mark(found, previous)
+        if self._has_copies[column] and self.beside is not None and column != self.beside.gap:
+            found[:, self._copied[column]] = beside < 0
+            _mark(found, beside)
+            if self.repeats[column]:
+                found[:, self._stays[column]] |= (previous == beside) & (beside >= 0)
+        return found
+
     def stays(self, drawn: np.ndarray, previous: np.ndarray) -> np.ndarray:
         """Say which drawn codes stay as in the row before, bool (rows, columns); where there is none, nothing does."""
         return (drawn == self._stays) & np.array(self.repeats) & (previous >= 0)
@@ -340,6 +362,12 @@ class Context:
 def _with_repeats(share: np.ndarray, repeats: int, likely: float) -> np.ndarray:
     """Return the shares of a column's codes before anything is learnt, with those of so many that repeat another row."""
     return np.append(share * (1 - likely), [likely / repeats] * repeats) if repeats else share
+
+
+def _mark(found: np.ndarray, codes: np.ndarray) -> None:
+    """Set each row's code, if it has one, in place."""
+    rows = np.flatnonzero(codes >= 0)
+    found[rows, codes[rows]] = True
 
 
 def merge(share: np.ndarray, most: int, ordered: bool) -> tuple[int, ...]:

@@ -243,20 +243,22 @@ class Following:
         return follows, gaps
 
     def _drawn(self, upon: Upon, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        allowed = partial(self._possible, upon) if self.impossible.cells else None
         forbidden = self.codec.forbidden if self.imputes else {}
-        follows = self.model.follow(upon.given, forbidden=forbidden, allowed=allowed, rng=rng)
+        follows = self.model.follow(upon.given, forbidden=forbidden, allowed=partial(self._possible, upon), rng=rng)
         codes = self.context.absolute(follows, upon.previous, upon.own)
         return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
 
     def _possible(self, upon: Upon, rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
-        """Say which codes of a column are possible beside those before it, bool (rows, codes); None if all are."""
+        """Say which codes of a column are possible after other rows and beside those before it, bool (rows, codes).
+
+        It is None if all are.
+        """
+        previous, own = upon.previous[rows], upon.own[rows]
+        found = self.context.impossible(column, previous[:, column], own[:, column])
         told = [(first, never) for (first, second), never in self.impossible.cells.items() if second == column]
         if not told:
-            return None
-        previous, own = upon.previous[rows], upon.own[rows]
+            return ~found if found.any() else None
         codes, others = self.context.absolute(before, previous, own), self.context.standing_for(column, previous, own)
-        found = np.zeros((len(rows), self.context.own_cardinalities[column]), bool)
         for first, never in told:
             beside = never[codes[:, first]]
             found |= np.concatenate([beside, np.take_along_axis(beside, others, 1)], 1)

@@ -26,9 +26,31 @@ Allowed = Callable[[int, np.ndarray], np.ndarray | None]
 """Says what may stand in a column: of its number and the codes before it, int64 (rows, column), which of its codes may
 follow, bool (rows or 1, codes); None if all may."""
 
-AllowedUpon = Callable[[np.ndarray, int, np.ndarray], np.ndarray | None]
+
+class Possible(NamedTuple):
+    """Which codes of a column rows may have.
+
+    Attributes:
+        may: which ones, bool (rows, codes). What others take of a row's probability, all of these share.
+        instead: which ones say what a later code says, and so may not be drawn either, bool (rows, own). What they take, the
+            other ones of the first `own` codes share, and later codes stay as likely as they are. None if there are none.
+    """
+
+    may: np.ndarray
+    instead: np.ndarray | None = None
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Which ones may be drawn, bool (rows, codes)."""
+        if self.instead is None:
+            return self.may
+        own = self.instead.shape[1]
+        return np.concatenate([self.may[:, :own] & ~self.instead, self.may[:, own:]], 1)
+
+
+AllowedUpon = Callable[[np.ndarray, int, np.ndarray], Possible | None]
 """Says what may be drawn upon given rows: of their numbers, int64 (rows,), an own column's number, and the own codes before
-it, int64 (rows, column), which of its codes may follow, bool (rows, codes); None if all may."""
+it, int64 (rows, column), which of its codes may follow; None if all may."""
 
 
 class Before(NamedTuple):

@@ -13,7 +13,7 @@ import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.suppressed_categories import Fitting, impute
-from dp_synth_pipeline.model.base import AllowedUpon, Forbidden
+from dp_synth_pipeline.model.base import AllowedUpon, Forbidden, Possible
 from dp_synth_pipeline.model.marginals.balanced_sampling import CLIQUES
 from dp_synth_pipeline.model.marginals.raking import Tilt
 from dp_synth_pipeline.model.threads import few_threads
@@ -181,11 +181,17 @@ def _upon(
     return done
 
 
-def _narrowed(shares: torch.Tensor, mask: np.ndarray | None) -> torch.Tensor:
+def _narrowed(shares: torch.Tensor, possible: Possible | None) -> torch.Tensor:
     """Return the shares of codes that may be drawn; where none of those has a share, all codes keep theirs."""
-    if mask is None:
+    if possible is None:
         return shares
-    found = shares * torch.from_numpy(np.ascontiguousarray(mask.T)).to(shares)
+    may, left = (torch.from_numpy(np.ascontiguousarray(codes.T)).to(shares) for codes in (possible.may, possible.codes))
+    narrowed = shares * may
+    found = narrowed * left
+    if possible.instead is not None:
+        own = slice(possible.instead.shape[1])
+        others = found[own].sum(0)
+        found[own] *= torch.where(others > 0, narrowed[own].sum(0) / others, 1.0)
     return torch.where(found.sum(0) > 0, found, shares)
 
 

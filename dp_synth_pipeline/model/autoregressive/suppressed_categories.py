@@ -68,7 +68,8 @@ class Fitting:
         return found
 
     def _may(self, allowed: AllowedUpon, numbers: np.ndarray, codes: np.ndarray, column: int) -> np.ndarray | None:
-        return allowed(numbers, column - self.given, codes[:, self.given : column])
+        found = allowed(numbers, column - self.given, codes[:, self.given : column])
+        return None if found is None else found.codes
 
 
 @torch.no_grad()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dp_synth_pipeline.model.base import Before
+from dp_synth_pipeline.model.base import Before, Possible
 
 MOST = 12
 """Codes that one column is merged to, at most."""
@@ -311,27 +311,28 @@ class Context:
             found[:, code - own] = self.absolute(drawn, previous, beside)[:, column]
         return found
 
-    def impossible(self, column: int, previous: np.ndarray, beside: np.ndarray) -> np.ndarray:
-        """Say which codes of a column `relative` gives no row, bool (rows, codes).
+    def possible(self, column: int, previous: np.ndarray, beside: np.ndarray) -> Possible:
+        """Say which codes of a column `relative` may give rows.
 
-        These are "as in the row before" or beside where there is none, and what other codes say then: that a category is the
-        one of the row before, or beside.
+        None says "as in the row before", or beside, where there is no such row. Where there is one, a category is drawn as
+        that if it is its own, and no other code says so.
 
         Args:
             previous: own codes of the row before, int (rows,); -1 where there is none.
             beside: likewise, of what is beside.
         """
-        found = np.zeros((len(previous), self.own_cardinalities[column]), bool)
+        never = np.zeros((len(previous), self.own_cardinalities[column]), bool)
+        instead = np.zeros((len(previous), len(self.own[column])), bool)
         if self.repeats[column]:
-            found[:, self._stays[column]] = previous < 0
+            never[:, self._stays[column]] = previous < 0
             if column not in self.numbers:
-                _mark(found, previous)
+                _mark(instead, previous)
         if self._has_copies[column] and self.beside is not None and column != self.beside.gap:
-            found[:, self._copied[column]] = beside < 0
-            _mark(found, beside)
+            never[:, self._copied[column]] = beside < 0
+            _mark(instead, beside)
             if self.repeats[column]:
-                found[:, self._stays[column]] |= (previous == beside) & (beside >= 0)
-        return found
+                never[:, self._stays[column]] |= (previous == beside) & (beside >= 0)
+        return Possible(~never, instead)
 
     def stays(self, drawn: np.ndarray, previous: np.ndarray) -> np.ndarray:
         """Say which drawn codes stay as in the row before, bool (rows, columns); where there is none, nothing does."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.base import Possible
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.relations.structure import Related
@@ -248,21 +249,18 @@ class Following:
         codes = self.context.absolute(follows, upon.previous, upon.own)
         return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
 
-    def _possible(self, upon: Upon, rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
-        """Say which codes of a column are possible after other rows and beside those before it, bool (rows, codes).
-
-        It is None if all are.
-        """
+    def _possible(self, upon: Upon, rows: np.ndarray, column: int, before: np.ndarray) -> Possible:
+        """Say which codes of a column are possible after other rows, and beside those before it."""
         previous, own = upon.previous[rows], upon.own[rows]
-        found = self.context.impossible(column, previous[:, column], own[:, column])
+        found = self.context.possible(column, previous[:, column], own[:, column])
         told = [(first, never) for (first, second), never in self.impossible.cells.items() if second == column]
-        if not told:
-            return ~found if found.any() else None
-        codes, others = self.context.absolute(before, previous, own), self.context.standing_for(column, previous, own)
-        for first, never in told:
-            beside = never[codes[:, first]]
-            found |= np.concatenate([beside, np.take_along_axis(beside, others, 1)], 1)
-        return ~found
+        if told:
+            codes = self.context.absolute(before, previous, own)
+            others = self.context.standing_for(column, previous, own)
+            for first, never in told:
+                beside = never[codes[:, first]]
+                found.may[:] &= ~np.concatenate([beside, np.take_along_axis(beside, others, 1)], 1)
+        return found
 
     def _lead(
         self,

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from dp_synth_pipeline.model.autoregressive import generation
 from dp_synth_pipeline.model.autoregressive.generator import Generator
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec
+from dp_synth_pipeline.model.base import Possible
 from dp_synth_pipeline.model.marginals import raking
 from dp_synth_pipeline.model.marginals.measuring import Layout, Marginals, all_pairs, count
 from dp_synth_pipeline.model.marginals.raking import Tilt
@@ -89,12 +91,12 @@ def upon(tilt: bool) -> Generator:
 def test_upon_what_is_given_only_codes_are_drawn_that_are_allowed_there(tilt: bool) -> None:
     rng, given = np.random.default_rng(), np.random.default_rng().integers(0, 2, (20_000, 1))
 
-    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> Possible | None:
         """Let the second column be what the first is, or the given code."""
         assert before.shape == (len(rows), column)
         if column == 0:
             return None
-        return (np.arange(3) == before[:, :1]) | (np.arange(3) == given[rows])
+        return Possible((np.arange(3) == before[:, :1]) | (np.arange(3) == given[rows]))
 
     drawn = upon(tilt).follow(given, allowed=allowed, rng=rng)
     assert ((drawn[:, 1] == drawn[:, 0]) | (drawn[:, 1] == given[:, 0])).all()
@@ -107,13 +109,50 @@ def test_what_stands_for_a_forbidden_code_is_allowed_beside_the_others(tilt: boo
     rng, given = np.random.default_rng(), np.random.default_rng().integers(0, 2, (10_000, 1))
     forbidden = {0: ((2,), (0, 1)), 1: ((2,), (0, 1))}
 
-    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> Possible | None:
         """Let the second column be what the first is."""
-        return np.arange(3) == before[:, :1] if column else None
+        return Possible(np.arange(3) == before[:, :1]) if column else None
 
     drawn = upon(tilt).follow(given, forbidden=forbidden, allowed=allowed, rng=rng)
     assert (drawn[:, 0] == drawn[:, 1]).all()
     assert (drawn < 2).all()
+
+
+@pytest.mark.parametrize("tilt", [False, True])
+def test_what_a_later_code_says_is_drawn_as_that_one_which_is_as_likely_as_before(tilt: bool) -> None:
+    """Of three codes, the last one says "as before": of the others, that which was there goes to the other one."""
+    rng, given = np.random.default_rng(), np.random.default_rng().integers(0, 2, (30_000, 1))
+
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> Possible:
+        return Possible(np.ones((len(rows), 3), bool), np.arange(2) == given[rows])
+
+    free, drawn = (upon(tilt).follow(given, allowed=may, rng=rng) for may in (None, allowed))
+    assert (drawn[:, :1] != given).all()
+    assert (drawn[:, 1:] != given).all()
+    assert (drawn[:, 1] == 2).mean() == pytest.approx((free[:, 1] == 2).mean(), abs=0.015)
+    if not tilt:
+        assert (drawn[:, 1] == 1 - given[:, 0]).mean() == pytest.approx(2 / 3, abs=0.015)
+
+
+def test_what_is_impossible_is_shared_by_all_codes_and_what_a_later_one_says_by_the_first_ones_alone() -> None:
+    shares = torch.tensor([[0.1], [0.2], [0.3], [0.4]])
+    may = np.array([[True, False, True, True]])
+    assert generation._narrowed(shares, None) is shares
+    assert generation._narrowed(shares, Possible(may))[:, 0].tolist() == pytest.approx([0.1, 0, 0.3, 0.4])
+    narrowed = generation._narrowed(shares, Possible(may, np.array([[True, False, False]])))
+    assert narrowed[:, 0].tolist() == pytest.approx([0, 0, 0.4, 0.4])
+    alone = generation._narrowed(shares, Possible(may, np.array([[True, False, True]])))
+    assert alone[:, 0].tolist() == pytest.approx([0, 0, 0, 0.4])
+
+
+def test_what_stands_for_a_forbidden_code_is_not_what_a_later_one_says() -> None:
+    rng, given = np.random.default_rng(), np.zeros((9000, 1), int)
+
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> Possible:
+        return Possible(np.ones((len(rows), 3), bool), np.arange(2) == np.zeros((len(rows), 1)))
+
+    drawn = upon(tilt=False).follow(given, forbidden={0: ((2,), (0, 1))}, allowed=allowed, rng=rng)
+    assert (drawn[:, 0] == 1).all()
 
 
 def test_of_many_codes_the_one_is_found_that_is_allowed_beside_a_later_column() -> None:
@@ -122,9 +161,9 @@ def test_of_many_codes_the_one_is_found_that_is_allowed_beside_a_later_column() 
     made.start_from([np.full(n, 1 / n) for n in (2, codes + 1, codes)])
     forbidden = {0: ((codes,), range(codes))}
 
-    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> Possible | None:
         """Let the second column be what the first is, and anything beside the code that must not be drawn."""
-        return (np.arange(codes) == before[:, :1]) | (before[:, :1] == codes) if column else None
+        return Possible((np.arange(codes) == before[:, :1]) | (before[:, :1] == codes)) if column else None
 
     drawn = Generator(made).follow(np.zeros((4000, 1), int), forbidden=forbidden, allowed=allowed, rng=rng)
     assert (drawn[:, 0] == drawn[:, 1]).all()
@@ -137,8 +176,8 @@ def test_what_is_still_to_be_imputed_says_nothing_of_what_stands_beside_it() -> 
     made.start_from([np.full(n, 1 / n) for n in (2, 4, 3)])
     possible = np.vstack([np.eye(3, dtype=bool), np.ones((1, 3), bool)])
 
-    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> np.ndarray | None:
-        return possible[before[:, 0]] if column else None
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> Possible | None:
+        return Possible(possible[before[:, 0]]) if column else None
 
     forbidden = {0: ((3,), (0, 1, 2)), 1: ((2,), (0, 1))}
     drawn = Generator(made).follow(np.zeros((40_000, 1), int), forbidden=forbidden, allowed=allowed, rng=rng)
@@ -148,5 +187,9 @@ def test_what_is_still_to_be_imputed_says_nothing_of_what_stands_beside_it() -> 
 
 def test_where_nothing_is_allowed_rows_are_drawn_as_the_network_has_them() -> None:
     rng, given = np.random.default_rng(), np.zeros((9000, 1), int)
-    nothing = upon(tilt=False).follow(given, allowed=lambda rows, column, _: np.zeros((len(rows), 3), bool), rng=rng)
+
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> Possible:
+        return Possible(np.zeros((len(rows), 3), bool))
+
+    nothing = upon(tilt=False).follow(given, allowed=allowed, rng=rng)
     assert np.bincount(nothing[:, 1], minlength=3) / 9000 == pytest.approx([1 / 3] * 3, abs=0.05)

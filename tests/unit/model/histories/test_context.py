@@ -56,6 +56,39 @@ def test_whatever_is_drawn_stands_for_one_of_a_column_s_own_codes():
     assert not (alike & CONTEXT.stays(drawn, previous)).any()
 
 
+def test_no_code_is_possible_that_no_row_is_given():
+    """Of all codes, those that some row has upon what is before and beside it, and no others, may be drawn upon that."""
+    rng = np.random.default_rng()
+    previous = np.stack([rng.integers(-1, len(s), 60_000) for s in SHARES], 1)
+    beside = np.stack([rng.integers(-1, len(s), 60_000) for s in SHARES], 1)
+    codes = np.stack([rng.integers(0, len(s), 60_000) for s in SHARES], 1)
+    drawn = CONTEXT.relative(codes, previous, (codes == beside) & (np.arange(3) == TEAM))
+    for column in (TEAM, GAMES):
+        upon = (previous[:, column] + 1) * 10 + beside[:, column] + 1
+        possible = CONTEXT.possible(column, previous[:, column], beside[:, column])
+        for one in np.unique(upon):
+            given, first = set(drawn[upon == one, column].tolist()), int(np.argmax(upon == one))
+            assert set(np.flatnonzero(possible.codes[first]).tolist()) == given
+    assert CONTEXT.possible(GAP, previous[:, GAP], beside[:, GAP]).codes.all(), "how far off the next row is says more"
+
+
+def test_a_number_s_code_may_be_that_of_the_row_before_whose_value_is_another_one():
+    context = Context.of([], [np.full(30, 1 / 30)], rows=4, following=([0], []))
+    assert context.numbers == (0,)
+    possible = context.possible(0, np.array([-1, 5]), np.array([-1, -1])).codes
+    assert possible[:, :30].all()
+    assert possible[:, 30].tolist() == [False, True]
+
+
+def test_what_says_as_before_keeps_its_share_and_what_cannot_be_gives_its_own_to_all():
+    possible = CONTEXT.possible(TEAM, np.array([2, -1]), np.array([-1, 1]))
+    assert possible.instead is not None
+    assert np.flatnonzero(possible.instead[0]).tolist() == [2]
+    assert np.flatnonzero(possible.instead[1]).tolist() == [1]
+    assert np.flatnonzero(~possible.may[0]).tolist() == [5], "nothing is beside it"
+    assert np.flatnonzero(~possible.may[1]).tolist() == [4], "nothing is before it"
+
+
 def test_rows_are_drawn_upon_what_is_beside_them_and_upon_that_nothing_is():
     beside = RowsBeside(
         np.array([[0, 9, 1], [2, 9, 0], [-1, -1, -1]]), np.array([NOW, BEFORE + LAST, NONE]), np.array([0, 9, 1])

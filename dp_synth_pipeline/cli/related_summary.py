@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from dp_synth_pipeline.cli.answers import share_facts
-from dp_synth_pipeline.cli.summary import OUTPUTS, quality
+from dp_synth_pipeline.cli.summary import FOUND, OUTPUTS, quality
 from dp_synth_pipeline.cli.terminal import standing, table
 from dp_synth_pipeline.ledger import Ledger
 from dp_synth_pipeline.orchestration.in_process import Outcome
@@ -29,6 +29,7 @@ class RelatedSummary:
     account: str
     checks: dict[str, int]
     failed: list[str]
+    found: list[str]
     seconds: dict[str, float]
     places: list[str]
     card: str
@@ -50,7 +51,7 @@ class RelatedSummary:
         console.print(passed, highlight=False)
         for failed in self.failed:
             console.print(f"  [yellow]check failed[/] {escape(failed)}", highlight=False, soft_wrap=True)
-        for told in quality(self.report, console):
+        for told in (*self.found, *quality(self.report, console)):
             console.print(f"  {escape(told)}", highlight=False, soft_wrap=True)
         places = [*(("published", p) for p in self.places), ("card", self.card), (OUTPUTS["report"], self.report)]
         for label, place in places:
@@ -75,6 +76,7 @@ def summarise(ledger: Ledger, store: Store, database: str, outcome: Outcome) -> 
         account=card.account,
         checks={"passed": len(card.checks) - len(failed), "failed": len(failed)},
         failed=[f"{c['name']}: {c['description']}" for c in failed],
+        found=[s for s in card.limits if s.partition(": ")[2].startswith(FOUND)],
         seconds=outcome.seconds,
         places=state["published"],
         card=str(folder / "release_card.html"),

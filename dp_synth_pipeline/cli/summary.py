@@ -25,6 +25,9 @@ from dp_synth_pipeline.synthesis.store import Store
 MOST_WARNINGS = 5
 """Failed checks that are told on the terminal."""
 
+FOUND = (HANGING, COMPUTED)
+"""How sentences of a card begin that say what was found of its columns, and is kept."""
+
 OUTPUTS = {
     "published": "published",
     "synthetic": "Parquet",
@@ -89,7 +92,7 @@ def summarise(ledger: Ledger, store: Store, table: str, outcome: Outcome) -> Sum
         checks={"passed": sum(r["passed"] for r in results), "failed": sum(not r["passed"] for r in results)},
         warnings=[r["description"] for r in results if not r["passed"]],
         regenerated=[s for s in from_json(card).limits if s.startswith(REGENERATED)],
-        found=[s for s in from_json(card).limits if s.startswith((HANGING, COMPUTED))],
+        found=[s for s in from_json(card).limits if s.startswith(FOUND)],
         seconds=outcome.seconds,
         outputs={
             "published": ", ".join(published),

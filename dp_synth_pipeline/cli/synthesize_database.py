@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 import yaml
 from pydantic import Field, ValidationError
@@ -63,8 +64,9 @@ def synthesize_database(
 ) -> None:
     """Make differentially private synthetic copies of related tables, under one epsilon for each person.
 
-    Of a folder, keys and parents are guessed from the names of columns, and said. --write writes the guess to a file, which
-    you look over and give instead of the folder: only there can you say in which order the rows of a person are.
+    Of a folder, keys and parents are guessed from the names of columns, and said; and that rows of a person are in the order
+    of their first date, if the files say what dates are: CSVs do not. --write writes the guess to a file, which you look
+    over and give instead of the folder: there you can say what else they are ordered by.
 
     Example: dp-synth synthesize-database clinic.yaml --out synthetic/ --epsilon 3
     """
@@ -121,20 +123,27 @@ def _guessed(folder: Path, options: DatabaseOptions, console: Console) -> dict[s
     files = sorted(f for f in folder.glob("*") if f.suffix.lower() in SUFFIXES) if folder.is_dir() else []
     if len(files) < 2:
         raise InvalidInput(f"{folder}: expected a folder of at least two .parquet or .csv files, or a YAML file.")
-    columns = {table_name(f.stem): list(ingestion.column_types(source.parse(str(f)))) for f in files}
+    types = {table_name(f.stem): ingestion.column_types(source.parse(str(f))) for f in files}
+    dates = {name: [c for c, t in of.items() if t is not None and _is_day(t)] for name, of in types.items()}
     public = _declared_public(options.public)
-    found = names.guess(columns, options.root, public)
-    console.print("From the names of the columns (--write FILE to look them over):", highlight=False)
+    found = names.guess({name: list(of) for name, of in types.items()}, options.root, public, dates)
+    console.print("From the names and types of the columns (--write FILE to look them over):", highlight=False)
     for name, facts in found.items():
         parent = facts.get("parent")
         told = "".join(f", belongs to {t} by {c}" for c, t in (parent.items() if isinstance(parent, dict) else ()))
         told = told or (", public" if name in public else ", the root")
+        if isinstance(parent, dict):
+            told += f", in the order of {facts['order']}" if "order" in facts else ", in no order"
         refers = facts.get("refers")
         told += "".join(f", refers to {t} by {c}" for c, t in (refers.items() if isinstance(refers, dict) else ()))
         console.print(f"  {name}: key {facts.get('key', 'none')}{told}", highlight=False, markup=False)
     sources = {table_name(f.stem): str(f) for f in files}
     tables = {name: {"source": sources[name], **facts} for name, facts in found.items()}
     return {"tables": {name: facts | public.get(name, {}) for name, facts in tables.items()}}
+
+
+def _is_day(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type))
 
 
 def _declared_public(told: Sequence[str]) -> dict[str, dict[str, Any]]:

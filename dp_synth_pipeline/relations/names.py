@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from dp_synth_pipeline.errors import InvalidInput
 
@@ -10,19 +11,28 @@ ENDINGS = ("_id", "_key", "_no", "id")
 """How the name of a key ends, the likeliest first."""
 
 
+BIRTHS = ("birth", "born", "dob")
+"""What names of dates have in them that are the same in all rows of a person."""
+
+
 def guess(
-    columns: Mapping[str, Sequence[str]], root: str | None = None, public: Collection[str] = ()
+    columns: Mapping[str, Sequence[str]],
+    root: str | None = None,
+    public: Collection[str] = (),
+    dates: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[str, dict[str, object]]:
-    """Return a `key`, a `parent` and what it `refers` to for each table, as its settings have them.
+    """Return a `key`, a `parent`, an `order` and what it `refers` to for each table, as its settings have them.
 
     A key is called after its table, such as `visit_id` of `visits`. A parent is the table whose key another one has as a
     column; of several, the one that has most parents itself: a prescription of a visit is a patient's by way of the visit.
+    The rows of one parent are in the order of their first date, but for dates of birth.
 
     Args:
         columns: the names of each table's columns, which are public.
         root: the table of the persons, if one says it. Its key may be called anything then, unless another table has one
             that is called after it: it is the one column that all tables without another parent have too.
         public: tables that somebody declares public, which have no parent.
+        dates: the columns of each table that hold dates or datetimes, as its schema says; of a CSV, none does.
 
     Raises:
         InvalidInput: if no table is the root, or several are; or if the named one is none, or its key is not told.
@@ -47,6 +57,8 @@ def guess(
         if parents:
             column = max(parents, key=lambda c: (_depth(above, parents[c], ()), c))
             guessed[table]["parent"] = {column: parents[column]}
+            times = [c for c in dates.get(table, ()) if not any(birth in c.lower() for birth in BIRTHS)]
+            guessed[table] |= {"order": times[0]} if times else {}
         if referred := {c: other for c, other in refers[table].items() if other in public}:
             guessed[table]["refers"] = referred
     return guessed

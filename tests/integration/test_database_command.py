@@ -75,9 +75,12 @@ def test_one_of_some_related_tables_is_not_drawn_by_itself_and_what_can_be_drawn
 def test_what_a_folder_s_names_tell_is_said_and_written_for_a_person_to_look_over(shell, folder):
     done = shell("synthesize-database", "data", "--write", "guess.yaml")
     assert done.code == 0, done.text
-    assert "visits: key visit_id, belongs to patients by patient_id" in done.text
+    told = " ".join(done.text.split())
+    assert "visits: key visit_id, belongs to patients by patient_id, in the order of visited" in told
     guess = yaml.safe_load((shell.folder / "guess.yaml").read_text())
     assert guess["tables"]["visits"]["parent"] == {"patient_id": "patients"}
+    assert guess["tables"]["visits"]["order"] == "visited"
+    assert "order" not in guess["tables"]["patients"]
     again = shell("synthesize-database", "data", "--write", "guess.yaml")
     assert (again.code, "there is such a file" in again.text) == (2, True)
 

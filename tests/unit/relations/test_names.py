@@ -123,6 +123,23 @@ def test_what_a_public_table_s_columns_are_called_makes_it_hang_on_nothing():
     assert found["orders"]["refers"] == {"product_id": "products"}
 
 
+def test_rows_below_others_are_in_the_order_of_their_first_date_that_is_not_of_birth():
+    clinic = {
+        "patients": ["patient_id", "born", "joined"],
+        "visits": ["visit_id", "patient_id", "date_of_birth", "seen", "left"],
+        "allergies": ["patient_id", "to"],
+    }
+    dates = {"patients": ["born", "joined"], "visits": ["date_of_birth", "seen", "left"], "allergies": []}
+    found = guess(clinic, dates=dates)
+    assert {table: facts.get("order") for table, facts in found.items()} == {
+        "patients": None,
+        "visits": "seen",
+        "allergies": None,
+    }
+    assert "order" not in guess(clinic, dates={"visits": ["date_of_birth"]})["visits"]
+    assert "order" not in guess(clinic)["visits"]
+
+
 def test_a_table_that_refers_to_a_public_one_alone_is_a_root_of_its_own():
     with pytest.raises(InvalidInput, match="2 tables have no other's key: customers, reviews"):
         guess({**SHOP, "reviews": ["review_id", "product_id"]}, public=["products"])

@@ -32,8 +32,8 @@ class Possible(NamedTuple):
 
     Attributes:
         may: which ones, bool (rows, codes). What others take of a row's probability, all of these share.
-        instead: which ones say what a later code says, and so may not be drawn either, bool (rows, own). What they take, the
-            other ones of the first `own` codes share, and later codes stay as likely as they are. None if there are none.
+        instead: which of the first codes say what a later code says, and so may not be drawn either, bool (rows, own codes).
+            Later codes are as likely without them as with them, in the mean of all rows. None if there are none.
     """
 
     may: np.ndarray

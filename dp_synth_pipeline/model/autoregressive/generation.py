@@ -185,14 +185,35 @@ def _narrowed(shares: torch.Tensor, possible: Possible | None) -> torch.Tensor:
     """Return the shares of codes that may be drawn; where none of those has a share, all codes keep theirs."""
     if possible is None:
         return shares
-    may, left = (torch.from_numpy(np.ascontiguousarray(codes.T)).to(shares) for codes in (possible.may, possible.codes))
-    narrowed = shares * may
-    found = narrowed * left
+    found = shares * torch.from_numpy(np.ascontiguousarray(possible.may.T)).to(shares)
     if possible.instead is not None:
-        own = slice(possible.instead.shape[1])
-        others = found[own].sum(0)
-        found[own] *= torch.where(others > 0, narrowed[own].sum(0) / others, 1.0)
+        found = _told_once(found, torch.from_numpy(np.ascontiguousarray(possible.instead.T)).to(shares.device))
     return torch.where(found.sum(0) > 0, found, shares)
+
+
+def _told_once(shares: torch.Tensor, instead: torch.Tensor) -> torch.Tensor:
+    """Return shares in which what a later code says is drawn as that one alone, which is as frequent in all as it was.
+
+    A network that tells nothing of the row before gives the code there a share like any other's. If later codes got
+    nothing of it, rows would leave a frequent code as often as a rare one, and frequent ones were drawn too rarely. If they
+    got all of it, rows would stay too often. So they get by how much it is above its mean: what draws that are apart from
+    the row before would do. A network that has learnt it all gives that code no share, and nothing changes.
+
+    Args:
+        shares: of codes, (codes, rows).
+        instead: which of the first codes say what a later one says, bool (own codes, rows).
+    """
+    own, some = shares[: len(instead)], instead.any(0)
+    if not some.any():
+        return shares
+    total, taken = shares.sum(0).clamp_min(1e-30), (own * instead).sum(0)
+    part, all_own = taken / total, own.sum(0) / total
+    mean, mean_own = part[some].mean(), all_own[some].mean().clamp_min(1e-30)
+    later = 1 - all_own + torch.where(some, (part - mean) / (1 - mean / mean_own).clamp_min(0.1), 0.0)
+    left, others = own * ~instead, shares[len(instead) :]
+    later = torch.where(left.sum(0) > 0, torch.where(others.sum(0) > 0, later.clamp(0, 1), 0.0), 1.0)
+    both = [(left, 1 - later), (others, later)]
+    return torch.cat([part * (share / part.sum(0).clamp_min(1e-30)) for part, share in both])
 
 
 class Drawing:

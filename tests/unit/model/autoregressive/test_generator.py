@@ -134,15 +134,47 @@ def test_what_a_later_code_says_is_drawn_as_that_one_which_is_as_likely_as_befor
         assert (drawn[:, 1] == 1 - given[:, 0]).mean() == pytest.approx(2 / 3, abs=0.015)
 
 
-def test_what_is_impossible_is_shared_by_all_codes_and_what_a_later_one_says_by_the_first_ones_alone() -> None:
+def test_what_is_impossible_is_shared_by_all_codes_and_what_a_later_one_says_by_the_first_ones() -> None:
     shares = torch.tensor([[0.1], [0.2], [0.3], [0.4]])
+
+    def narrowed(possible: Possible | None) -> list[float]:
+        found = generation._narrowed(shares, possible)[:, 0]
+        return (found / found.sum()).tolist()
+
     may = np.array([[True, False, True, True]])
-    assert generation._narrowed(shares, None) is shares
-    assert generation._narrowed(shares, Possible(may))[:, 0].tolist() == pytest.approx([0.1, 0, 0.3, 0.4])
-    narrowed = generation._narrowed(shares, Possible(may, np.array([[True, False, False]])))
-    assert narrowed[:, 0].tolist() == pytest.approx([0, 0, 0.4, 0.4])
-    alone = generation._narrowed(shares, Possible(may, np.array([[True, False, True]])))
-    assert alone[:, 0].tolist() == pytest.approx([0, 0, 0, 0.4])
+    assert narrowed(None) == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert narrowed(Possible(may)) == pytest.approx([1 / 8, 0, 3 / 8, 4 / 8])
+    assert narrowed(Possible(may, np.array([[True, False, False]]))) == pytest.approx([0, 0, 0.5, 0.5])
+    assert narrowed(Possible(may, np.array([[True, False, True]]))) == pytest.approx([0, 0, 0, 1])
+    alone = Possible(np.array([[True, False, True, False]]), np.array([[True, False, False]]))
+    assert narrowed(alone) == pytest.approx([0, 0, 1, 0]), "nothing says it then"
+    assert narrowed(Possible(may, np.zeros((1, 3), bool))) == pytest.approx([1 / 8, 0, 3 / 8, 4 / 8])
+
+
+@pytest.mark.parametrize("stays", [0.5, 0.8])
+def test_where_a_network_tells_nothing_of_the_row_before_codes_stay_as_frequent_and_rows_as_alike(stays: float) -> None:
+    """Rows that stay with a chance, or else have any code, have the same one more often than that chance."""
+    rows, rng, own = 40_000, np.random.default_rng(), np.array([0.6, 0.3, 0.1])
+    chance = 1 - (1 - stays) / (1 - (own**2).sum())
+    assert chance > 0
+    shares = torch.from_numpy(np.append(own * (1 - stays), stays))[:, None].repeat(1, rows)
+    before, alike = rng.choice(3, rows, p=own), []
+    for _ in range(8):
+        possible = Possible(np.ones((rows, 4), bool), np.arange(3) == before[:, None])
+        found = generation._narrowed(shares, possible)
+        assert found.sum(0).numpy() == pytest.approx(np.ones(rows))
+        drawn = generation.chosen(found, torch.from_numpy(rng.random(rows))).numpy()
+        assert (drawn != before).all(), "it is drawn as what stays"
+        alike.append((drawn == 3).mean())
+        before = np.where(drawn == 3, before, drawn)
+    assert np.mean(alike) == pytest.approx(stays, abs=0.01)
+    assert np.bincount(before, minlength=3) / rows == pytest.approx(own, abs=0.015)
+
+
+def test_where_a_network_has_learnt_that_what_stays_is_drawn_as_such_nothing_changes() -> None:
+    shares = torch.tensor([[0.0, 0.3, 0.2], [0.3, 0.0, 0.2], [0.2, 0.1, 0.0], [0.5, 0.6, 0.6]])
+    possible = Possible(np.ones((3, 4), bool), np.eye(3, dtype=bool))
+    assert generation._narrowed(shares, possible).numpy() == pytest.approx(shares.numpy())
 
 
 def test_what_stands_for_a_forbidden_code_is_not_what_a_later_one_says() -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.relations import public_groups
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import offsets, text_lengths
 from dp_synth_pipeline.tabular import schema as schema_lib
@@ -83,6 +84,9 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     texts = {text_lengths.name_of(column): column for column in source if column.kind.composed}
     own = [texts.get(column.name, column) for column in offsets.modelled(source, parts=False).learned]
     columns = [_with_nulls(column) for column in own if column.name != table.order]
+    for group in public_groups.of(table, sources):  # drawn before the key that it tells
+        if group.refers in (names := [column.name for column in columns]):
+            columns.insert(names.index(group.refers), _with_nulls(group.column))
     bases = _bases(relations, table, sources)
     for child in relations.children(name):
         columns.append(_integer(child.count, 0, child.max_rows))
@@ -209,7 +213,7 @@ def relate(
     """Write the rows of each table with the person that they belong to, ordered by person, parent and place.
 
     Args:
-        files: a restricted snapshot of each table, with its keys.
+        files: a restricted snapshot of each table, with its keys; and a copy of each public one.
         sources: the schema of each.
         folder: where the files are written, TABLE.parquet each; as restricted as the snapshots.
     """
@@ -219,6 +223,8 @@ def relate(
         for table in relations:
             con.execute(_source(table, files[table.name], sources[table.name]))
             con.execute(f"CREATE TABLE {_view('kept', table)} AS {_kept(relations, table)}")
+        for name in (public.name for public in relations.public):
+            con.execute(f"CREATE VIEW {quoted(f'public {name}')} AS SELECT * FROM read_parquet({literal(files[name])})")
         return {t.name: _written(con, relations, t, (sources, schemas[t.name]), folder) for t in relations}
     finally:
         con.close()
@@ -306,6 +312,10 @@ def _written(
         joins += f" LEFT JOIN ({of_child}) c{number} ON c{number}.{PARENT} = t.{ROW}"
         derived[child.count] = f"CAST(coalesce(c{number}.n, 0) AS BIGINT)"
         firsts[child.name] = f"c{number}.first"
+    for number, group in enumerate(g for g in public_groups.of(table, sources) if g.column.name in schema.names):
+        key = quoted(str(relations.public_key(group.table)))
+        joins += f" LEFT JOIN {quoted(f'public {group.table}')} g{number} ON g{number}.{key} = t.{quoted(group.refers)}"
+        derived[group.column.name] = f"g{number}.{quoted(group.name)}"
     derived |= _begun(relations, table, schemas, firsts)
     if table.gap is not None:
         following = f"lead(t.{TIME}) OVER (PARTITION BY t.{PARENT} ORDER BY t.{PLACE})"

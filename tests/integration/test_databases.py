@@ -905,8 +905,12 @@ def test_the_types_of_a_csv_are_measured_and_charged_and_only_an_order_must_be_d
     with pytest.raises(InvalidInput, match="Declare what it holds"):
         fitter.fit(sources, relations=relations)
     assert ledger.entries("patients") == []
-    relations["visits"] = {**relations["visits"], "columns": {"visited": {"kind": "date", "format": "%Y-%m-%d"}}}
+    relations["visits"] = {**relations["visits"], "columns": {"visited": {"kind": "date"}}}
     drawn = fitter.fit(sources, relations=relations).sample(200)
+    real, visited = tables["visits"]["visited"], drawn["visits"]["visited"]
+    assert visited.notna().mean() > 0.99, "of an order, dates are as ISO writes them unless a format says otherwise"
+    assert visited.min() >= real.min()
+    assert drawn["visits"].groupby("patient_id")["visited"].apply(lambda s: s.is_monotonic_increasing).all()
     assert {"types of patients", "types of visits"} <= {e.mechanism for e in ledger.entries("patients")}
     assert set(drawn["visits"]["ward"].dropna()) <= {"north", "south", "west"}
     assert pd.api.types.is_float_dtype(drawn["visits"]["score"])

@@ -349,7 +349,10 @@ def test_what_is_guessed_of_a_folder_with_a_public_table_is_said_and_written(she
     assert done.code == 0, done.text
     said = " ".join(done.text.split())
     assert "products: key product_id, public" in said
-    assert "orders: key order_id, belongs to customers by customer_id, refers to products by product_id" in said
+    assert (
+        "orders: key order_id, belongs to customers by customer_id, in no order, refers to products by product_id"
+        in said
+    )
     guess = yaml.safe_load((shell.folder / "guess.yaml").read_text())["tables"]
     assert guess["orders"]["refers"] == {"product_id": "products"}
     assert guess["products"]["public"]["why"] == "the catalogue is on our site"
@@ -405,3 +408,35 @@ def test_what_is_said_of_a_folder_is_refused_beside_a_file(shell, folder, option
     (shell.folder / "shop.yaml").write_text(yaml.safe_dump({"tables": written}))
     refused = shell("synthesize-database", "shop.yaml", "--epsilon", 1, "--out", "x", *option)
     assert (refused.code, "is said of a folder" in refused.text) == (2, True)
+
+
+def regional(customers=2500) -> dict[str, pd.DataFrame]:
+    """Customers of four regions, who nearly always order in a shop of their own; there are forty shops."""
+    rng = np.random.default_rng(8)
+    regions = np.array(["north", "south", "east", "west"])
+    shops = pd.DataFrame({"shop_id": [f"s{i:02d}" for i in range(40)], "region": regions[rng.integers(0, 4, 40)]})
+    home = rng.choice(regions, customers)
+    whose = np.repeat(np.arange(customers), 1 + np.arange(customers) % 3)
+    of_region = {region: shops["shop_id"][shops["region"] == region].to_numpy() for region in regions}
+    own = [rng.choice(of_region[region]) for region in home[whose]]
+    shop = np.where(rng.random(len(whose)) < 0.9, own, rng.choice(shops["shop_id"], len(whose)))
+    people = pd.DataFrame({"customer_id": np.arange(customers), "home": home})
+    orders = pd.DataFrame({"customer_id": whose, "shop_id": shop, "n": rng.integers(1, 5, len(whose))})
+    return {"customers": people, "orders": orders, "shops": shops}
+
+
+def test_what_a_public_table_says_of_its_keys_tells_who_refers_to_which(tmp_path):
+    relations = {
+        "customers": {"key": "customer_id"},
+        "orders": {"parent": {"customer_id": "customers"}, "refers": {"shop_id": "shops"}, "max_rows": 3},
+        "shops": {"key": "shop_id", "public": PUBLIC},
+    }
+    data = regional()
+    model = fitted(tmp_path, data, relations, epsilon=5, training={"hidden": 16, "max_epochs": 12})
+    model.save(tmp_path / "shop.dps")
+    for drawn in (model.sample(1500), dps.load(tmp_path / "shop.dps").sample(1500)):
+        assert list(drawn["orders"].columns) == list(data["orders"].columns)
+        assert drawn["orders"]["shop_id"].isin(data["shops"]["shop_id"]).all()
+        joined = drawn["orders"].merge(drawn["customers"], on="customer_id").merge(drawn["shops"], on="shop_id")
+        assert (joined["home"] == joined["region"]).mean() > 0.8, "without groups, some 0.6 do"
+        assert drawn["orders"]["shop_id"].nunique() == 40

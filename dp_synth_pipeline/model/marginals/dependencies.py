@@ -69,6 +69,10 @@ class Impossible:
         """Return what noisy counts tell of the pairs among them."""
         return cls({clique: never for clique, never in measured.layout.blocks(impossible(measured)) if never.any()})
 
+    def with_(self, known: Mapping[Clique, np.ndarray]) -> Impossible:
+        """Return it with pairs of which it is known without any count."""
+        return Impossible({**self.cells, **known})
+
     def to_list(self) -> list[dict[str, Any]]:
         """Return it for JSON: of each pair of columns, how many codes they have, and which go with one that not all do."""
         return [

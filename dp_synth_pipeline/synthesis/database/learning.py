@@ -24,8 +24,9 @@ from dp_synth_pipeline.model.histories.raking import rake
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.privacy.events import DiscreteGaussian, Gaussian
+from dp_synth_pipeline.relations import public_groups
 from dp_synth_pipeline.synthesis import generator_files, memory, retention
-from dp_synth_pipeline.synthesis.database import histories
+from dp_synth_pipeline.synthesis.database import histories, public_tables
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.row_by_row import Part
@@ -95,7 +96,7 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
-    impossible = NOTHING if counts is None else Impossible.of(counts)
+    impossible = (NOTHING if counts is None else Impossible.of(counts)).with_(_grouped(table, release))
     drawn = _Drawn(model, table, release, context, impossible)
     _bring(drawn, table, counts, pairs)
     about = {
@@ -110,6 +111,21 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         **memory.facts(table.state, table.restricted, table.given_by),
     }
     _keep(drawn, table, about, training.audit)
+
+
+def _grouped(table: TableRelease, release: DatabaseRelease) -> dict[tuple[int, int], np.ndarray]:
+    """Return which codes of groups and of keys go together in no row of a public table, by their columns."""
+    codec, found = table.codec, {}
+    for group in public_groups.of(release.relations[table.name], release.state.sources):
+        key = release.relations.public_key(group.table)
+        if {group.column.name, group.refers} <= set(codec.encoded):
+            rows = public_tables.read({group.table: release.state.public[group.table]})[group.table]
+            columns = codec.encoded.index(group.column.name), codec.encoded.index(group.refers)
+            of_rows = [rows[group.name], rows[str(key)]]
+            groups, keys = (codec.columns[i].encode(x.combine_chunks()) for i, x in zip(columns, of_rows, strict=True))
+            shape = (codec.columns[columns[0]].cardinality, codec.columns[columns[1]].cardinality)
+            found[columns] = public_groups.never(groups, keys, shape)
+    return found
 
 
 def _keep(drawn: _Drawn, table: TableRelease, about: dict[str, Any], audit: Audit | None) -> None:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput, nearest
 from dp_synth_pipeline.privacy.odometer import Unmetered
+from dp_synth_pipeline.relations import public_groups
 from dp_synth_pipeline.synthesis.database.settings import DatabaseTable
 from dp_synth_pipeline.tabular import schema as schemas
 from dp_synth_pipeline.tabular.profiling import types
@@ -34,6 +35,8 @@ EXACT = 1e-3
 
 def copy(table: DatabaseTable, stored_as: pa.DataType | None, path: Path) -> TableSchema:
     """Copy a public table into a Parquet file and return its columns: with the types of its source, or those of all cells.
+
+    Of those that group its keys, the groups are named.
 
     Args:
         stored_as: the type of the columns that refer to it, which its key takes; None if none does.
@@ -57,7 +60,7 @@ def copy(table: DatabaseTable, stored_as: pa.DataType | None, path: Path) -> Tab
             ) from None
     _check_keys(rows[key], key)  # as they are stored: 7 and 007 are one number
     sink.write_parquet(rows.to_batches(), rows.schema, path)
-    return schemas.build(dict(zip(names, rows.schema.types, strict=True)), {})
+    return schemas.build(dict(zip(names, rows.schema.types, strict=True)), public_groups.grouped(rows, key))
 
 
 def read(copies: Mapping[str, Path]) -> dict[str, pa.Table]:

@@ -96,7 +96,7 @@ class Ingestion(DatabaseStage):
         with retention.private():
             sources, untyped, public = self._sources(release)
             try:
-                related = self._related(release, sources)
+                related = self._related(release, sources, public)
             except Exception as error:  # rows were read, so why it failed is a fact about them
                 raise reading_failed(release, error) from None
             tables = {n: _one_row_each(release, n, RunState(release.id), r, untyped[n]) for n, r in related.items()}
@@ -104,7 +104,9 @@ class Ingestion(DatabaseStage):
         release.state = replace(release.state, sources=sources, rows=related, tables=tables, public=public)
         return {}
 
-    def _related(self, release: DatabaseRelease, sources: Mapping[str, TableSchema]) -> dict[str, RelatedRows]:
+    def _related(
+        self, release: DatabaseRelease, sources: Mapping[str, TableSchema], public: Mapping[str, Path]
+    ) -> dict[str, RelatedRows]:
         """Read every source once, and find the person of each row."""
         files, digests, tables = {}, [], release.settings.private_tables
         for number, (name, table) in enumerate(tables.items()):
@@ -117,7 +119,7 @@ class Ingestion(DatabaseStage):
         if root not in files:
             files[root] = relating.named_roots(release.relations, files, release.restricted / f"{root}.source.parquet")
         release.protection.note_source(release.id, "".join(digests))
-        return relating.relate(release.relations, files, sources, release.restricted)
+        return relating.relate(release.relations, {**files, **public}, sources, release.restricted)
 
     def _sources(
         self, release: DatabaseRelease

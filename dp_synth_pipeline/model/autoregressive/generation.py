@@ -21,6 +21,9 @@ from dp_synth_pipeline.model.threads import few_threads
 BATCH = 1 << 15
 """Rows yielded at a time."""
 
+LEAST = 1e-30
+"""What a sum of shares is divided by, at least: it is 0 where no code is left."""
+
 AT_ONCE = 1 << 13
 """Rows drawn at a time: few enough to stay in a processor's cache."""
 
@@ -182,12 +185,19 @@ def _upon(
 
 
 def _narrowed(shares: torch.Tensor, possible: Possible | None) -> torch.Tensor:
-    """Return the shares of codes that may be drawn; where none of those has a share, all codes keep theirs."""
+    """Return the shares of codes that may be drawn; where none of those has a share, all codes keep theirs.
+
+    What first codes may not have goes to other first codes, and so of later ones, as long as there are any: a network
+    knows how often rows stay as they were before it knows where they go.
+    """
     if possible is None:
         return shares
     found = shares * torch.from_numpy(np.ascontiguousarray(possible.may.T)).to(shares)
     if possible.instead is not None:
-        found = _told_once(found, torch.from_numpy(np.ascontiguousarray(possible.instead.T)).to(shares.device))
+        own = possible.instead.shape[1]
+        parts = [(found[:own], shares[:own].sum(0)), (found[own:], shares[own:].sum(0))]
+        apart = torch.cat([part * (share / part.sum(0).clamp_min(LEAST)) for part, share in parts])
+        found = _told_once(apart, torch.from_numpy(np.ascontiguousarray(possible.instead.T)).to(shares.device))
     return torch.where(found.sum(0) > 0, found, shares)
 
 
@@ -206,14 +216,14 @@ def _told_once(shares: torch.Tensor, instead: torch.Tensor) -> torch.Tensor:
     own, some = shares[: len(instead)], instead.any(0)
     if not some.any():
         return shares
-    total, taken = shares.sum(0).clamp_min(1e-30), (own * instead).sum(0)
+    total, taken = shares.sum(0).clamp_min(LEAST), (own * instead).sum(0)
     part, all_own = taken / total, own.sum(0) / total
-    mean, mean_own = part[some].mean(), all_own[some].mean().clamp_min(1e-30)
+    mean, mean_own = part[some].mean(), all_own[some].mean().clamp_min(LEAST)
     later = 1 - all_own + torch.where(some, (part - mean) / (1 - mean / mean_own).clamp_min(0.1), 0.0)
     left, others = own * ~instead, shares[len(instead) :]
     later = torch.where(left.sum(0) > 0, torch.where(others.sum(0) > 0, later.clamp(0, 1), 0.0), 1.0)
     both = [(left, 1 - later), (others, later)]
-    return torch.cat([part * (share / part.sum(0).clamp_min(1e-30)) for part, share in both])
+    return torch.cat([part * (share / part.sum(0).clamp_min(LEAST)) for part, share in both])
 
 
 class Drawing:

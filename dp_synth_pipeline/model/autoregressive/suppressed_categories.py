@@ -69,7 +69,7 @@ class Fitting:
 
     def _may(self, allowed: AllowedUpon, numbers: np.ndarray, codes: np.ndarray, column: int) -> np.ndarray | None:
         found = allowed(numbers, column - self.given, codes[:, self.given : column])
-        return None if found is None else found.codes
+        return None if found is None else found.may  # what stands for a rare category may be that of the row before
 
 
 @torch.no_grad()

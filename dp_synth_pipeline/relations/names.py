@@ -44,24 +44,26 @@ def guess(
     keys = {table: key for table, names in columns.items() if (key := _key(table, names)) is not None}
     _check_public(public, columns, keys)
     learnt = {table: names for table, names in columns.items() if table not in public}
-    refers = {
-        table: {c: other for other, key in keys.items() if other != table and (c := _reference(other, key, names))}
-        for table, names in learnt.items()
-    }
+    refers = {table: _referring(table, names, keys) for table, names in learnt.items()}
     above = {table: {c: other for c, other in found.items() if other in learnt} for table, found in refers.items()}
     if root is not None:
         _hang_on(root, learnt, keys, above)
     _check_root([table for table in learnt if not above[table]])
     guessed: dict[str, dict[str, object]] = {table: {"key": keys[table]} if table in keys else {} for table in columns}
-    for table, parents in above.items():
-        if parents:
-            column = max(parents, key=lambda c: (_depth(above, parents[c], ()), c))
-            guessed[table]["parent"] = {column: parents[column]}
-            times = [c for c in dates.get(table, ()) if not any(birth in c.lower() for birth in BIRTHS)]
-            guessed[table] |= {"order": times[0]} if times else {}
-        if referred := {c: other for c, other in refers[table].items() if other in public}:
-            guessed[table]["refers"] = referred
+    for table in above:
+        referred = {c: other for c, other in refers[table].items() if other in public}
+        guessed[table] |= _place(above, table, dates.get(table, ())) | ({"refers": referred} if referred else {})
     return guessed
+
+
+def _place(above: Mapping[str, Mapping[str, str]], table: str, dates: Sequence[str]) -> dict[str, object]:
+    """Return the parent of a table's rows and their order, as far as there is one."""
+    parents = above[table]
+    if not parents:
+        return {}
+    column = max(parents, key=lambda c: (_depth(above, parents[c], ()), c))
+    times = [date for date in dates if not any(birth in date.lower() for birth in BIRTHS)]
+    return {"parent": {column: parents[column]}, **({"order": times[0]} if times else {})}
 
 
 def _check_public(public: Collection[str], columns: Collection[str], keys: Collection[str]) -> None:
@@ -119,6 +121,11 @@ def _hang_on(
 def _key(table: str, names: Sequence[str]) -> str | None:
     """Return the column that is called after its table, such as `patient_id`, `patientID` or plain `id`."""
     return _called_after(table, names) or next((name for name in names if name.lower() == "id"), None)
+
+
+def _referring(table: str, names: Sequence[str], keys: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of a table that hold others' keys, each with the other table."""
+    return {c: other for other, key in keys.items() if other != table and (c := _reference(other, key, names))}
 
 
 def _reference(table: str, key: str, names: Sequence[str]) -> str | None:

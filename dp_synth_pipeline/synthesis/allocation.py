@@ -491,7 +491,7 @@ class Allocation(ABC):
         return None
 
     def formulas(self, columns: Sequence[str], population: int) -> FormulasPlan | None:
-        """Return the histograms of three and of two numbers each; None if nothing pays for them, or noise would hide all."""
+        """Return the counts that tell formulas of numbers; None if nothing pays for them, or noise would hide all."""
         return None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Finds numbers that one or two others of their row give; after the ordered dates, before the profile."""
+"""Finds numbers that one to three others of their row give; after the ordered dates, before the profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dp_synth_pipeline.tabular.profiling.formulas import FormulasPlan
 
 
 class Formulas(Mechanism[FormulasPlan, tuple[str, ...]]):
-    """Measures a histogram of each three and each two numbers, where a person left open which of them others give."""
+    """Counts rows by the formulas that they keep, where a person left open which numbers others give."""
 
     name = FORMULAS
 

@@ -160,18 +160,12 @@ def _errors(formula: Formula, values: Numbers, halves: Numbers) -> np.ndarray:
     if isinstance(formula, Sum):
         added, taken = ([values[name] for sign, name in formula.terms if sign == way] for way in (1, -1))
         differ = [np.abs(x - y) for x in added for y in taken]  # what cancels out says nothing
-        tells, slack, size = (
-            np.min([*map(np.abs, others), *differ], axis=0) > half,
-            half,
-            formula.size(values.__getitem__),
-        )
+        tells, size = np.min([*map(np.abs, others), *differ], axis=0) > half, formula.size(values.__getitem__)
     else:
         neutral = [1.0] * len(formula.factors) + [0.0] * len(formula.parts)
         tells = np.min([np.abs(x - at) for x, at in zip(others, neutral, strict=True)], axis=0) > error
-        product = all(power > 0 for power, _ in formula.factors)
-        whole = product & (np.min([halves[name] for name in formula.columns], axis=0) == 0.5)
-        slack, size = np.where(whole, 0.0, half), np.abs(computed)
-    kept = np.isfinite(computed) & (np.abs(target - computed) <= slack + RELATIVE * size)
+        size = np.abs(computed)
+    kept = np.isfinite(computed) & (np.abs(target - computed) <= half + RELATIVE * size)
     return np.where(kept & tells & (error <= MOST_ERROR), error, np.inf)
 
 

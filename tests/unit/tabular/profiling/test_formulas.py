@@ -393,6 +393,7 @@ def test_a_row_counts_for_what_it_keeps_if_that_says_something(tmp_path: Path) -
     assert kept(5, 7, 13) == set()
     assert kept(21.5, 0.25, 16.13) == {"c = a * (1 - b)"}
     assert kept(21.5, 0.25, 26.88) == {"c = a * (1 + b)"}
+    assert kept(21.5, 2.5, 75.25) == set(), "nobody is charged 250 % more"
     assert kept(21.5, 3, 0.25, 48.38) == {"d = a * b * (1 - c)"}
     assert kept(21.5, 3.7, 4.1, 326.16) == {"d = a * b * c"}
     assert kept(21.52, 3.71, 4.13, 29.36) == {"d = a + b + c"}

@@ -177,8 +177,7 @@ def _suggested(forms: Forms, counts: np.ndarray, scale: float) -> list[Candidate
     ]
     for pair, noisy in zip(forms.pairs, forms.of_pairs(counts), strict=True):
         suggested += _multiple(pair, noisy, scale)
-    kept = sorted(suggested, key=lambda c: -c.kept)
-    return [c for i, c in enumerate(kept) if not any(_fuller(other, c) for other in kept[:i])]
+    return sorted(suggested, key=lambda c: -c.kept)
 
 
 def _fuller(other: Candidate, candidate: Candidate) -> bool:

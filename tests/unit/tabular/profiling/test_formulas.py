@@ -100,6 +100,13 @@ def test_a_discount_that_too_few_rows_have_is_left_out_of_the_price(tmp_path: Pa
     assert "net = price * count" in told
 
 
+def test_of_two_formulas_that_nearly_all_rows_keep_the_one_of_more_columns_is_kept(tmp_path: Path) -> None:
+    rows = {name: x for name, x in orders(discounted=0.04).items() if name in ("price", "count", "discount", "net")}
+    assert found(rows, tmp_path, ROWS / 2000) == ("net = price * count * (1 - discount)",)
+    undiscounted = {name: x for name, x in rows.items() if name != "discount"}
+    assert found(undiscounted, tmp_path, ROWS / 2000) == ("net = price * count",)
+
+
 def test_a_sum_with_a_sign_and_one_of_three_parts_are_found(tmp_path: Path) -> None:
     rng = np.random.default_rng()
     gross, fee, tax = (np.round(rng.lognormal(mean, 0.5, ROWS), 2) for mean in (6, 3, 4))

@@ -116,6 +116,12 @@ def test_a_sum_with_a_sign_and_one_of_three_parts_are_found(tmp_path: Path) -> N
     assert found(less, tmp_path, ROWS * formulas.NOISE) == ("gross = fee + tax + paid",)
 
 
+def test_of_a_sum_whose_target_is_taken_the_last_part_is_what_the_others_leave() -> None:
+    turned = formulas._turned(parse("gross = net + tax - off"))  # type: ignore[arg-type]
+    assert [formula.target for formula in turned] == ["gross", "off", "tax", "net"]
+    assert [formula.target for formula in formulas._turned(parse("net = price * count"))] == ["net"]  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [

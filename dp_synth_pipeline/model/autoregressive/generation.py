@@ -221,9 +221,9 @@ def _told_once(shares: torch.Tensor, instead: torch.Tensor) -> torch.Tensor:
     mean, mean_own = part[some].mean(), all_own[some].mean().clamp_min(LEAST)
     later = 1 - all_own + torch.where(some, (part - mean) / (1 - mean / mean_own).clamp_min(0.1), 0.0)
     left, others = own * ~instead, shares[len(instead) :]
-    later = torch.where(left.sum(0) > 0, torch.where(others.sum(0) > 0, later.clamp(0, 1), 0.0), 1.0)
+    later = later.clamp(1e-6, 1 - 1e-6)  # else nothing were left where only these, or no others, may be drawn
     both = [(left, 1 - later), (others, later)]
-    return torch.cat([part * (share / part.sum(0).clamp_min(LEAST)) for part, share in both])
+    return torch.cat([codes * (share / codes.sum(0).clamp_min(LEAST)) for codes, share in both])
 
 
 class Drawing:

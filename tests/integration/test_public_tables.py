@@ -434,6 +434,7 @@ def test_what_a_public_table_says_of_its_keys_tells_who_refers_to_which(tmp_path
     data = regional()
     model = fitted(tmp_path, data, relations, epsilon=5, training={"hidden": 16, "max_epochs": 12})
     model.save(tmp_path / "shop.dps")
+    assert "shop_id: region and" not in json.dumps(model.card().facts.limits), "no noisy count tells that, but the list"
     for drawn in (model.sample(1500), dps.load(tmp_path / "shop.dps").sample(1500)):
         assert list(drawn["orders"].columns) == list(data["orders"].columns)
         assert drawn["orders"]["shop_id"].isin(data["shops"]["shop_id"]).all()

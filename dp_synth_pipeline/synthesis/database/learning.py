@@ -96,7 +96,8 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
-    impossible = (NOTHING if counts is None else Impossible.of(counts)).with_(_grouped(table, release))
+    found, known = NOTHING if counts is None else Impossible.of(counts), _grouped(table, release)
+    impossible = found.with_(known)
     drawn = _Drawn(model, table, release, context, impossible)
     _bring(drawn, table, counts, pairs)
     about = {
@@ -106,7 +107,7 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         **facts,
         "context": context.to_dict(),
         "impossible": impossible.to_list(),
-        **keeping_together(table, table.codec, list(impossible.cells)),
+        **keeping_together(table, table.codec, [pair for pair in found.cells if pair not in known]),
         "ran": dump_ran([*table.state.ran, *training.ran]),
         **memory.facts(table.state, table.restricted, table.given_by),
     }

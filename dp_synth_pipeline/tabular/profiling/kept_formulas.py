@@ -1,13 +1,13 @@
 """Tells of each row which sums, products and multiples of its numbers it keeps, among all that its columns allow.
 
-A row keeps few of them, and which ones it is counted for depends on that row alone: at most `MOST`, of which those come
+A row keeps few of them, and which ones it is counted for depends on that row alone: a few at most, of which those come
 first that chance explains least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
 
@@ -36,17 +36,19 @@ class Forms:
 
     Attributes:
         columns: names that rules can write.
-        alternatives: formulas that say the same but for what was rounded. A row is counted for the first one, if it keeps
-            that, or else for the one that is rounded least: a product that holds says that no quotient was rounded.
     """
 
     columns: tuple[str, ...]
-    alternatives: list[list[Formula]] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def alternatives(self) -> list[list[Formula]]:
+        """Formulas, those together that say the same but for what was rounded.
+
+        A row is counted for the first of them, if it keeps that, or else for the one that is rounded least: a product that
+        holds says that no quotient was rounded.
+        """
         written = [str(written_name(name)) for name in self.columns]
-        texts = [*_of_three(written), *_of_four(written)]
-        object.__setattr__(self, "alternatives", [[_formula(text) for text in same] for same in texts])
+        return [[_formula(text) for text in same] for same in (*_of_three(written), *_of_four(written))]
 
     @cached_property
     def formulas(self) -> list[Formula]:

@@ -39,14 +39,6 @@ class Possible(NamedTuple):
     may: np.ndarray
     instead: np.ndarray | None = None
 
-    @property
-    def codes(self) -> np.ndarray:
-        """Which ones may be drawn, bool (rows, codes)."""
-        if self.instead is None:
-            return self.may
-        own = self.instead.shape[1]
-        return np.concatenate([self.may[:, :own] & ~self.instead, self.may[:, own:]], 1)
-
 
 AllowedUpon = Callable[[np.ndarray, int, np.ndarray], Possible | None]
 """Says what may be drawn upon given rows: of their numbers, int64 (rows,), an own column's number, and the own codes before

@@ -124,7 +124,7 @@ def measure(
     """
     forms = Forms(plan.columns)
     (counts,) = _noisy([_counts(path, plan, forms)], plan, odometer, plan.spread)
-    suggested = [c for c in _suggested(forms, counts.astype(float), plan.scale) if c.formula.target not in computed]
+    suggested = _suggested(forms, counts.astype(float), plan.scale)
     first = _chosen(suggested, computed)
     trials = [*first, *(c for c in suggested if c not in first)][: plan.tried]
     tried = _noisy(_trials(path, plan, trials), plan, odometer) if trials else []

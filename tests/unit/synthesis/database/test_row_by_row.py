@@ -16,6 +16,7 @@ from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import build
+from tests.unit.model.histories.test_context import drawable
 
 
 def test_a_value_that_stays_is_the_one_before_though_its_code_stands_for_several():
@@ -156,9 +157,9 @@ def test_no_code_is_drawn_beside_what_it_cannot_go_with_whether_as_in_the_row_be
     def follow(given, forbidden, allowed, rng):
         rows = np.arange(len(given))
         times.append(len(rows))
-        any_code = allowed(rows, 0, np.zeros((len(rows), 0), int)).codes
+        any_code = drawable(allowed(rows, 0, np.zeros((len(rows), 0), int)))
         code = np.argmax(any_code * rng.random(any_code.shape), 1)[:, None]
-        may = allowed(rows, 1, code).codes
+        may = drawable(allowed(rows, 1, code))
         assert may.any(1).all()
         return np.column_stack([code, np.argmax(may * rng.random(may.shape), 1)])
 

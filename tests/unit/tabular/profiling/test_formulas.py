@@ -116,6 +116,16 @@ def test_a_sum_with_a_sign_and_one_of_three_parts_are_found(tmp_path: Path) -> N
     assert found(less, tmp_path, ROWS * formulas.NOISE) == ("gross = fee + tax + paid",)
 
 
+def test_where_a_declared_rule_computes_a_total_another_sum_of_it_says_a_part(tmp_path: Path) -> None:
+    rows = {name: x for name, x in orders().items() if name in ("net", "tax", "total", "paid", "due")}
+    rows["total"] = np.round(rows["net"] + rows["tax"], 2)
+    rows["due"] = np.round(rows["total"] - rows["paid"], 2)
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    plan = FormulasPlan(tuple(rows), ROWS * formulas.NOISE)
+    told = formulas.measure(tmp_path / "rows.parquet", plan, Odometer(plan.events), {"total": ("net", "tax")})
+    assert told == ("due = total - paid",)
+
+
 def test_of_a_sum_whose_target_is_taken_the_last_part_is_what_the_others_leave() -> None:
     turned = formulas._turned(parse("gross = net + tax - off"))  # type: ignore[arg-type]
     assert [formula.target for formula in turned] == ["gross", "off", "tax", "net"]

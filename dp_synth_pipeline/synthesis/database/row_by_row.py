@@ -249,11 +249,13 @@ class Following:
         codes = self.context.absolute(follows, upon.previous, upon.own)
         return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
 
-    def _possible(self, upon: Upon, rows: np.ndarray, column: int, before: np.ndarray) -> Possible:
-        """Say which codes of a column are possible after other rows, and beside those before it."""
+    def _possible(self, upon: Upon, rows: np.ndarray, column: int, before: np.ndarray) -> Possible | None:
+        """Say which codes of a column are possible after other rows, and beside those before it; None if all are."""
+        told = [(first, never) for (first, second), never in self.impossible.cells.items() if second == column]
+        if not told and self.context.own_cardinalities[column] == len(self.context.own[column]):
+            return None  # no code of it says "as in another row"
         previous, own = upon.previous[rows], upon.own[rows]
         found = self.context.possible(column, previous[:, column], own[:, column])
-        told = [(first, never) for (first, second), never in self.impossible.cells.items() if second == column]
         if told:
             codes = self.context.absolute(before, previous, own)
             others = self.context.standing_for(column, previous, own)

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.model.histories.context import Beside, Context
-from dp_synth_pipeline.model.marginals.dependencies import Impossible
+from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.beside import Neighbours
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows
-from dp_synth_pipeline.synthesis.database.row_by_row import Above, Following, Part, copying, joined, staying
+from dp_synth_pipeline.synthesis.database.row_by_row import Above, Following, Part, Upon, copying, joined, staying
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds import Kind
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
@@ -143,6 +143,17 @@ def test_what_is_as_in_the_row_beside_is_that_row_s_value_and_in_later_rows_stay
     assert found.to_pydict() == {"ward": ["south", "b", "c"], "score": [1, 2, 3]}
     stays = np.array([[False, False], [True, False], [False, False]])
     assert staying(found, ["ward", "score"], stays)["ward"].to_pylist() == ["south", "south", "c"]
+
+
+def test_a_column_of_which_no_code_says_as_in_another_row_is_drawn_as_it_was_learnt():
+    context = Context.of([], [np.full(3, 1 / 3)] * 2, rows=4, categories=([], [0]))
+    nobody = np.zeros((5, 0), int)
+    upon = Upon(np.arange(5), nobody, np.ones((5, 2), int), np.full((5, 2), -1), np.ones(5, int), None)
+    for impossible, second in ((NOTHING, True), (Impossible({(0, 1): np.eye(3, dtype=bool)}), False)):
+        following = Following(Related("orders"), None, None, context, None, None, impossible=impossible)  # type: ignore[arg-type]
+        assert following._possible(upon, np.arange(5), 0, nobody) is not None
+        found = following._possible(upon, np.arange(5), 1, np.zeros((5, 1), int))
+        assert (found is None) == second
 
 
 def test_no_code_is_drawn_beside_what_it_cannot_go_with_whether_as_in_the_row_before_or_anew():

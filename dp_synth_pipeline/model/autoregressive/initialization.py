@@ -60,17 +60,19 @@ def begin(
         rows = torch.from_numpy(np.asarray(released.public, dtype=np.int64))
         teach(network, lambda n: rows[torch.randint(0, len(rows), (n,))])
     elif released.measured is not None and start in (Start.MARGINALS, Start.WARM_START):
-        teach(network, _fits(released.measured, released.shares))
+        teach(network, _fits(released.measured, released.shares, released.orders))
     return network
 
 
-def _fits(measured: Marginals, shares: Sequence[np.ndarray]) -> Callable[[int], torch.Tensor]:
+def _fits(
+    measured: Marginals, shares: Sequence[np.ndarray], orders: Sequence[Sequence[int]]
+) -> Callable[[int], torch.Tensor]:
     """Return what draws rows from the two fits to the noisy marginals, each of which tells what the other cannot.
 
     The chain of log-linear conditionals adds nothing to what was measured; the mixture finds what columns have in common.
     """
     share = MIXED * min(1.0, measured.rows / max(CLEAR * measured.scale, 1e-9))
-    chained, mixed = torch.from_numpy(loglinear.draw(measured, shares)), mixture.fit(measured, shares)
+    chained, mixed = torch.from_numpy(loglinear.draw(measured, shares, orders)), mixture.fit(measured, shares)
 
     def draw(rows: int) -> torch.Tensor:
         of_mixture = round(share * rows)

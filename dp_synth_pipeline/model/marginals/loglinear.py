@@ -5,6 +5,9 @@ theta[cell of the earlier ones, code])`. Of all conditionals that give drawn row
 least of its own (maximum entropy: Berger, Della Pietra & Della Pietra 1996): where a mixture of products is free to join
 columns in ways that nobody measured, this says no more than the pairs and triples do.
 
+The theta of a pair of which codes have an order is the sum of what each cell says and of what they say together, a few
+numbers that weigh `waves`: noise that hides the one leaves the other.
+
 Noise: each theta has a Gaussian prior, as wide as the clique's distance from what is expected without it, beyond its
 noise, makes most likely (empirical Bayes). So cliques that tell nothing stay at nothing, and cells of few rows near it.
 """
@@ -13,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from dp_synth_pipeline.model.marginals import waves
 from dp_synth_pipeline.model.marginals.measuring import Clique, Marginals
 from dp_synth_pipeline.model.threads import few_threads
 
@@ -42,6 +47,20 @@ LEAST = 1e-9
 """Share below which no code or cell is taken to be."""
 
 
+class _Together(NamedTuple):
+    """What the cells of a pair say together.
+
+    Attributes:
+        first: what is weighed along the codes of the first column, (cells, weights of it).
+        last: along those of the last column, (K, weights of it).
+        penalty: pull of each weight to 0, (weights of the first, of the last), in shares of rows.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    penalty: np.ndarray
+
+
 @dataclass(frozen=True)
 class _Term:
     """What one clique says of its last column, of K codes.
@@ -52,6 +71,7 @@ class _Term:
         target: measured P(code | cell), (cells, K); noise may take it below 0.
         penalty: pull of each theta to 0, (cells, K), in shares of rows.
         evidence: log-likelihood ratio of its spread against none.
+        together: what its cells say together, if codes of a pair have an order.
     """
 
     clique: Clique
@@ -59,16 +79,25 @@ class _Term:
     target: np.ndarray
     penalty: np.ndarray
     evidence: float
+    together: _Together | None = None
 
 
-def draw(measured: Marginals, shares: Sequence[np.ndarray], *, rows: int = ROWS, steps: int = STEPS) -> np.ndarray:
+def draw(
+    measured: Marginals,
+    shares: Sequence[np.ndarray],
+    orders: Sequence[Sequence[int]] = (),
+    *,
+    rows: int = ROWS,
+    steps: int = STEPS,
+) -> np.ndarray:
     """Return int64 codes (rows, columns) that have the measured marginals, as far as noise lets one know them.
 
     Args:
         shares: released 1-way probabilities of each column's codes.
+        orders: for each column its codes that have an order, in that order; none: no column has codes in an order.
         steps: of the descent to each column's conditional.
     """
-    known = _Known(measured, shares)
+    known = _Known(measured, shares, orders)
     drawn = np.zeros((len(shares), rows), dtype=np.int64)
     with few_threads():
         for column, share in enumerate(known.shares):
@@ -84,11 +113,12 @@ def draw(measured: Marginals, shares: Sequence[np.ndarray], *, rows: int = ROWS,
 class _Known:
     """What was released, as shares of rows."""
 
-    def __init__(self, measured: Marginals, shares: Sequence[np.ndarray]) -> None:
+    def __init__(self, measured: Marginals, shares: Sequence[np.ndarray], orders: Sequence[Sequence[int]] = ()) -> None:
         floored = [np.maximum(np.asarray(s, dtype=np.float64), LEAST) for s in shares]
         self.shares = [s / s.sum() for s in floored]
         self.cliques = dict(measured.layout.blocks(measured.counts / measured.rows))
         self.noise = measured.scale / measured.rows
+        self.orders = orders or [()] * len(shares)
 
     def terms(self, column: int) -> Iterator[_Term]:
         """Yield what each clique that ends in `column` says of it."""
@@ -98,9 +128,25 @@ class _Known:
             rest, expected = self._without(clique)
             cells = found.reshape(expected.shape)
             moves = np.maximum(expected * (1 - expected / rest[:, None]), LEAST**2)  # of a cell, for each unit of theta
-            spread, evidence = _spread(cells - expected, moves, self.noise)
+            together, missed, told = self._together(clique, expected, cells - expected)
+            spread, evidence = _spread(missed, moves, self.noise)
             penalty = self.noise**2 / (DIRECT * spread) ** 2 / np.maximum(moves, RARE)
-            yield _Term(clique, rest, cells / rest[:, None], penalty, evidence)
+            yield _Term(clique, rest, cells / rest[:, None], penalty, evidence + told, together)
+
+    def _together(
+        self, clique: Clique, expected: np.ndarray, missed: np.ndarray
+    ) -> tuple[_Together | None, np.ndarray, float]:
+        """Return what a pair's cells say together, what each says beyond it, and the evidence; of no order, nothing."""
+        if len(clique) > 2 or not any(waves.smooth(self.orders[c]) for c in clique):
+            return None, missed, 0.0
+        (first, near), (last, far) = (waves.along(self.shares[c], self.orders[c]) for c in clique)
+        noise = self.noise * np.outer(np.linalg.norm(first, axis=0), np.linalg.norm(last, axis=0))
+        moves = np.maximum((first**2).T @ expected @ last**2, LEAST)  # of a projection, for each unit of its weight
+        found, prior = first.T @ missed @ last, np.outer(near, far)
+        spread, evidence = _spread(found, moves * prior, noise)
+        penalty = noise**2 / (spread * prior) ** 2 / moves
+        told = expected * (first @ (found / (moves + penalty)) @ last.T)
+        return _Together(first, last, penalty), missed - told, evidence
 
     def _without(self, clique: Clique) -> tuple[np.ndarray, np.ndarray]:
         """Return P(cell of the earlier columns), (cells,), and what is expected of all of them without the clique.
@@ -127,12 +173,48 @@ class _Known:
         return cells / cells.sum(1, keepdims=True)
 
 
-def _spread(missed: np.ndarray, moves: np.ndarray, noise: float) -> tuple[float, float]:
+def _spread(missed: np.ndarray, moves: np.ndarray, noise: float | np.ndarray) -> tuple[float, float]:
     """Return the spread of theta under which distances `missed` are most likely, and its evidence against the least."""
-    variances = [np.square(moves * spread) + noise**2 for spread in SPREADS]
+    variances = [np.square(moves * spread) + np.square(noise) for spread in SPREADS]
     likely = [-0.5 * float((np.log(v) + np.square(missed) / v).sum()) for v in variances]
     best = int(np.argmax(likely))
     return float(SPREADS[best]), likely[best] - likely[0]
+
+
+class _Theta:
+    """What the terms of one column add to its logits, while it is found.
+
+    Args:
+        starts: first cell of each term among those of all.
+    """
+
+    def __init__(self, terms: Sequence[_Term], starts: np.ndarray) -> None:
+        self._penalty = torch.from_numpy(np.concatenate([t.penalty for t in terms])).float()
+        self._own = torch.zeros_like(self._penalty)
+        self._together = [
+            (slice(start, start + len(t.rest)), *(torch.from_numpy(array).float() for array in t.together))
+            for t, start in zip(terms, starts.tolist(), strict=False)
+            if t.together is not None
+        ]
+        self._weights = [torch.zeros_like(penalty) for *_, penalty in self._together]
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        """What is found."""
+        return [self._own, *self._weights]
+
+    def whole(self) -> torch.Tensor:
+        """Return what each cell adds, (cells, K)."""
+        found = self._own.clone()
+        for (place, first, last, _), weights in zip(self._together, self._weights, strict=True):
+            found[place] += first @ weights @ last.T
+        return found
+
+    def descend(self, gradient: torch.Tensor) -> None:
+        """Set what a step follows: the gradient of each cell, (cells, K), and the pull to 0."""
+        self._own.grad = gradient + self._penalty * self._own
+        for (place, first, last, penalty), weights in zip(self._together, self._weights, strict=True):
+            weights.grad = first.T @ gradient[place] @ last + penalty * weights
 
 
 def _logits(
@@ -146,20 +228,20 @@ def _logits(
         )
     )
     target = torch.from_numpy(np.concatenate([t.target for t in terms])).float()
-    penalty = torch.from_numpy(np.concatenate([t.penalty for t in terms])).float()
-    theta = torch.zeros_like(target)
-    optimizer = torch.optim.Adam([theta], lr=RATE)
+    theta = _Theta(terms, starts)
+    optimizer = torch.optim.Adam(theta.parameters, lr=RATE)
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(1.0, 2 * (1 - step / steps) + 0.02)
         batch = cells[torch.randint(len(cells), (BATCH,))]
-        p = (base + F.embedding_bag(batch, theta, mode="sum")).softmax(1)
+        p = (base + F.embedding_bag(batch, theta.whole(), mode="sum")).softmax(1)
         flat = batch.flatten()
-        found = torch.zeros_like(theta).index_add_(0, flat, p.repeat_interleave(len(terms), 0))
-        seen = torch.bincount(flat, minlength=len(theta))[:, None]
-        theta.grad = (found - seen * target) / len(batch) + penalty * theta
+        found = torch.zeros_like(target).index_add_(0, flat, p.repeat_interleave(len(terms), 0))
+        seen = torch.bincount(flat, minlength=len(target))[:, None]
+        theta.descend((found - seen * target) / len(batch))
         optimizer.step()
-    return torch.cat([base + F.embedding_bag(part, theta, mode="sum") for part in cells.split(1 << 13)])
+    whole = theta.whole()
+    return torch.cat([base + F.embedding_bag(part, whole, mode="sum") for part in cells.split(1 << 13)])
 
 
 def _sampled(logits: torch.Tensor) -> np.ndarray:

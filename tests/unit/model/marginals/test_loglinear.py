@@ -101,6 +101,48 @@ def test_noise_is_not_taken_for_what_columns_have_in_common() -> None:
     assert np.abs(count(found, layout) / len(found) - even).sum() / 6 < 0.05
 
 
+def hidden(held: np.ndarray, cards: tuple[int, ...], orders: list[range] | None) -> np.ndarray:
+    """Draw what 5,000 rows are, of which noise of 60 rows hides the cells."""
+    found = measured(held, cards, scale=60.0)
+    return loglinear.draw(found, shares(held, cards), orders or ())
+
+
+def ranks(rows: int, correlation: float) -> np.ndarray:
+    """Return two columns of twelve codes each, in an order, of which one grows with the other."""
+    normal = np.random.default_rng().multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], rows)
+    return np.stack([np.searchsorted(np.quantile(x, np.linspace(0, 1, 13)[1:-1]), x) for x in normal.T], 1)
+
+
+def test_noise_that_hides_each_cell_does_not_hide_that_one_column_grows_with_another() -> None:
+    cards, orders = (12, 12), [range(12)] * 2
+    # Noise of 60 rows is 60 * 12 / 5,000 = 0.14 of what correlation the counts have.
+    together, alone = (
+        np.mean([np.corrcoef(hidden(ranks(5_000, 0.6), cards, o).T)[0, 1] for _ in range(8)]) for o in (orders, None)
+    )
+    assert 0.35 < together < 0.7
+    assert alone < 0.2, "if each cell is weighed by itself"
+
+
+def test_nor_that_it_is_highest_in_the_middle_or_that_a_category_has_more() -> None:
+    rng = np.random.default_rng()
+    first, category = rng.integers(0, 12, 5_000), rng.integers(0, 4, 5_000)
+    bent = np.clip(np.rint(9 - 1.6 * np.abs(first - 5.5) + rng.normal(0, 2, 5_000)), 0, 11).astype(np.int64)
+    higher = np.clip(np.rint(rng.normal(4 + 3 * (category == 2), 2)), 0, 11).astype(np.int64)
+    held, cards = np.stack([first, bent, category, higher], 1), (12, 12, 4, 12)
+    found = hidden(held, cards, [range(12), range(12), range(0), range(12)])
+    for rows in (held, found):
+        middle = np.abs(rows[:, 0] - 5.5) < 3
+        assert rows[middle, 1].mean() - rows[~middle, 1].mean() > 2.5
+        assert rows[rows[:, 2] == 2, 3].mean() - rows[rows[:, 2] != 2, 3].mean() > 1.2
+
+
+def test_noise_is_not_taken_for_one_column_growing_with_another() -> None:
+    rng = np.random.default_rng()
+    held, cards = np.stack([rng.integers(0, 12, 5_000) for _ in range(2)], 1), (12, 12)
+    found = [np.corrcoef(hidden(held, cards, [range(12)] * 2).T)[0, 1] for _ in range(12)]
+    assert np.std(found) < 0.14, "what noise makes of a correlation that is measured, and which is pulled to 0"
+
+
 def test_without_noise_and_with_pairs_left_out_it_still_draws() -> None:
     held, cards = tied(), (6, 4, 5, 3, 2)
     found = drawn(held, cards, [(0, 1), (2, 4)], scale=0.0)

@@ -20,7 +20,7 @@ def main() -> None:
     options.add_argument("out")
     options.add_argument("--epsilon", type=float, required=True)
     options.add_argument("--delta", type=float, required=True)
-    options.add_argument("--variant", choices=("mst",), default="mst")
+    options.add_argument("--variant", choices=("mst", "aim"), default="mst")
     asked = options.parse_args()
     real = pd.read_csv(asked.train)
     numbers = [c for c in real if pd.api.types.is_numeric_dtype(real[c]) and not pd.api.types.is_bool_dtype(real[c])]

@@ -191,30 +191,42 @@ class _Theta:
     def __init__(self, terms: Sequence[_Term], starts: np.ndarray) -> None:
         self._penalty = torch.from_numpy(np.concatenate([t.penalty for t in terms])).float()
         self._own = torch.zeros_like(self._penalty)
-        self._together = [
-            (slice(start, start + len(t.rest)), *(torch.from_numpy(array).float() for array in t.together))
-            for t, start in zip(terms, starts.tolist(), strict=False)
-            if t.together is not None
+        pairs = [
+            (t.together, start) for t, start in zip(terms, starts.tolist(), strict=False) if t.together is not None
         ]
-        self._weights = [torch.zeros_like(penalty) for *_, penalty in self._together]
+        self._last = torch.from_numpy(pairs[0][0].last if pairs else np.zeros((self._own.shape[1], 0))).float()
+        self._first = _side_by_side([(together.first, start) for together, start in pairs], len(self._own))
+        pulls = [together.penalty for together, _ in pairs] or [np.zeros((0, 0))]
+        self._pull = torch.from_numpy(np.concatenate(pulls)).float()
+        self._weights = torch.zeros_like(self._pull)
 
     @property
     def parameters(self) -> list[torch.Tensor]:
-        """What is found."""
-        return [self._own, *self._weights]
+        """What is found: what each cell says by itself, and what those of a pair say together."""
+        return [self._own, self._weights]
 
     def whole(self) -> torch.Tensor:
         """Return what each cell adds, (cells, K)."""
-        found = self._own.clone()
-        for (place, first, last, _), weights in zip(self._together, self._weights, strict=True):
-            found[place] += first @ weights @ last.T
-        return found
+        return self._own + self._first @ (self._weights @ self._last.T)
 
     def descend(self, gradient: torch.Tensor) -> None:
         """Set what a step follows: the gradient of each cell, (cells, K), and the pull to 0."""
         self._own.grad = gradient + self._penalty * self._own
-        for (place, first, last, penalty), weights in zip(self._together, self._weights, strict=True):
-            weights.grad = first.T @ gradient[place] @ last + penalty * weights
+        self._weights.grad = self._first.T @ (gradient @ self._last) + self._pull * self._weights
+
+
+def _side_by_side(parts: Sequence[tuple[np.ndarray, int]], cells: int) -> torch.Tensor:
+    """Return a sparse matrix (cells, all their columns) of matrices, each in columns of its own, from its first cell on."""
+    placed, before = [np.zeros((3, 0))], 0
+    for matrix, start in parts:
+        rows, columns = np.nonzero(matrix)
+        placed.append(np.array([rows + start, columns + before, matrix[rows, columns]], dtype=np.float64))
+        before += matrix.shape[1]
+    rows, columns, values = np.concatenate(placed, 1)
+    at = torch.from_numpy(np.stack([rows, columns]).astype(np.int64))
+    return torch.sparse_coo_tensor(
+        at, torch.from_numpy(values).float(), (cells, before), check_invariants=True
+    ).coalesce()
 
 
 def _logits(

@@ -80,11 +80,13 @@ class Columns(NamedTuple):
         cardinalities: codes of each.
         shares: probability of each code of each.
         given: how many of the first are given with each row, and not learnt.
+        orders: of each, its codes that have an order, in that order.
     """
 
     cardinalities: Sequence[int]
     shares: Sequence[np.ndarray]
     given: int = 0
+    orders: Sequence[Sequence[int]] = ()
 
 
 class Release:
@@ -289,7 +291,7 @@ class Release:
     def columns(self) -> Columns:
         """The columns that it learns together."""
         codec = self.codec
-        return Columns(codec.cardinalities, codec.marginals())
+        return Columns(codec.cardinalities, codec.marginals(), orders=codec.orders())
 
     @property
     def given_by(self) -> str:

@@ -36,7 +36,7 @@ def beside(cards: tuple[int, ...], plan: MarginalsPlan) -> Pair:
 def scores(codes: np.ndarray, cards: tuple[int, ...], plan: MarginalsPlan) -> list[float]:
     """The counts of all cells of value 1 with value 1, the sum of them, and which pairs were chosen."""
     shares = [np.full(c, 1 / c) for c in cards]
-    found = measuring.measure(codes, cards, shares, plan, rows=ROWS, odometer=Odometer([plan.event]))
+    found = measuring.measure(codes, shares, plan, rows=ROWS, odometer=Odometer([plan.event]))
     ones = {clique: float(cells[(1,) * len(clique)]) for clique, cells in found.layout.blocks(found.counts)}
     cliques = [*measuring.all_pairs(len(cards)), *(candidates(cards) if plan.triples else ())]
     return [*(ones.get(c, 0.0) for c in cliques), sum(ones.values()), *(float(c in ones) for c in cliques)]

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from dp_synth_pipeline.model.marginals import waves
 from dp_synth_pipeline.model.marginals.pairs import nearest_pairs, paired
 from dp_synth_pipeline.model.marginals.plan import SCORE_UNIT, MarginalsPlan, candidates, score_sensitivity
 from dp_synth_pipeline.privacy import mechanisms
@@ -142,13 +143,13 @@ def count(codes: np.ndarray, layout: Layout, parts: np.ndarray | None = None) ->
 
 def measure(
     codes: np.ndarray,
-    cardinalities: Sequence[int],
     shares: Sequence[np.ndarray],
     plan: MarginalsPlan,
     *,
     rows: int,
     odometer: Odometer,
     parts: np.ndarray | None = None,
+    orders: Sequence[Sequence[int]] = (),
 ) -> Marginals:
     """Measure pairs and triples of columns with the noise that `plan` fixed.
 
@@ -159,15 +160,17 @@ def measure(
         rows: released number of rows.
         odometer: of the entry that was charged `plan.event`.
         parts: what each row counts, from `parts_of`; a unit has one row then, in all.
+        orders: for each column its codes that have an order, in that order; none: no column has codes in an order.
 
     Raises:
         NotCharged: if a marginal or a score was to be released that was not charged.
     """
     how: dict[str, Any] = {"rows": rows, "odometer": odometer, "parts": parts}
-    cards = tuple(cardinalities)
+    cards = tuple(len(share) for share in shares)
     pairs = nearest_pairs(paired(cards), plan.scored or plan.pairs, plan.given)
     if plan.chosen < plan.pairs:
-        pairs = choose(codes, Layout(cards, tuple(pairs)), shares, plan, **how)
+        layout, ordered = Layout(cards, tuple(pairs)), orders or [()] * len(cards)
+        pairs = choose(codes, layout, apart(shares, rows), plan, odometer=odometer, parts=parts, orders=ordered)
     measured = measure_cliques(codes, Layout(cards, tuple(pairs)), plan, **how)
     if plan.triples == 0:
         return measured
@@ -208,6 +211,11 @@ def measure_cliques(
     return Marginals(layout, noisy / one, plan.scale, rows)
 
 
+def apart(shares: Sequence[np.ndarray], rows: int) -> Expected:
+    """Return what is expected of pairs of columns that have nothing to do with each other, of so many rows."""
+    return lambda pair: rows * np.outer(shares[pair[0]], shares[pair[1]])
+
+
 def scores(codes: np.ndarray, layout: Layout, expected: Expected, parts: np.ndarray | None = None) -> np.ndarray:
     """Return each clique's score in whole `SCORE_UNIT`s, int64 (cliques,): exact, so private until noised.
 
@@ -219,36 +227,39 @@ def scores(codes: np.ndarray, layout: Layout, expected: Expected, parts: np.ndar
     return np.round(np.array(distance) / SCORE_UNIT).astype(np.int64)
 
 
-def _gains(exact: np.ndarray, layout: Layout, plan: MarginalsPlan, scale: float, odometer: Odometer) -> np.ndarray:
-    """Return the noisy scores in rows, less what noise of `plan.scale` would add to each clique's cells."""
+def _gains(exact: np.ndarray, cells: np.ndarray, plan: MarginalsPlan, scale: float, odometer: Odometer) -> np.ndarray:
+    """Return the noisy scores in rows, less what noise of `plan.scale` would add to them.
+
+    Args:
+        cells: how many cells' noise a fit takes over of each clique, (cliques,).
+    """
     (noisy,), _ = mechanisms.noisy_histograms(
         [exact],
         scale=scale / SCORE_UNIT,
-        sensitivity=score_sensitivity(plan.max_rows) * math.sqrt(len(layout.cliques)),
+        sensitivity=score_sensitivity(plan.max_rows) * math.sqrt(len(exact)),
         odometer=odometer,
     )
-    return noisy * SCORE_UNIT - math.sqrt(2 / math.pi) * plan.scale * np.diff(layout.offsets)
+    return noisy * SCORE_UNIT - math.sqrt(2 / math.pi) * plan.scale * cells
 
 
 def choose(
     codes: np.ndarray,
     layout: Layout,
-    shares: Sequence[np.ndarray],
+    expected: Expected,
     plan: MarginalsPlan,
     *,
-    rows: int,
     odometer: Odometer,
+    orders: Sequence[Sequence[int]],
     parts: np.ndarray | None = None,
 ) -> list[Clique]:
-    """Return the `plan.chosen` pairs that gain most from being measured, by noisy scores against independence.
+    """Return the `plan.chosen` pairs that gain most from being measured, by noisy scores against what is `expected`.
 
     Every column is in a pair, if as many are chosen: first a spanning tree of the highest scores, then the rest in order.
+    Codes in an order take over less of the noise than others, since a fit weighs what they say together.
     """
-
-    def apart(pair: Clique) -> np.ndarray:
-        return rows * np.outer(shares[pair[0]], shares[pair[1]])
-
-    gain = _gains(scores(codes, layout, apart, parts), layout, plan, plan.score_scale, odometer)
+    told = [waves.told(codes, order) for codes, order in zip(layout.cardinalities, orders, strict=True)]
+    cells = np.array([told[a] * told[b] for a, b in layout.cliques])
+    gain = _gains(scores(codes, layout, expected, parts), cells, plan, plan.score_scale, odometer)
     order = [layout.cliques[p] for p in np.argsort(-gain)]
     tree = _spanning(order, len(layout.cardinalities))[: plan.chosen]
     joining = set(tree)
@@ -283,7 +294,8 @@ def choose_triples(
             joint = joint * inverse.reshape([-1 if a == axis else 1 for a in range(3)])
         return joint * (pairs.rows / max(joint.sum(), 1e-300))
 
-    gain = _gains(scores(codes, layout, superposed, parts), layout, plan, plan.triple_score_scale, odometer)
+    exact, cells = scores(codes, layout, superposed, parts), np.diff(layout.offsets)
+    gain = _gains(exact, cells, plan, plan.triple_score_scale, odometer)
     return sorted(layout.cliques[p] for p in np.argsort(-gain)[: plan.triples])
 
 

@@ -44,6 +44,18 @@ def along(share: np.ndarray, order: Sequence[int]) -> tuple[np.ndarray, np.ndarr
     return np.concatenate([cosines, alone], 1), np.concatenate([1 / numbers, np.ones(alone.shape[1])])
 
 
+def told(codes: int, order: Sequence[int]) -> float:
+    """Return how many codes' noise a fit takes over of a column.
+
+    A weight's deviation is that of the root of the codes, whose noise it sums, and a few weights' add up in squares.
+
+    Example:
+        >>> told(48, range(48)), told(48, ())
+        (12.0, 48.0)
+    """
+    return math.sqrt(WAVES * codes) if smooth(order) else float(codes)
+
+
 def smooth(order: Sequence[int]) -> bool:
     """Say whether there are more codes in an order than numbers that say what they have in common."""
     return len(order) > WAVES + 1

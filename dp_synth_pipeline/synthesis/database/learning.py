@@ -55,10 +55,8 @@ def found(table: TableRelease) -> Path | None:
     return next((place for place in places if generator_files.found(place, table.id)), None)
 
 
-def prepare(
-    table: TableRelease, release: DatabaseRelease, shares: Sequence[np.ndarray] | None = None
-) -> tuple[Context, Sequence[Sequence[int]]]:
-    """Give a table what its rows are learnt from; return how that is composed, and which of its codes have an order.
+def prepare(table: TableRelease, release: DatabaseRelease, shares: Sequence[np.ndarray] | None = None) -> Context:
+    """Give a table what its rows are learnt from; return how that is composed.
 
     Args:
         shares: of the codes of the table's own columns, as they were released; by default the profile's.
@@ -68,8 +66,10 @@ def prepare(
     codecs = {t.name: tables[t.name].codec for t in known}
     source = None if release.settings.refresh.remember else table.source.names
     context = histories.context_of(relations, name, codecs, source)
-    table.given = histories.given_rows(table, relations, tables, context, shares)
-    return context, histories.orders_of(relations, name, codecs, context)
+    given = histories.given_rows(table, relations, tables, context, shares)
+    orders = histories.orders_of(relations, name, codecs, context)
+    table.given = replace(given, columns=given.columns._replace(orders=orders))
+    return context
 
 
 def learn(table: TableRelease, release: DatabaseRelease) -> None:
@@ -82,14 +82,14 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
 
     population, measured = table.profile.population, noisy_marginals(table)
     counts, pairs = (None, measured) if release.settings.refresh.remember else (measured, None)
-    context, orders = prepare(table, release, None if counts is None else history_counts.shares_of(counts))
+    context = prepare(table, release, None if counts is None else history_counts.shares_of(counts))
     spec = _sized(table, len(table.columns.cardinalities), population)
     training = Training.of(table, table.codec, spec, population)
     start = Released(
         table.columns.shares,
         pairs,
         given=table.columns.given,
-        orders=orders,
+        orders=table.columns.orders,
         moving=context.before(table.codec.orders()),
     )
     model, facts = _learnt(table, training, start)

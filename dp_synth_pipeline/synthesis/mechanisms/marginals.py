@@ -28,7 +28,7 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
         self._columns, self._profile, self._again = columns, profile, again
 
     def plan(self, release: Release) -> MarginalsPlan | None:
-        profile, (cardinalities, _, given) = self._profile, self._columns
+        profile, cardinalities, given = self._profile, self._columns.cardinalities, self._columns.given
         if self._again is not None:
             return release.allocation.marginals_again(self._again, profile.population, release.spent, given)
         plan = release.allocation.marginals(cardinalities, profile.population, profile.rows, release.spent, given)
@@ -44,5 +44,5 @@ class Marginals(Mechanism[MarginalsPlan, "Measured"]):
         how: dict[str, Any] = {"rows": self._profile.rows, "odometer": odometer, "parts": parts}
         if self._again is not None:
             return measuring.measure_cliques(codes, self._again, plan, **how)
-        measurements = measuring.measure(codes, self._columns.cardinalities, self._columns.shares, plan, **how)
+        measurements = measuring.measure(codes, self._columns.shares, plan, orders=self._columns.orders, **how)
         return measurements if release.protection.guaranteed else sampled(measurements)

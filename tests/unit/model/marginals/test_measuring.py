@@ -30,7 +30,7 @@ def even(cards: tuple[int, ...]) -> list[np.ndarray]:
 def measured(
     held: np.ndarray, cards: tuple[int, ...], shares: list[np.ndarray], plan: MarginalsPlan, *, rows: int
 ) -> Marginals:
-    return measuring.measure(held, cards, shares, plan, rows=rows, odometer=Odometer([plan.event]))
+    return measuring.measure(held, shares, plan, rows=rows, odometer=Odometer([plan.event]))
 
 
 @pytest.mark.parametrize("pairs", [((0, 1),), ((0, 3), (1, 2)), tuple(measuring.all_pairs(4))])
@@ -86,15 +86,20 @@ def fewer(chosen: int, pairs: int, quiet: float = 2.0) -> MarginalsPlan:
     return MarginalsPlan(0.001, quiet, chosen, pairs, score_scale=1.0, scored=pairs)
 
 
+def chosen_of(
+    held: np.ndarray, layout: Layout, shares: list[np.ndarray], plan: MarginalsPlan, orders: list[range] | None = None
+) -> list[tuple[int, ...]]:
+    expected, ordered = measuring.apart(shares, len(held)), orders or [range(0)] * len(shares)
+    return measuring.choose(held, layout, expected, plan, odometer=Unmetered(), orders=ordered)
+
+
 @pytest.mark.parametrize("chosen", [3, 4, 5])
 def test_the_chosen_pairs_are_as_many_as_planned_and_reach_every_column(chosen: int) -> None:
     """The three columns of two codes have the least noise; the pairs among them alone would leave the fourth out."""
     cards = (2, 2, 2, 30)
     layout = Layout(cards, tuple(measuring.all_pairs(4)))
     for _ in range(20):
-        pairs = measuring.choose(
-            codes(50, cards), layout, even(cards), fewer(chosen, 6, 30.0), rows=50, odometer=Unmetered()
-        )
+        pairs = chosen_of(codes(50, cards), layout, even(cards), fewer(chosen, 6, 30.0))
         assert len(pairs) == len(set(pairs)) == chosen
         assert set(pairs) <= set(layout.cliques)
         joined = {pairs[0][0]}
@@ -119,9 +124,24 @@ def test_wide_pairs_whose_noise_would_drown_them_are_not_chosen_for_the_noise() 
     shares = even((50, 50, 3, 3))
     layout = Layout((50, 50, 3, 3), tuple(measuring.all_pairs(4)))
     for _ in range(10):
-        chosen = measuring.choose(held, layout, shares, fewer(3, 6, 20.0), rows=2000, odometer=Unmetered())
+        chosen = chosen_of(held, layout, shares, fewer(3, 6, 20.0))
         assert (2, 3) in chosen
         assert (0, 1) not in chosen
+
+
+def test_numbers_are_not_left_out_since_they_have_many_codes() -> None:
+    """Of four numbers two grow with each other; four categories have little to say, and few cells that noise could reach."""
+    cards = (8,) * 4 + (3,) * 4
+    held, layout = codes(5000, cards), Layout(cards, tuple(measuring.all_pairs(8)))
+    held[:, 2] = np.clip(held[:, 0] + np.random.default_rng().integers(-3, 4, len(held)), 0, 7)
+    shares = [np.bincount(c, minlength=k) / len(held) for c, k in zip(held.T, cards, strict=True)]
+    plan = replace(fewer(8, 28, 130.0), score_scale=300.0)
+    together, alone = (
+        sum((0, 2) in chosen_of(held, layout, shares, plan, orders) for _ in range(10))
+        for orders in ([range(8)] * 4 + [range(0)] * 4, None)
+    )
+    assert together >= 9
+    assert alone <= 4, "as noise in all of 64 cells would be taken over"
 
 
 def test_of_very_many_columns_only_the_pairs_that_were_planned_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +232,7 @@ def test_triples_count_parts_as_pairs_do() -> None:
     plan = plan_marginals((2,) * 4, 500, 1e-3, triples=2)
     assert plan.triples == 2
     how = {"rows": 500, "odometer": Odometer([plan.event]), "parts": parts}
-    found = measuring.measure(held, (2,) * 4, even((2,) * 4), plan, **how)
+    found = measuring.measure(held, even((2,) * 4), plan, **how)
     exact = measuring.count(held, found.layout, parts) / measuring.WHOLE
     assert np.abs(found.counts - exact).max() < 1, "a unit of three rows is one"
 
@@ -221,7 +241,7 @@ def test_parts_get_the_noise_that_whole_rows_would_get() -> None:
     units = np.repeat(np.arange(500), 3)
     held, plan = codes(1500, (2,) * 40), plan_marginals((2,) * 40, 10_000, 2.0)
     odometer, parts = Odometer([plan.event]), measuring.parts_of(units)
-    found = measuring.measure(held, (2,) * 40, even((2,) * 40), plan, rows=500, odometer=odometer, parts=parts)
+    found = measuring.measure(held, even((2,) * 40), plan, rows=500, odometer=odometer, parts=parts)
     exact = measuring.count(held, found.layout, parts) / measuring.WHOLE
     assert exact.sum() == pytest.approx(500 * plan.pairs)
     noise = (found.counts - exact) / plan.scale

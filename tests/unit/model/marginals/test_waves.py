@@ -39,3 +39,12 @@ def test_so_has_each_code_where_there_is_no_order_or_are_too_few(order: range) -
 def test_codes_that_no_row_has_are_no_nonsense() -> None:
     found, _ = waves.along(np.zeros(8), range(8))
     assert np.isfinite(found).all()
+
+
+def test_a_fit_takes_over_the_noise_of_few_codes_where_they_have_an_order() -> None:
+    """The deviation of what `along` projects noise of one deviation to, in the L1 distance of all codes."""
+    order, noise = range(30), np.random.default_rng().normal(size=(400, 30))
+    found, _ = waves.along(np.full(30, 1 / 30), order)
+    over = (noise @ found @ found.T / 30).round(12)
+    assert np.abs(over).sum(1).mean() == pytest.approx(np.sqrt(2 / np.pi) * waves.told(30, order), rel=0.15)
+    assert waves.told(30, ()) == 30

@@ -1,10 +1,12 @@
 """Does one column still grow with another where a table is small? Made-up patients, and how strong it is in drawn ones:
 
-    python benchmarks/correlations.py --line 1000:3 5000:1 20000:1 --reps 5
+    python benchmarks/correlations.py --line 1000:3 5000:1 20000:1 --reps 6
+    python benchmarks/correlations.py --wide --line 5000:1 5000:3
 
 A line is ROWS:EPSILON, at delta 1e-5. Whole releases in process: as they are, and with each noisy cell of two columns
 weighed by itself, as an earlier version did. It needs no data and no scorer. `--write FOLDER` writes tables for other
-systems, and `--read FILE` prints the figures of what one of them drew.
+systems, and `--read FILE` prints the figures of what one of them drew. `--wide` makes up thirty numbers in five blocks,
+of which those of a block grow with each other, and eight categories: too many pairs of columns to measure them all.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ from dp_synth_pipeline.model.marginals import waves
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings
 
 DELTA, MANY = 1e-5, 200_000
+RANKS = 0.582
+"""The rank correlation of two normals that have a correlation of .6."""
+
+BLOCKS, EACH = 5, 6
 FIGURES = ("height, weight", "age, systolic", "weight, cholesterol", "sex: cm", "smoker: asthma", "region: log income")
 
 
@@ -67,6 +73,32 @@ def figures(table: pd.DataFrame) -> list[float]:
     return [*found, float(income[table["region"] == "A"].mean() - income[table["region"] != "A"].mean())]
 
 
+OF_BLOCKS = ("within a block", "of two blocks", "off by")
+
+
+def blocks(rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return numbers, of which those of a block have a correlation of .6, and categories that tell of one block each."""
+    common = rng.normal(size=(rows, BLOCKS))
+    found = {}
+    for number in range(BLOCKS * EACH):
+        value = np.sqrt(0.6) * common[:, number % BLOCKS] + np.sqrt(0.4) * rng.normal(size=rows)
+        found[f"n{number}"] = np.round(100 * np.exp(value / 2), 1) if number % 2 else np.round(50 + 10 * value)
+    for number in range(8):
+        told = np.digitize(common[:, number % BLOCKS], [-1, 0, 1])
+        found[f"c{number}"] = np.char.add(
+            "v", np.where(rng.random(rows) < 0.5, told, rng.integers(0, 4, rows)).astype(str)
+        )
+    return pd.DataFrame({name: found[name] for name in sorted(found, key=lambda name: (int(name[1:]), name))})
+
+
+def figures_of_blocks(table: pd.DataFrame) -> list[float]:
+    """Return the mean rank correlation within blocks, its deviation between them, and how far all are from the real ones."""
+    numbers = table[[f"n{i}" for i in range(BLOCKS * EACH)]].apply(pd.to_numeric, errors="coerce")
+    one, other = np.triu_indices(BLOCKS * EACH, 1)
+    found, inside = numbers.corr(method="spearman").to_numpy()[one, other], (one - other) % BLOCKS == 0
+    return [found[inside].mean(), found[~inside].std(), np.abs(found - np.where(inside, RANKS, 0)).mean()]
+
+
 @contextmanager
 def together(told: bool) -> Iterator[None]:
     """Let codes in an order say something together, or not."""
@@ -74,16 +106,16 @@ def together(told: bool) -> Iterator[None]:
         yield
 
 
-def drawn(rows: int, epsilon: float) -> list[float]:
-    """Return the figures of one release of so many patients."""
+def drawn(rows: int, epsilon: float, wide: bool) -> list[float]:
+    """Return the figures of one release of so many made-up rows."""
     with tempfile.TemporaryDirectory() as folder:
-        source, out = Path(folder) / "patients.csv", Path(folder) / "drawn.csv"
-        patients(rows, np.random.default_rng()).to_csv(source, index=False)
+        source, out = Path(folder) / "real.csv", Path(folder) / "drawn.csv"
+        (blocks if wide else patients)(rows, np.random.default_rng()).to_csv(source, index=False)
         asked = ReleaseSettings(
-            source=str(source), table="patients", account="a", epsilon=epsilon, delta=DELTA, training={}
+            source=str(source), table="made", account="a", epsilon=epsilon, delta=DELTA, training={}
         )
         pipeline.run(asked, Path(folder) / "home", out)
-        return figures(pd.read_csv(out, keep_default_na=False))
+        return (figures_of_blocks if wide else figures)(pd.read_csv(out, keep_default_na=False))
 
 
 def line(what: str, found: list[float]) -> str:
@@ -97,10 +129,12 @@ def main() -> None:
     parser.add_argument("--line", nargs="+", default=["1000:3", "5000:1", "20000:1"], help="ROWS:EPSILON")
     parser.add_argument("--reps", type=int, default=1)
     parser.add_argument("--write", type=Path, help="write a table of each line into this folder, and do no more")
+    parser.add_argument("--wide", action="store_true", help="of numbers in blocks, instead of patients")
     parser.add_argument("--read", type=Path, nargs="+", help="print the figures of these CSV files, and do no more")
     asked = parser.parse_args()
-    print(f"| rows | {' | '.join(FIGURES)} |\n|{'---|' * (len(FIGURES) + 1)}")
-    print(line("real", figures(patients(MANY, np.random.default_rng()))), flush=True)
+    make, tell, names = (blocks, figures_of_blocks, OF_BLOCKS) if asked.wide else (patients, figures, FIGURES)
+    print(f"| rows | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")
+    print(line("real", tell(make(MANY, np.random.default_rng()))), flush=True)
     for file in asked.read or ():
         print(line(file.stem, figures(pd.read_csv(file, keep_default_na=False))))
     for text in () if asked.read else asked.line:
@@ -110,7 +144,7 @@ def main() -> None:
             continue
         for how, told in (("**drawn**", True), ("cell by cell", False)):
             with together(told):
-                runs = [drawn(int(rows), float(epsilon)) for _ in range(asked.reps)]
+                runs = [drawn(int(rows), float(epsilon), asked.wide) for _ in range(asked.reps)]
             found = [statistics.fmean(x) for x in zip(*runs, strict=True)]
             print(line(f"{how}, {int(rows):,} at ε = {epsilon}", found), flush=True)
 

@@ -257,7 +257,7 @@ def choose(
     Every column is in a pair, if as many are chosen: first a spanning tree of the highest scores, then the rest in order.
     Codes in an order take over less of the noise than others, since a fit weighs what they say together.
     """
-    told = [waves.told(codes, order) for codes, order in zip(layout.cardinalities, orders, strict=True)]
+    told = [waves.told(size, order) for size, order in zip(layout.cardinalities, orders, strict=True)]
     cells = np.array([told[a] * told[b] for a, b in layout.cliques])
     gain = _gains(scores(codes, layout, expected, parts), cells, plan, plan.score_scale, odometer)
     order = [layout.cliques[p] for p in np.argsort(-gain)]

@@ -28,7 +28,7 @@ def along(share: np.ndarray, order: Sequence[int]) -> tuple[np.ndarray, np.ndarr
 
     Args:
         share: released probability of each code.
-        order: the codes that have an order, in that order. Of fewer than say more than cosines, each has its own number.
+        order: the codes that have an order, in that order. Where they are few, each has a number of its own.
 
     Example:
         >>> along(np.array([0.25, 0.5, 0.25]), (0, 1, 2))[0].shape, along(np.full(9, 1 / 9), range(8))[0].shape

@@ -80,7 +80,7 @@ def test_the_noise_of_that_release_is_a_rounded_normal_variate_of_the_planned_sc
     shares = [np.full(5, 0.2)] * 2
     odometer = Odometer([plan.event])
     held = np.zeros((0, 2), np.int16)
-    found = measuring.measure(held, (5, 5), shares, plan, rows=ROWS, odometer=odometer)
+    found = measuring.measure(held, shares, plan, rows=ROWS, odometer=odometer)
     assert asked == [(plan.scale, 25)]
     assert found.counts.tolist() == [7.0] * 25, "whatever is drawn is what is released"
 

@@ -118,10 +118,11 @@ PROFILE_NOISE = 1 / 2400
 
 HISTOGRAMS_A_REFINEMENT = 10
 """Where that noise cannot be kept: base histograms that a refinement must stand beside, so that all of them together raise
-the noise of the rest by 28 % at most; and there are none once it is the root of `MOST_BEYOND` times as high."""
+the noise of the rest by 22 % at most."""
 
 MOST_BEYOND = 2.5
-"""With more noise than that, refinements win no more than the other columns lose (Adult at epsilon 0.1 to 0.5)."""
+"""Once that noise is the root of so many times as high, numbers need what a refinement costs as much as names do: columns
+are refined that lost much, and numbers have the rest."""
 
 
 BESIDE_TEXT = 2 / 3
@@ -262,11 +263,12 @@ def plan_profile(
     bases = profile_plan.weight(schema, unit, named=named) / HISTOGRAMS_A_REFINEMENT
     most = [most_share if n > bases else MOST_BEYOND * most_share for n in range(profile_plan.most_refined(schema) + 1)]
     refined = next(n for n in reversed(range(len(most))) if n == 0 or needed_share(n) <= most[n])
+    scarce = not refined and MOST_BEYOND * most_share < needed_share(0) < math.inf
+    refined = min(len(most) - 1, int(bases)) if scarce else refined
     most_share += _more_where_scarce(settings, request, needed_share(0))
     scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
-    return ProfilePlan(
-        count, scale, _own_delta(settings, request) / moves, unit, settings.population, refined, named=named
-    )
+    delta, population = _own_delta(settings, request) / moves, settings.population
+    return ProfilePlan(count, scale, delta, unit, population, refined, named=named, sparing=scarce)
 
 
 def _more_where_scarce(settings: ReleaseSettings, request: BudgetRequest, needed: float) -> float:

@@ -27,6 +27,7 @@ from dp_synth_pipeline.synthesis import allocation
 from dp_synth_pipeline.synthesis.settings import ReleaseSettings, UnitSettings
 from dp_synth_pipeline.tabular import schema as schemas
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
+from dp_synth_pipeline.tabular.profiling.profile_plan import weight
 
 CELLS = 5.75
 """Cells of a column that count as much as equal ones would, where nobody knows its values: the mean of the Adult census."""
@@ -185,7 +186,10 @@ def planned(shape: Shape, epsilon: float, delta: float, relation: str = ADD_REMO
     left = allocation.RemainingBudget(spent, Budget(epsilon, delta), relation=relation)
     pairs = allocation.marginals(left, spec, shape.codes, units, shape.rows, shape.max_rows)
     every = math.sqrt(pairs.pairs / pairs.chosen)
-    return Noise(profile.scale / shape.rows, pairs.scale * every / shape.rows, pairs.chosen + pairs.triples)
+    noise = profile.scale  # where refinements are spared for who needs them most, columns have on average what all share
+    if profile.sparing:
+        noise *= math.sqrt(weight(schema, profile.unit) / weight(schema, profile.unit, profile.refined))
+    return Noise(noise / shape.rows, pairs.scale * every / shape.rows, pairs.chosen + pairs.triples)
 
 
 def quality(shape: Shape, noise: Noise) -> Quality:

@@ -166,6 +166,21 @@ def test_no_table_releases_more_than_its_events_say(
     assert sum(n for scale, _, n in till.calls if scale == profile_plan.REFINEMENT * 2.0) == closer
 
 
+@pytest.mark.parametrize("hidden", [0, 1, 2])
+def test_closer_looks_that_no_column_needs_are_spent_on_numbers_to_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: int
+) -> None:
+    names = [pa.array([f"v{k % 80 if i < hidden else 0}" for k in range(ROWS)]) for i in range(2)]
+    table = pa.table({"x": column(pa.int64(), "many"), "y": column(pa.float64(), "many"), "a": names[0], "b": names[1]})
+    snapshot = take(table, tmp_path)
+    plan, till = ProfilePlan(None, 4.0, 1e-7, population=ROWS, refined=2, sparing=True), Till(monkeypatch)
+    profile(snapshot, plan)
+    charged, scales = price(plan.histogram_events(snapshot.schema)), [scale for scale, _, _ in till.calls]
+    assert scales.count(4.0 * profile_plan.REFINEMENT) == hidden
+    assert (1 - 1e-6) * charged <= till.paid <= charged
+    assert (min(s for s in scales if s > 4.0 * profile_plan.REFINEMENT) < 4.0) == (hidden < 2)
+
+
 def one_more(wanted: int) -> Callable[[Any, np.ndarray, float], np.ndarray]:
     """Return a profile's way to noise histograms that does so once more, at the wanted call."""
     honest, seen = measure._Pass._noisy, []

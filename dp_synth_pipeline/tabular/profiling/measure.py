@@ -4,12 +4,14 @@ Everything that leaves this module is noised by `privacy.mechanisms`, or declare
 noise are fixed before the first of them, from public facts and the noisy row count.
 
 One unit moves each histogram by at most `max_rows` (L2), so m histograms cost m Gaussian mechanisms. Which cells a
-histogram has, and which columns are refined, may depend on earlier noisy counts; how many histograms there are
-and their noise do not, so the cost is that of a fixed plan (`profile_plan`). An odometer refuses whatever is beyond it.
+histogram has, which columns are refined and what numbers have of refinements that none needs may depend on earlier noisy
+counts; what all of it amounts to does not, so the cost is that of a fixed plan (`profile_plan`). An odometer refuses
+whatever is beyond it.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from decimal import Decimal
@@ -42,6 +44,9 @@ from dp_synth_pipeline.tabular.schema import Column, NullPolicy, TableSchema
 
 LEAST_CELLS, MOST_CELLS, FINE_CELLS = 64, 1024, 256
 """About how many cells range-finding rounds, at least and at most, and the last round spread over a column's support."""
+
+HIDDEN = 14.0
+"""Deviations of base noise that a column's suppressed rows must be for a refinement of it to win more than numbers lose."""
 
 BESIDE = 3.0
 """Deviations of noise from which numbers beside released ones are believed to be held: few cells are looked at."""
@@ -97,9 +102,12 @@ def measure(
     """
     pass_ = _Pass(Counts(path), schema, plan, population, odometer)
     rows = pass_.rows() if counts_rows(schema, plan.unit) else population
-    columns = {c.name: pass_.numeric(c) if c.kind.numeric else pass_.category(c) for c in schema.learned}
-    for column in _most_hidden(schema, columns)[: plan.refined]:
-        columns[column.name] = pass_.category(column, REFINEMENT)
+    named = {c.name: pass_.category(c) for c in schema.learned if not c.kind.numeric}
+    least = HIDDEN * plan.scale / pass_.total if plan.sparing and len(named) < len(schema.learned) else 0.0
+    hidden = _most_hidden(schema, named, least)[: plan.refined]
+    named |= {c.name: pass_.category(c, REFINEMENT) for c in hidden}
+    numbers = pass_.under(plan.of_numbers(schema, plan.refined - len(hidden)))
+    columns = {c.name: named.get(c.name) or numbers.numeric(c) for c in schema.learned}
     if histories is not None:
         for column in _most_hidden(schema, columns)[: plan.named]:
             columns[column.name] = pass_.of_histories(column, columns[column.name], histories)
@@ -110,10 +118,14 @@ def measure(
     return TableProfile(population, rows, str(plan.unit), tuple(columns.values()), events, calendar=calendar, end=end)
 
 
-def _most_hidden(schema: TableSchema, profiles: dict[str, ColumnProfile]) -> list[Column]:
-    """Return the columns whose categories were looked for: those that lost most first, then those with most of them."""
+def _most_hidden(schema: TableSchema, profiles: dict[str, ColumnProfile], least: float = 0.0) -> list[Column]:
+    """Return the columns whose categories were looked for: those that lost most first, then those with most of them.
+
+    Args:
+        least: the part of its rows that a column must have lost.
+    """
     return sorted(
-        (c for c in schema.learned if finds_categories(c)),
+        (c for c in schema.learned if finds_categories(c) and profiles[c.name].other >= least),
         key=lambda c: (profiles[c.name].other, len(profiles[c.name].values)),
         reverse=True,
     )
@@ -129,8 +141,14 @@ class _Pass:
         self.sensitivity = plan.unit.max_rows
         # Counts under `floor` are never candidates, so a lone unit can lift a cell only from below it: the threshold
         # starts at floor - 1 + sensitivity. This keeps near-unique columns cheap and costs a quarter of a deviation of
-        # base histograms, 0.6 of refinement ones.
+        # base histograms, 0.56 of refinement ones.
         self.floor = max(1, round(plan.scale / 4))
+
+    def under(self, plan: ProfilePlan) -> _Pass:
+        """Return this pass with the noise of another plan of it."""
+        other = copy.copy(self)
+        other.plan = plan
+        return other
 
     def threshold(self, factor: float = 1.0) -> float:
         """Spend a histogram's part of delta; return the noisy count from which it names a value.

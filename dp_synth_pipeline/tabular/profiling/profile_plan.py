@@ -3,9 +3,10 @@
 There are four kinds of histograms. *Base* histograms count values and cells. *Range-finding* histograms, at twice the
 noise, find where values lie and how precise they are. *Rounding* histograms, at four times the noise, find to which steps
 numbers of known digits are rounded, and on which weekdays, days of a month and hours dates fall. *Refinement*
-histograms, at 0.4 of the noise, re-measure the columns that lost most categories to thresholding. Of a table below others,
+histograms, at 0.45 of the noise, re-measure the columns that lost most categories to thresholding. Of a table below others,
 further base histograms name more of these columns' categories, by all rows of each person and not by one. How many of each
-there are depends on the rows by their noisy count alone. Which columns are refined depends on what was noised already.
+there are at most depends on the rows by their noisy count alone. Which columns are refined depends on what was noised
+already. Where noise hides much, refinements that none needs pay for less noise of the histograms of numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dp_synth_pipeline.tabular.facts import TableSchema
 from dp_synth_pipeline.tabular.kinds.base import Column
 from dp_synth_pipeline.tabular.policies import NullPolicy
 
-RANGE_FINDING, REFINEMENT, ROUNDED = 2.0, 0.4, 4.0
+RANGE_FINDING, REFINEMENT, ROUNDED = 2.0, 0.45, 4.0
 """Noise of a range-finding, a refinement and a rounding histogram, in units of the noise of a base histogram."""
 
 MOST_REFINED = 3
@@ -38,9 +39,10 @@ class ProfilePlan:
         threshold_delta: chance, in all, that a value held by one unit alone is released.
         unit: the privacy unit, whose rows are bounded already.
         population: declared number of units, public; None to count them.
-        refined: how many of the columns whose categories are found, not declared, are re-measured with less noise: those
-            that lost most categories to thresholding.
+        refined: how many of the columns whose categories are found, not declared, are re-measured with less noise, at
+            most: those that lost most categories to thresholding.
         named: of a table below others, how many of these columns have more categories named by all rows of each person.
+        sparing: whether only columns are refined that lost much, and numbers have the rest.
         discrete: by factor, the scales of discrete Gaussian noise that a plan of an earlier version declared; such a
             profile draws that. Empty for others.
     """
@@ -53,6 +55,7 @@ class ProfilePlan:
     refined: int = 0
     discrete: Mapping[float, float] = field(default_factory=dict)
     named: int = 0
+    sparing: bool = False
 
     def noise(self, factor: float = 1.0) -> float:
         """Return the noise in rows of a histogram with `factor` times that of a base one."""
@@ -89,6 +92,16 @@ class ProfilePlan:
         """Return how many rounding histograms there are; a plan of an earlier version pays for none."""
         return 0 if self.discrete else _rounding(schema)
 
+    def of_numbers(self, schema: TableSchema, spare: int) -> ProfilePlan:
+        """Return the plan of numbers, with as much less noise as `spare` refinements pay for that no column needs.
+
+        Gaussian amounts may be divided at will, also in view of what was released before: see `privacy.odometer`.
+        """
+        numbers = sum(map(_weight, (c for c in schema.learned if c.kind.numeric)))
+        if not (spare and numbers and self.sparing):
+            return self
+        return replace(self, scale=self.scale * math.sqrt(numbers / (numbers + spare / REFINEMENT**2)) * (1 + ROUNDING))
+
     def delta(self, schema: TableSchema) -> float:
         """Return each thresholded histogram's part of `threshold_delta`; refined columns have two, and so on."""
         histograms = self.refined + self.named + sum(thresholded(c) for c in _columns(self.paid(schema)))
@@ -98,7 +111,7 @@ class ProfilePlan:
 def weight(schema: TableSchema, unit: PrivacyUnit, refined: int = 0, named: int = 0) -> float:
     """Return how many base histograms a profile of `schema` costs.
 
-    A range-finding one costs 1/4, a refinement one 6.25 and a rounding one 1/16.
+    A range-finding one costs 1/4, a refinement one 4.9 and a rounding one 1/16.
     """
     base, range_finding = _histograms(schema, unit)
     return base + named + range_finding / RANGE_FINDING**2 + refined / REFINEMENT**2 + _rounding(schema) / ROUNDED**2
@@ -112,14 +125,14 @@ def most_refined(schema: TableSchema) -> int:
 def declared(plan: ProfilePlan, events: Sequence[Event], schema: TableSchema) -> ProfilePlan | None:
     """Return `plan` with the noise that declared events pay for; None if they pay for no histogram.
 
-    The finest event is one of refinements if the next has over twice its noise, which a range-finding one has not. What
+    The finest event is one of refinements if the next has 2.1 to 3 times its noise, as no other two kinds have. What
     Gaussian events amount to is divided over the histograms that `schema` needs. Discrete noise stays what was declared.
     """
     histograms = sorted((e for e in events if isinstance(e, (Gaussian, DiscreteGaussian))), key=lambda e: e.noise)
     if not histograms:
         return None
     first, *others = histograms
-    closer = bool(others) and first.noise < math.sqrt(REFINEMENT / RANGE_FINDING) * others[0].noise
+    closer = bool(others) and 2.1 < others[0].noise / first.noise < 3  # 2.2, or 2.5 in versions before this one
     plan = replace(plan, refined=first.count if closer else 0)
     if isinstance(first, DiscreteGaussian):
         factors = (REFINEMENT, 1.0, RANGE_FINDING) if closer else (1.0, RANGE_FINDING)
@@ -158,6 +171,13 @@ def counts_rows(schema: TableSchema, unit: PrivacyUnit) -> bool:
 def _columns(schema: TableSchema) -> tuple[Column, ...]:
     """Return the columns that are measured: those that are learned, and where histories end."""
     return schema.learned if schema.last is None else (*schema.learned, schema.last)
+
+
+def _weight(number: Column) -> float:
+    """Return how many base histograms a number costs."""
+    kind = number.kind
+    range_finding = 1 + kind.rounds + kind.measures_precision(number)
+    return 2 + range_finding / RANGE_FINDING**2 + (finds_rounding(number) + len(kind.effects)) / ROUNDED**2
 
 
 def _histograms(schema: TableSchema, unit: PrivacyUnit) -> tuple[int, int]:

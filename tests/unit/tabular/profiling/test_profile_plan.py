@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import pyarrow as pa
@@ -33,11 +34,11 @@ def test_the_events_name_the_count_each_kind_of_histogram_and_the_threshold() ->
     assert ProfilePlan(None, 50.0, 1e-7).count_events() == ()
 
 
-def test_a_closer_look_is_an_event_of_its_own_that_costs_as_much_as_six_histograms() -> None:
+def test_a_closer_look_is_an_event_of_its_own_that_costs_as_much_as_five_histograms() -> None:
     plan = ProfilePlan(0.1, 50.0, 1e-7, PrivacyUnit("u", 3), refined=2)
-    assert plan.histogram_events(MIXED)[1] == Gaussian(20.0 / 3, 2)
+    assert plan.histogram_events(MIXED)[1] == Gaussian(22.5 / 3, 2)
     weights = [profile_plan.weight(MIXED, PrivacyUnit(), closer) for closer in (0, 2)]
-    assert weights[1] - weights[0] == pytest.approx(2 * 6.25)
+    assert weights[1] - weights[0] == pytest.approx(2 / 0.45**2)
 
 
 def test_a_threshold_counts_the_columns_that_are_looked_at_closer_twice() -> None:
@@ -123,6 +124,34 @@ def test_a_discrete_plan_of_an_earlier_version_pays_for_no_rounding() -> None:
     assert read is not None
     assert read.histogram_events(MIXED) == tuple(events)
     assert ProfilePlan(0.1, 50.0, 1e-7).rounded(MIXED) == 4, "steps of the whole number, and three of the datetime"
+
+
+@pytest.mark.parametrize("finer", [0.4, 0.45])
+def test_a_plan_that_an_earlier_version_declared_pays_for_its_closer_looks(finer: float) -> None:
+    events = [Gaussian(finer * 5.0, 2), Gaussian(5.0, 8), Gaussian(10.0, 9), Gaussian(20.0, 4), Threshold(1e-7)]
+    found = noise_of(events)
+    assert found is not None
+    assert found[1] == 2
+    assert covers(events, ProfilePlan(None, found[0], 1e-7, refined=2).histogram_events(MIXED))
+
+
+def test_a_profile_of_names_and_times_of_histories_alone_has_no_closer_look() -> None:
+    histories = replace(TEXTS, order=build({"t": pa.date32()})["t"])
+    events = ProfilePlan(None, 5.0, 1e-7).histogram_events(histories)
+    read = profile_plan.declared(ProfilePlan(None, 0.0, 1e-7), events, histories)
+    assert read is not None
+    assert read.refined == 0
+
+
+@given(st.integers(0, 3), st.floats(0.3, 1e6))
+def test_what_no_name_needs_gives_numbers_less_noise_and_no_more_in_all(spare: int, scale: float) -> None:
+    plan = ProfilePlan(None, scale, 1e-7, sparing=True)
+    finer = plan.of_numbers(MIXED, spare)
+    numbers = TableSchema(tuple(c for c in MIXED.learned if c.kind.numeric))
+    before, after = (sum(e.amount for e in p.histogram_events(numbers)[:-1]) for p in (plan, finer))
+    assert finer.scale < scale or spare == 0
+    assert float(after - before) <= spare * (1 / (profile_plan.REFINEMENT * scale)) ** 2
+    assert replace(plan, sparing=False).of_numbers(MIXED, spare) == replace(plan, sparing=False)
 
 
 def noise_of(events: Sequence[Event]) -> tuple[float, int] | None:

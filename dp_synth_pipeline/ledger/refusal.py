@@ -25,6 +25,7 @@ from dp_synth_pipeline.ledger.entry import (
     Request,
 )
 from dp_synth_pipeline.ledger.rows import Payers, Tally
+from dp_synth_pipeline.privacy.budget import ADD_REMOVE
 from dp_synth_pipeline.privacy.events import Event
 from dp_synth_pipeline.privacy.filter import ATTO, NANO
 
@@ -79,7 +80,8 @@ def over_budget(payers: Payers, at: int, asked: Asked, used: Share, waiting: Seq
     message = (
         f"{_kind(account).capitalize()} {account.name!r} refuses this release{whose}: it asks for epsilon="
         f"{asked.epsilon:g} at delta={asked.delta:g}, and {used.percent} of the {_kind(account)} is used{held}.\n"
-        f"{_what_fits(account, asked, fits, delta_units / ATTO)}{_voidable(waiting)} {UNTOUCHED}"
+        f"{_what_fits(account, asked, fits, delta_units / ATTO)}{_alone(account, tally, asked)}"
+        f"{_voidable(waiting)} {UNTOUCHED}"
     )
     rdp_left = {a.order: t.left(a)[0] / NANO for a, t in payers if a.order is not None}
     details = [
@@ -254,6 +256,21 @@ def _what_fits(account: Account, asked: Asked, fits: float, delta_left: float) -
     return (
         f"{gone} fits any more. A person may raise the limit, which weakens what was promised; dp-synth ledger raise "
         f"{account.name} says first whether that helps."
+    )
+
+
+def _alone(account: Account, tally: Tally, asked: Asked) -> str:
+    """Say how one release has all of an account that nothing was charged to yet, if it asks for no more than the limit."""
+    kept = account.umbrella or account.unit_in_one_block or account.quotas or account.approve_above is not None
+    if account.order is None or kept or any(tally.taken) or asked.epsilon > account.epsilon:
+        return ""
+    given = [f"--epsilon {account.epsilon:g} --delta {account.delta:g}"]
+    given += [] if account.unit == "row" else [f"--unit {account.unit} --max-rows {account.max_rows}"]
+    given += [] if account.relation == ADD_REMOVE else [f"--relation {account.relation}"]
+    given += [] if account.under is None else [f"--under {account.under}"]
+    return (
+        f" The rest is what it costs that others may follow. For one release alone, the whole is open: dp-synth ledger open "
+        f"{account.name} {' '.join(given)} --rule plan --anew."
     )
 
 

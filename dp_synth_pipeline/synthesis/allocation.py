@@ -260,15 +260,26 @@ def plan_profile(
     def needed_share(refined: int) -> float:
         return math.inf if unit_count is None else (noise(refined) / PROFILE_NOISE / unit_count) ** 2
 
-    bases = profile_plan.weight(schema, unit, named=named) / HISTOGRAMS_A_REFINEMENT
-    most = [most_share if n > bases else MOST_BEYOND * most_share for n in range(profile_plan.most_refined(schema) + 1)]
-    refined = next(n for n in reversed(range(len(most))) if n == 0 or needed_share(n) <= most[n])
-    scarce = not refined and MOST_BEYOND * most_share < needed_share(0) < math.inf
-    refined = min(len(most) - 1, int(bases)) if scarce else refined
+    bases = int(profile_plan.weight(schema, unit, named=named) / HISTOGRAMS_A_REFINEMENT)
+    refined, scarce = _refined(profile_plan.most_refined(schema), bases, needed_share, most_share)
     most_share += _more_where_scarce(settings, request, needed_share(0))
     scale = noise(refined) / math.sqrt(min(max(needed_share(refined), least_share), most_share))
     delta, population = _own_delta(settings, request) / moves, settings.population
     return ProfilePlan(count, scale, delta, unit, population, refined, named=named, sparing=scarce)
+
+
+def _refined(most: int, beside: int, needed_share: Callable[[int], float], most_share: float) -> tuple[int, bool]:
+    """Return how many columns are refined, and whether only those that lost much.
+
+    Args:
+        most: the columns that may be refined.
+        beside: the refinements for which there are enough base histograms.
+        needed_share: the part of the squared signal to noise that keeps `PROFILE_NOISE` beside so many refinements.
+    """
+    few = range(min(most, beside) + 1)
+    enough = [n for n in range(most + 1) if needed_share(n) <= most_share * (MOST_BEYOND if n in few else 1)]
+    scarce = not enough and needed_share(0) < math.inf
+    return max([*enough, few[-1] if scarce else 0]), scarce
 
 
 def _more_where_scarce(settings: ReleaseSettings, request: BudgetRequest, needed: float) -> float:

@@ -186,8 +186,8 @@ def planned(shape: Shape, epsilon: float, delta: float, relation: str = ADD_REMO
     left = allocation.RemainingBudget(spent, Budget(epsilon, delta), relation=relation)
     pairs = allocation.marginals(left, spec, shape.codes, units, shape.rows, shape.max_rows)
     every = math.sqrt(pairs.pairs / pairs.chosen)
-    noise = profile.scale  # where refinements are spared for who needs them most, columns have on average what all share
-    if profile.sparing:
+    noise = profile.scale
+    if profile.sparing:  # what refinements take goes where it is needed, so columns have on average what all share
         noise *= math.sqrt(weight(schema, profile.unit) / weight(schema, profile.unit, profile.refined))
     return Noise(noise / shape.rows, pairs.scale * every / shape.rows, pairs.chosen + pairs.triples)
 

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from dp_synth_pipeline import cli
 from dp_synth_pipeline.errors import BudgetExceeded
 from dp_synth_pipeline.ledger import Ledger
 from tests.unit.ledger.stores import SMALL, ask
@@ -40,6 +44,42 @@ def test_a_refusal_offers_to_give_back_a_release_only_if_there_is_one_that_never
     with pytest.raises(BudgetExceeded) as caught:
         ask(ledger, "p", "l", epsilon=2.0)
     assert "void" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "terms", [{}, {"unit": "who", "max_rows": 3}, {"relation": "replace-one"}, {"under": "all", "unit": "who"}], ids=str
+)
+def test_who_asks_a_fresh_account_for_its_whole_limit_is_told_the_command_that_opens_it_for_one_release(
+    ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch, terms: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("DP_SYNTH_LEDGER", url)
+    ledger.open_account("all", epsilon=9.0, delta=1e-5, unit="who", umbrella=True, why="test")
+    ledger.open_account("fresh", epsilon=3.0, delta=1e-5, why="test", **terms)
+    opened = ledger.account("fresh")
+    asked = {"epsilon": 3.0, "delta": 1e-5, "unit": opened.unit, "max_rows": opened.max_rows, "own_delta": 5e-9}
+    with pytest.raises(BudgetExceeded) as caught:
+        ask(ledger, "fresh", "k", **asked)
+    found = re.search(r"dp-synth ledger (open fresh .*--anew)\.", str(caught.value))
+    assert found
+    assert CliRunner().invoke(cli.application({"ledger"}), ["ledger", *found[1].split()]).exit_code == 0
+    anew = ledger.account("fresh")
+    assert replace(anew, rule=opened.rule, order=opened.order, opened_at=opened.opened_at) == replace(
+        opened, cost_limit=anew.cost_limit, delta_limit=anew.delta_limit, who=anew.who, why=anew.why
+    )
+    assert ask(ledger, "fresh", "k", **asked).state == "reserved"
+
+
+def test_the_whole_is_offered_only_while_nothing_was_charged_and_to_who_asks_for_no_more(ledger: Ledger) -> None:
+    ledger.open_account("fresh", epsilon=3.0, delta=1e-5, why="test")
+    ledger.open_account("bounded", epsilon=3.0, delta=1e-5, quotas=["requester=ana:0.5"], why="test")
+    for account, epsilon in (("fresh", 3.01), ("bounded", 3.0)):
+        with pytest.raises(BudgetExceeded) as caught:
+            ask(ledger, account, "k", epsilon=epsilon, delta=1e-5)
+        assert "--anew" not in str(caught.value)
+    ask(ledger, "fresh", "k", epsilon=0.1, delta=1e-5)
+    with pytest.raises(BudgetExceeded) as caught:
+        ask(ledger, "fresh", "l", epsilon=3.0, delta=1e-5)
+    assert "--anew" not in str(caught.value)
 
 
 def test_a_refusal_crosses_to_another_process_whole(ledger: Ledger) -> None:

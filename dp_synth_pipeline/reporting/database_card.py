@@ -141,7 +141,7 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
         source = release.state.sources[name]
         said = [tell(table.settings, source) for tell in (regenerated_sentence, dates_sentence)]
         told_of_table = (
-            *exact.limits_of(table.schema),
+            *exact.limits_of(table.schema, table.profile.ends),
             *kept_together(table),
             *formulas_sentences(table.found_formulas),
             *texts_of(table),

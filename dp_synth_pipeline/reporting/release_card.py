@@ -150,7 +150,7 @@ def _cost_facts(release: Release, record: LedgerRelease) -> dict[str, Any]:
         "population": _population(release),
         "reused_from": origin if origin != record.id else "",
         "limits": _limits(settings, release.state.partitions)
-        + exact.limits_of(release.schema)
+        + exact.limits_of(release.schema, release.profile.ends)
         + _recognised(release)
         + kept_together(release)
         + texts_of(release)

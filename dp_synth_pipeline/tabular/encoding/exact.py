@@ -7,9 +7,10 @@ are. Which columns are concerned follows from storage types and declarations, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, localcontext
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -166,18 +167,25 @@ def _held(value: Any, arrow_type: Any) -> bool:
     return True
 
 
-def limits_of(columns: Iterable[Column]) -> list[str]:
-    """Say, from storage types and declarations alone, what the synthetic table cannot hold as exactly as its source.
+def limits_of(columns: Iterable[Column], ends: Mapping[str, tuple[float, float]] = MappingProxyType({})) -> list[str]:
+    """Say what the synthetic table cannot hold as exactly as its source, from types, declarations and released ends.
 
     Args:
         columns: the learned columns.
+        ends: by name, the released ends of numbers and dates, which say of most that nothing of them is altered.
     """
     by_limit: dict[str, list[str]] = {limit: [] for limit in (WIDE, LONG, CALENDAR, MICROSECONDS, NANOSECONDS, HANGING)}
     for column in columns:
         hanging = [HANGING] if column.base is not None and column.nulls is NullPolicy.KEEP else []
         for limit in (*column.kind.limits(column), *hanging):
-            by_limit.setdefault(limit, []).append(column.name)
+            if column.name not in ends or not _beyond(limit, *ends[column.name]):
+                by_limit.setdefault(limit, []).append(column.name)
     return [f"{limit}: {_some(names)}." for limit, names in by_limit.items() if names]
+
+
+def _beyond(limit: str, lower: float, upper: float) -> bool:
+    """Say whether what a limit alters lies beyond the ends of a column on the number line."""
+    return limit == CALENDAR or (limit in (WIDE, MICROSECONDS) and max(abs(lower), abs(upper)) <= 2**53)
 
 
 def _some(names: list[str]) -> str:

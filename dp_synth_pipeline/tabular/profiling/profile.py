@@ -160,6 +160,12 @@ class TableProfile:
                 return column
         raise InvalidInput(f"the profile has no column {name!r}.")
 
+    @property
+    def ends(self) -> dict[str, tuple[int | float, int | float]]:
+        """The least and the largest value that generation can draw, of each column on a number line that has any."""
+        ends = ((c.name, c.lower, c.upper) for c in self.columns)
+        return {name: (low, high) for name, low, high in ends if low is not None and high is not None}
+
     def to_json(self) -> str:
         """Return the profile as JSON text that `from_json` reads back unchanged.
 

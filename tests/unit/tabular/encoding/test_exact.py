@@ -138,6 +138,16 @@ def test_what_is_not_kept_follows_from_types_and_declarations_alone() -> None:
     assert many.endswith("n0, n1, n2, n3, n4 and 4 more.")
 
 
+def test_what_released_ends_do_not_reach_is_not_told_as_a_limit() -> None:
+    built = schema.build({"n": pa.int64(), "t": pa.timestamp("us"), "d": pa.decimal128(38, 2)})
+    near, far = {"n": (0, 99), "t": (0, 10**15), "d": (0, 1)}, {"n": (-(2**53) - 1, 0), "t": (0, 2**53 + 1)}
+    assert [limit.split(":")[0] for limit in exact.limits_of(built, near)] == [exact.LONG]
+    told = " ".join(exact.limits_of(built, far))
+    assert "nearest double: n." in told
+    assert "after 2255 that were not named are rounded: t." in told
+    assert exact.CALENDAR not in told
+
+
 def written(kind: Kind, storage: pa.DataType, point: int) -> list[pa.Array]:
     """Return one cell as a named value and as a drawn one."""
     column = schema.build({"x": storage}, {"x": {"kind": kind.name}})["x"]

@@ -1,7 +1,8 @@
 """Parts of dates and datetimes, such as the month: what they are, which names columns of them have, and dates with some.
 
 A table that is partitioned by year and month has both beside the date itself. Drawn each by itself, they would contradict
-it. Declared or found to be `same_as` the date with a `part`, they are what the date has, which is placed by them.
+it. Declared or found to be `same_as` the date with a `part`, they are what the date has, which is placed by them. Some are
+written as texts: the name of a month or of a weekday in English, `Q1`, `2024-05`; and a weekend is a boolean.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class _Part(NamedTuple):
         least, most: its ends; a year has those of its dates.
         aliases: how names of columns end that hold it; for each, the words of the name.
         of_day: whether a date has it, too.
+        labels: how its values are written, from the least one on, if not as numbers.
     """
 
     of: Callable[[pa.Array], pa.Array]
@@ -32,6 +34,7 @@ class _Part(NamedTuple):
     most: int | None
     aliases: tuple[str, ...]
     of_day: bool = True
+    labels: tuple[str, ...] | tuple[bool, ...] = ()
 
 
 def _weekday(*, first: int, from_zero: bool) -> Callable[[pa.Array], pa.Array]:
@@ -39,19 +42,45 @@ def _weekday(*, first: int, from_zero: bool) -> Callable[[pa.Array], pa.Array]:
     return lambda moments: pc.day_of_week(moments, count_from_zero=from_zero, week_start=first)  # type: ignore[attr-defined]
 
 
+def _year_month(moments: pa.Array) -> pa.Array:
+    """Return years and months as six digits, such as 202405."""
+    return pc.add(pc.multiply(pc.year(moments), 100), pc.month(moments))  # type: ignore[attr-defined]
+
+
+def _weekend(moments: pa.Array) -> pa.Array:
+    return pc.greater(_weekday(first=1, from_zero=False)(moments), 5).cast(pa.int64())  # type: ignore[attr-defined]
+
+
 _DAYS = ("weekday", "wday", "dow", "day of week", "dayofweek", "isoweekday", "isodow")
+_SIX = ("year month", "yearmonth", "yyyymm", "ym")
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+           "December")  # fmt: skip
+_WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+_QUARTER = _Part(pc.quarter, 1, 4, ("quarter", "qtr"))  # type: ignore[attr-defined]
+_MONTH = _Part(pc.month, 1, 12, ("month", "mon"))  # type: ignore[attr-defined]
+_DAY = _Part(_weekday(first=1, from_zero=False), 1, 7, _DAYS)
+_OF_DAYS = (*_DAYS, "day", "day name", "weekday name")
 
 PARTS: Mapping[str, _Part] = {
     "year": _Part(pc.year, None, None, ("year", "yr", "yyyy")),  # type: ignore[attr-defined]
-    "quarter": _Part(pc.quarter, 1, 4, ("quarter", "qtr")),  # type: ignore[attr-defined]
-    "month": _Part(pc.month, 1, 12, ("month", "mon")),  # type: ignore[attr-defined]
+    "yearmonth": _Part(_year_month, None, None, _SIX),
+    "year_month": _Part(_year_month, None, None, (*_SIX, "month", "period")),
+    "quarter": _QUARTER,
+    "quarter_label": _QUARTER._replace(labels=("Q1", "Q2", "Q3", "Q4")),
+    "month": _MONTH,
+    "month_name": _MONTH._replace(labels=_MONTHS, aliases=("month", "month name")),
+    "month_abbr": _MONTH._replace(labels=tuple(m[:3] for m in _MONTHS), aliases=("month", "mon", "month name")),
     "week": _Part(pc.iso_week, 1, 53, ("week", "isoweek", "week of year", "weekofyear")),  # type: ignore[attr-defined]
     "day": _Part(pc.day, 1, 31, ("day", "mday", "dom", "day of month", "dayofmonth")),  # type: ignore[attr-defined]
     "yearday": _Part(pc.day_of_year, 1, 366, ("yday", "doy", "day of year", "dayofyear")),  # type: ignore[attr-defined]
     "weekday": _Part(_weekday(first=1, from_zero=True), 0, 6, _DAYS),
-    "isoweekday": _Part(_weekday(first=1, from_zero=False), 1, 7, _DAYS),
+    "isoweekday": _DAY,
     "dow": _Part(_weekday(first=7, from_zero=True), 0, 6, _DAYS),
     "dayofweek": _Part(_weekday(first=7, from_zero=False), 1, 7, _DAYS),
+    "weekday_name": _DAY._replace(labels=_WEEK, aliases=_OF_DAYS),
+    "weekday_abbr": _DAY._replace(labels=tuple(d[:3] for d in _WEEK), aliases=_OF_DAYS),
+    "weekend": _Part(_weekend, 0, 1, ("weekend",), labels=(False, True)),
     "hour": _Part(pc.hour, 0, 23, ("hour", "hr"), of_day=False),  # type: ignore[attr-defined]
     "minute": _Part(pc.minute, 0, 59, ("minute",), of_day=False),  # type: ignore[attr-defined]
     "second": _Part(pc.second, 0, 59, ("second",), of_day=False),  # type: ignore[attr-defined]
@@ -59,20 +88,64 @@ PARTS: Mapping[str, _Part] = {
 """Each part by its name. Weekdays are counted in four ways: Monday is 0 or 1, or Sunday is."""
 
 
-def named(column: str) -> list[str]:
-    """Return the parts that a column may hold by its name: those whose words it ends with, or begins with before `of`.
+def spelled(part: str) -> bool:
+    """Say whether a part is written as a text or a boolean, and not as a number."""
+    return part == "year_month" or bool(PARTS[part].labels)
+
+
+def written(values: np.ndarray, part: str) -> pa.Array:
+    """Return values of a spelled part as they are written; a year and month as `2024-05`.
 
     Example:
-        >>> named("ArrivalMonth"), named("month_of_birth"), named("monthly_income")
-        (['month'], ['month'], [])
+        >>> written(np.array([1, 12]), "month_name").to_pylist(), written(np.array([202405]), "year_month").to_pylist()
+        (['January', 'December'], ['2024-05'])
+    """
+    known = PARTS[part]
+    if known.labels:
+        return pa.array(known.labels).take(pa.array(np.clip(values, known.least, known.most) - known.least))
+    digits = pc.utf8_lpad(pa.array(values).cast(pa.string()), 6, "0")  # type: ignore[attr-defined]
+    return pc.replace_substring_regex(digits, r"^(.{4})(.{2})$", r"\1-\2")  # type: ignore[attr-defined]
+
+
+def read(values: pa.Array, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return `(part int64 (rows,), null bool (rows,))` of what is written so; -1 where it is written otherwise."""
+    null, known = np.asarray(values.is_null()), PARTS[part]
+    if known.labels:
+        found = pc.add(pc.index_in(values, pa.array(known.labels, values.type)), known.least)  # type: ignore[attr-defined]
+    else:
+        fits = pc.match_substring_regex(values, r"^\d{4}-(0[1-9]|1[0-2])$")  # type: ignore[attr-defined]
+        digits = pc.replace_substring(values, "-", "")  # type: ignore[attr-defined]
+        found = pc.if_else(fits, digits, None).cast(pa.int64())  # type: ignore[attr-defined]
+    return np.where(null, 0, pc.fill_null(found, -1).to_numpy(zero_copy_only=False)).astype(np.int64), null  # type: ignore[attr-defined]
+
+
+def labels(part: str, ends: tuple[int, int] | None) -> tuple[str, ...] | tuple[bool, ...]:
+    """Return all that a spelled part may be written as between two of its values; nothing if it has no ends."""
+    if PARTS[part].labels or ends is None:
+        return PARTS[part].labels
+    years = range(ends[0] // 100, ends[1] // 100 + 1)
+    values = np.array([100 * year + month for year in years for month in range(1, 13)])
+    return tuple(written(values[(values >= ends[0]) & (values <= ends[1])], part).to_pylist())
+
+
+def named(column: str, *, as_text: bool = False) -> list[str]:
+    """Return the parts that a column may hold by its name: those whose words it ends with, or begins with before `of`.
+
+    Args:
+        as_text: return parts that are spelled, and else those that are numbers.
+
+    Example:
+        >>> named("ArrivalMonth"), named("month_of_birth"), named("monthly_income"), named("quarter", as_text=True)
+        (['month'], ['month'], [], ['quarter_label'])
     """
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", column)
     name = f" {' '.join(words).lower()} "
     found = []
-    for part, known in PARTS.items():
-        longer = [a for other in PARTS.values() for a in other.aliases if len(a) > len(part)]
+    able = {part: known for part, known in PARTS.items() if spelled(part) == as_text}
+    every = {alias for known in able.values() for alias in known.aliases}
+    for part, known in able.items():
         ends = [a for a in known.aliases if name.endswith(f" {a} ") or name.startswith(f" {a} of ")]
-        if ends and not any(name.endswith(f" {a} ") for a in longer if len(a) > max(map(len, ends))):
+        if ends and not any(name.endswith(f" {a} ") for a in every if len(a) > max(map(len, ends))):
             found.append(part)
     return found
 
@@ -90,11 +163,8 @@ def ends(part: str, low: np.datetime64 | None, high: np.datetime64 | None) -> tu
         return known.least, known.most
     if low is None or high is None:
         return None
-    return _year(low), _year(high)
-
-
-def _year(moment: np.datetime64) -> int:
-    return int(moment.astype("datetime64[Y]").astype(np.int64)) + 1970
+    least, most = (int(known.of(pa.array([end.astype("datetime64[us]")]))[0].as_py()) for end in (low, high))
+    return least, most
 
 
 def moved(moments: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:
@@ -106,10 +176,13 @@ def moved(moments: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:
     """
     day, time = moments.astype("datetime64[D]"), moments - moments.astype("datetime64[D]").astype(moments.dtype)
     known = PARTS[part]
-    fits = np.ones(len(values), bool) if known.least is None else (values >= known.least) & (values <= known.most)
+    fits = values >= 0 if known.least is None else (values >= known.least) & (values <= known.most)
+    if known.of is _year_month:
+        fits &= (values % 100 >= 1) & (values % 100 <= 12)
+    values = np.where(fits, values, known.least or 100)
     if not known.of_day:
         found = day + _at_clock(time, part, values)
-    elif part in ("year", "quarter", "month"):
+    elif part == "year" or known.of in (_QUARTER.of, _MONTH.of, _year_month):
         found = _in_month(day, part, values) + time
     elif part == "day":
         found = _on_day(day, values) + time
@@ -128,10 +201,13 @@ def _in_month(day: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:
     """Return days of another month, as late in it, or its last."""
     months = day.astype("datetime64[M]").astype(np.int64)
     year, month = months // 12, months % 12
+    of = PARTS[part].of
     if part == "year":
         year = values - 1970
+    elif of is _year_month:
+        year, month = values // 100 - 1970, values % 100 - 1
     else:
-        month = values - 1 if part == "month" else 3 * (values - 1) + month % 3
+        month = values - 1 if of is _MONTH.of else 3 * (values - 1) + month % 3
     first = (12 * year + month).astype("datetime64[M]")
     length = (first + 1).astype("datetime64[D]") - first.astype("datetime64[D]")
     offset = np.minimum(day - day.astype("datetime64[M]").astype("datetime64[D]"), length - DAY)
@@ -150,6 +226,11 @@ def _shifted(day: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:
     now, _ = of_moments(pa.array(day), part)
     if part in ("week", "yearday"):
         return day + (values - now) * (7 if part == "week" else 1) * DAY
+    if (
+        part == "weekend"
+    ):  # any day of it, or of the rest of the week: one after the other, since no other part tells which
+        weeks, weekday = day.astype(np.int64) // 7, of_moments(pa.array(day), "isoweekday")[0]
+        now, values = weekday, np.where(now == values, weekday, np.where(values == 1, 6 + weeks % 2, 1 + weeks % 5))
     ahead = (values - now) % 7
     later, before = day + ahead * DAY, day + (ahead - 7) * np.where(ahead > 0, 1, 0) * DAY
     month = day.astype("datetime64[M]")

@@ -104,7 +104,7 @@ def _check_pair(column: Column, schema: TableSchema) -> None:
             f"column {column.name!r}: it is declared after and same_as another column; keep one of the two."
         )
     base = schema[check_base(column.name, AFTER if column.after is not None else SAME_AS, column.base, schema.names)]
-    for one in (column, base):
+    for one in (base,) if column.part is not None and date_parts.spelled(column.part) else (column, base):
         if not (one.kind.learned and one.kind.numeric) or pa.types.is_time(one.arrow_type):
             what = "a time of day" if pa.types.is_time(one.arrow_type) else f"of kind {one.kind}"
             raise InvalidInput(
@@ -139,8 +139,10 @@ def _check_part(column: Column) -> None:
 
 
 def _check_part_of(column: Column, base: Column, said: str) -> None:
-    """Refuse a part of what has no such part, and a part that is no number."""
-    if column.kind.family != NUMBER:
+    """Refuse a part of what has no such part, and a part that is not of its kind."""
+    if date_parts.spelled(str(column.part)):
+        _check_spelled(column, said)
+    elif column.kind.family != NUMBER:
         raise InvalidInput(f"{said} a {column.part} is a number, and {column.name!r} holds {column.kind.family}.")
     of_day = date_parts.PARTS[str(column.part)].of_day
     if base.kind.family != MOMENT or not (of_day or base.kind.name == "datetime"):
@@ -148,6 +150,13 @@ def _check_part_of(column: Column, base: Column, said: str) -> None:
         raise InvalidInput(
             f"{said} part: {having} has a {column.part}, and {base.name!r} is of kind {base.kind}; name another column."
         )
+
+
+def _check_spelled(column: Column, said: str) -> None:
+    """Refuse a text that is no category, and a weekend that is no boolean."""
+    kind = "boolean" if column.part == "weekend" else "category"
+    if column.kind.name != kind:
+        raise InvalidInput(f"{said} a {column.part} is a {kind}, and {column.name!r} is of kind {column.kind}.")
 
 
 def _check_nulls(column: Column, schema: TableSchema) -> None:
@@ -452,8 +461,13 @@ def published(schema: TableSchema, profile: TableProfile) -> TableProfile:
 def _released(column: Column, base: Column, of_base: ColumnProfile, offset: ColumnProfile | None) -> ColumnProfile:
     ends = [of_base.lower, of_base.upper]
     bins: tuple[tuple[float, float], ...] = ()
+    values: tuple[Any, ...] = ()
     if column.part is not None:
-        bins = _bins_of_part(column.part, base, ends)
+        least_and_most = _ends_of_part(column.part, base, ends)
+        if date_parts.spelled(column.part):
+            values = date_parts.labels(column.part, least_and_most)
+        elif least_and_most is not None:
+            bins = ((float(least_and_most[0]), float(np.nextafter(least_and_most[1], np.inf))),)
     elif ends[0] is not None and ends[1] is not None and (offset is None or offset.lower is not None):
         low, high = in_units(np.array(ends, dtype=np.float64), base, column)
         low, high = low - _slack(base, column), high + _slack(base, column)
@@ -465,24 +479,23 @@ def _released(column: Column, base: Column, of_base: ColumnProfile, offset: Colu
     return ColumnProfile(
         column.name,
         column.kind,
-        (),
-        (),
+        values,
+        ((1 - null_rate) / len(values),) * len(values) if values else (),
         bins,
         (1 - null_rate,) if bins else (),
-        other=1 - null_rate if hidden and not bins else 0.0,
-        null_rate=1.0 if not bins and not hidden else null_rate,
+        other=1 - null_rate if hidden and not (bins or values) else 0.0,
+        null_rate=1.0 if not (bins or values) and not hidden else null_rate,
         decimals=digits_of(column) if column.kind.fractional else None,
         declared=column.declared,
         misfits=0.0 if offset is None else offset.misfits,
     )
 
 
-def _bins_of_part(part: str, base: Column, ends: Sequence[float | None]) -> tuple[tuple[float, float], ...]:
-    """Return the one cell between the ends of a part; none of a year if its base has none. A zone moves a day at most."""
+def _ends_of_part(part: str, base: Column, ends: Sequence[float | None]) -> tuple[int, int] | None:
+    """Return the least and largest value of a part; None of a year if its base has no ends. A zone moves a day at most."""
     days = [None if end is None else int(end // (1 if base.kind.name == "date" else grid.DAY)) for end in ends]
     around = [None if d is None else np.datetime64(d + more, "D") for d, more in zip(days, (-1, 1), strict=True)]
-    found = date_parts.ends(part, *around)
-    return () if found is None else ((float(found[0]), float(np.nextafter(found[1], np.inf))),)
+    return date_parts.ends(part, *around)
 
 
 def _slack(base: Column, column: Column) -> float:
@@ -515,6 +528,8 @@ def _array(table: pa.Table, name: str) -> pa.Array:
 
 def points_of(values: pa.Array, column: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return `(points int64 or float64 (rows,), null bool (rows,))` on the number line, 0 where null; whole ones exactly."""
+    if column.part is not None and date_parts.spelled(column.part):
+        return date_parts.read(values, column.part)
     line, null = column.kind.line(values), np.asarray(values.is_null())
     whole = pa.types.is_integer(line.type) and not pa.types.is_uint64(line.type)
     points = line.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64 if whole else np.float64)
@@ -609,6 +624,9 @@ def _ends(column: Column) -> tuple[int, int]:
 
 def values_at(points: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:
     """Return points of the number line as values of the column's storage type; whole ones exactly."""
+    if column.part is not None and date_parts.spelled(column.part):
+        found = date_parts.written(points, column.part).cast(column.arrow_type)
+        return pc.if_else(pa.array(null), pa.scalar(None, found.type), found)  # type: ignore[attr-defined]
     if points.dtype != np.int64 or not (exact.is_whole(column) or column.kind.family != NUMBER):
         return column.kind.to_arrow(points.astype(np.float64), null, column)
     if exact.is_whole(column):

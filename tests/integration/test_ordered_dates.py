@@ -133,6 +133,48 @@ def test_parts_of_a_date_are_found_and_computed_and_rows_can_be_asked_for_and_co
     agrees(dps.load(tmp_path / "visits.dps").sample(300, seed=2))
 
 
+def spelled():
+    """Visits beside what the month, the quarter and the weekday of their arrival are called."""
+    rows = visits()[["arrived", "ward"]]
+    arrived = rows["arrived"].dt
+    quarter = "Q" + arrived.quarter.astype(str)
+    texts = {
+        "month_name": arrived.strftime("%B"),
+        "weekday": arrived.strftime("%A"),
+        "period": arrived.strftime("%Y-%m"),
+    }
+    return rows.assign(**texts, quarter=quarter, is_weekend=arrived.weekday > 4)
+
+
+def called_so(rows):
+    arrived = rows["arrived"].dt
+    assert (rows["month_name"] == arrived.strftime("%B")).all()
+    assert (rows["weekday"] == arrived.strftime("%A")).all()
+    assert (rows["period"] == arrived.strftime("%Y-%m")).all()
+    assert (rows["quarter"] == "Q" + arrived.quarter.astype(str)).all()
+    assert (rows["is_weekend"] == (arrived.weekday > 4)).all()
+
+
+def test_names_of_months_and_weekdays_are_what_the_date_has_and_rows_can_be_asked_for_by_them(ledger, tmp_path):
+    model = fitted(ledger, tmp_path, spelled())
+    assert set(bases(model)) == {"month_name", "weekday", "period", "quarter", "is_weekend"}
+    drawn = model.sample(2_000, seed=1)
+    called_so(drawn)
+    assert [str(t) for t in drawn.dtypes] == [str(t) for t in spelled().dtypes]
+    assert abs(drawn["is_weekend"].mean() - spelled()["is_weekend"].mean()) < 0.1
+    march = model.sample(200, where="month_name = 'March' and is_weekend", seed=1)
+    called_so(march)
+    assert set(march["month_name"]) == {"March"}
+    assert march["is_weekend"].all()
+    known = pd.DataFrame(
+        {"month_name": ["May", None, None], "weekday": [None, "Friday", None], "ward": [None, None, "b"]}
+    )
+    filled = model.complete(known, seed=1)
+    called_so(filled)
+    assert (filled["month_name"][0], filled["weekday"][1]) == ("May", "Friday")
+    assert all(check["passed"] for check in model.card().facts.checks)
+
+
 def test_an_inferred_schema_declares_parts_and_a_number_that_stands_by_itself_is_modelled(ledger, tmp_path):
     with_parts().to_csv(tmp_path / "visits.csv", index=False)
     settings = ReleaseSettings(table="visits", source=str(tmp_path / "visits.csv"), account="visits", epsilon=8)

@@ -3,7 +3,7 @@
 A discharge comes after an admission, and an admission's day is that of the arrival. Modelled each by itself, they would
 agree no better than their cells do. So each pair of such columns has one histogram: how many days lie between the two. What
 it shows is what a person may declare of a column, `same_as` or `after` another one, and is treated like it from there on.
-A number whose name is that of a part of a date, such as month, has one histogram beside each date: whether it is that part.
+A column whose name is that of a part of a date, such as month, has one histogram beside each date: whether it is that part.
 
 One row lies in one cell of each histogram, so a unit with at most `max_rows` rows moves each by at most `max_rows` (L2).
 """
@@ -59,7 +59,7 @@ BATCH = 1 << 17
 
 
 class Pair(NamedTuple):
-    """Two columns by their names: two dates; or a date, and a number that may be a part of it."""
+    """Two columns by their names: two dates; or a date, and a column that may be a part of it."""
 
     first: str
     second: str
@@ -95,9 +95,18 @@ def dates(schema: TableSchema) -> tuple[str, ...]:
 
 
 def parts(schema: TableSchema) -> tuple[str, ...]:
-    """Return the names of the whole numbers that may be parts of dates by their names, if there is any date."""
-    numbers = (c.name for c in schema.learned if c.kind.name == "integer")
-    return tuple(name for name in numbers if date_parts.named(name)) if dates(schema) else ()
+    """Return the names of the columns that may be parts of dates by their names and kinds, if there is any date."""
+    return tuple(c.name for c in schema.learned if _parts_of(c)) if dates(schema) else ()
+
+
+def _parts_of(column: Column) -> list[str]:
+    """Return the parts that a column may be: numbers, texts or a boolean, as it holds them."""
+    if column.kind.name == "integer":
+        return date_parts.named(column.name)
+    if column.categories is not None or column.kind.name not in ("category", "boolean"):
+        return []
+    texts, whether = date_parts.named(column.name, as_text=True), pa.types.is_boolean(column.arrow_type)
+    return [part for part in texts if (part == "weekend") == whether]
 
 
 def pairs(schema: TableSchema, free: Collection[str]) -> Pairs:
@@ -111,7 +120,7 @@ def pairs(schema: TableSchema, free: Collection[str]) -> Pairs:
         Pair(base, name, part)
         for name in parts(schema)
         if name in free
-        for part in date_parts.named(name)
+        for part in _parts_of(schema[name])
         for base in dates(schema)
         if date_parts.PARTS[part].of_day or schema[base].kind.name == "datetime"
     ]

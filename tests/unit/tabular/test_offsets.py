@@ -55,6 +55,12 @@ REFUSED = [
         {"visited": {"same_as": "arrived", "part": "month"}},
         "a month is a number, and 'visited' holds a date or datetime",
     ),
+    (
+        {"paid": {"same_as": "arrived", "part": "month_name"}},
+        "a month_name is a category, and 'paid' is of kind integer",
+    ),
+    ({"ward": {"same_as": "arrived", "part": "weekend"}}, "a weekend is a boolean, and 'ward' is of kind category"),
+    ({"ward": {"same_as": "due", "part": "month_abbr"}}, "a date or a datetime has a month_abbr, and 'due' is of kind"),
     ({"paid": {"same_as": "due", "part": "month"}}, "a date or a datetime has a month, and 'due' is of kind decimal"),
     ({"paid": {"same_as": "visited", "part": "hour"}}, "a datetime has a hour|a datetime has a hour, and 'visited'"),
 ]
@@ -385,6 +391,21 @@ def test_what_was_released_of_a_part_lies_between_its_ends_and_of_a_year_between
     assert (found["month"].lower, round(found["month"].upper or 0, 6)) == (1, 12)
     assert 2018 <= (found["year"].lower or 0) <= 2019
     assert 2022 <= (found["year"].upper or 0) <= 2023.1
+
+
+def test_what_was_released_of_a_part_that_is_a_text_are_its_labels_of_the_years_of_its_date(tmp_path: Path) -> None:
+    called = {"month": "month_abbr", "period": "year_month", "weekend": "weekend"}
+    days = [date(2019 + n % 4, 1 + n % 12, 3) for n in range(400)]
+    months = {"month": [f"{d:%b}" for d in days], "period": [f"{d:%Y-%m}" for d in days]}
+    rows = pa.table({"seen": days, **months, "weekend": [d.weekday() > 4 for d in days]})
+    with no_noise():
+        taken = take(rows, tmp_path, {n: {"same_as": "seen", "part": part} for n, part in called.items()})
+        found = offsets.published(taken.schema, profile(taken, quiet(400)))
+    assert found["month"].values[:3] == ("Jan", "Feb", "Mar")
+    assert sum(found["month"].weights) == pytest.approx(1)
+    assert set(months["period"]) <= set(found["period"].values)
+    assert len(found["period"].values) < 12 * 6
+    assert found["weekend"].values == (False, True)
 
 
 def test_schemas_with_parts_are_read_as_they_were_written() -> None:

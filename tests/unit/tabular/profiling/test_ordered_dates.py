@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -31,6 +32,11 @@ TYPES = {
     "month": pa.int32(),
     "day_of_week": pa.int64(),
     "hour": pa.int8(),
+    "month_name": pa.string(),
+    "day": pa.string(),
+    "quarter": pa.string(),
+    "period": pa.string(),
+    "is_weekend": pa.bool_(),
 }
 
 
@@ -189,10 +195,23 @@ def test_a_row_more_moves_one_cell_of_each_histogram_by_one_at_most(rows: list[A
         assert moved.sum() <= 1
 
 
-@given(st.lists(st.tuples(MOMENTS, st.none() | st.integers(-(2**62), 2**62)), min_size=1, max_size=6))
-def test_a_row_more_moves_one_cell_by_one_at_most_of_a_number_beside_its_date(rows: list[Any]) -> None:
-    types = {"seen": pa.timestamp("us"), "month": pa.int64()}
-    schema = build(types, {"month": {"same_as": "seen", "part": "month"}})
+@pytest.mark.parametrize(
+    ("part", "of"),
+    [
+        ("month", st.integers(-(2**62), 2**62)),
+        ("year_month", st.text() | st.sampled_from(["2024-05", "9999-12", "0000-01", "-001-01"])),
+        ("weekday_name", st.text() | st.sampled_from(["Monday", "monday"])),
+        ("weekend", st.booleans()),
+    ],
+)
+@given(data=st.data())
+def test_a_row_more_moves_one_cell_by_one_at_most_of_a_part_beside_its_date(
+    part: str, of: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    rows = data.draw(st.lists(st.tuples(MOMENTS, st.none() | of), min_size=1, max_size=6))
+    kind = {"month": pa.int64(), "weekend": pa.bool_()}.get(part, pa.string())
+    types = {"seen": pa.timestamp("us"), "month": kind}
+    schema = build(types, {"month": {"same_as": "seen", "part": part}})
 
     def counts(held: list[Any]) -> np.ndarray:
         arrays = {n: pa.array([row[i] for row in held], t) for i, (n, t) in enumerate(types.items())}
@@ -226,6 +245,33 @@ def test_whole_numbers_named_as_parts_of_a_date_are_told_by_how_often_they_are(
     }
 
 
+def spelled(rows: int = ROWS) -> dict[str, np.ndarray]:
+    """Return moments beside what their month, weekday and quarter are called."""
+    arrived = pd.Series(with_parts(rows)["arrived"])
+    return {
+        "arrived": arrived.to_numpy(),
+        "month_name": arrived.dt.strftime("%B").to_numpy(object),
+        "day": arrived.dt.strftime("%a").to_numpy(object),
+        "quarter": ("Q" + arrived.dt.quarter.astype(str)).to_numpy(object),
+        "period": arrived.dt.strftime("%Y-%m").to_numpy(object),
+        "is_weekend": arrived.dt.weekday.to_numpy() > 4,
+    }
+
+
+def test_texts_and_booleans_named_as_parts_of_a_date_are_told_by_how_often_they_are(tmp_path: Path) -> None:
+    called = {"month_name": "month_name", "day": "weekday_abbr", "quarter": "quarter_label", "period": "year_month"}
+    called |= {"is_weekend": "weekend"}
+    told = {name: {"same_as": "arrived", "part": part} for name, part in called.items()}
+    assert found(spelled(), tmp_path, 5.0) == told
+    rows = spelled()
+    other = {
+        **rows,
+        "month_name": np.roll(rows["month_name"], 1),
+        "period": np.where(np.arange(ROWS) % 3, rows["period"], "never"),
+    }
+    assert set(found(other, tmp_path, 5.0)) == {"day", "quarter", "is_weekend"}
+
+
 def test_a_number_that_is_named_as_a_part_and_is_none_stays_by_itself(tmp_path: Path) -> None:
     rows = with_parts()
     wrong = np.where(np.arange(ROWS) % 10 < 2, 13 - rows["month"], rows["month"])
@@ -241,7 +287,17 @@ def test_a_part_is_looked_for_by_its_name_alone_and_where_there_is_a_date_that_h
     assert parts(types, ["month", "hour", "n"]) == [("seen", "month")], "a date has no hour"
     assert parts(types, ["n"]) == []
     assert ordered_dates.parts(build({"month": pa.int64(), "n": pa.int64()})) == ()
-    assert ordered_dates.parts(build({"seen": pa.date32(), "month": pa.string()})) == ()
+    texts = {
+        "seen": pa.date32(),
+        "month": pa.string(),
+        "weekend": pa.bool_(),
+        "weekday": pa.bool_(),
+        "hour": pa.string(),
+    }
+    assert ordered_dates.parts(build(texts)) == ("month", "weekend")
+    said = parts(texts, list(texts))
+    assert said == [("seen", part) for part in ("year_month", "month_name", "month_abbr", "weekend")]
+    assert ordered_dates.parts(build(texts, {"month": {"categories": ["May"]}})) == ("weekend",), "a list was declared"
 
 
 def test_of_two_dates_a_part_is_that_of_the_one_that_it_fits_better(tmp_path: Path) -> None:

@@ -80,8 +80,7 @@ def over_budget(payers: Payers, at: int, asked: Asked, used: Share, waiting: Seq
     message = (
         f"{_kind(account).capitalize()} {account.name!r} refuses this release{whose}: it asks for epsilon="
         f"{asked.epsilon:g} at delta={asked.delta:g}, and {used.percent} of the {_kind(account)} is used{held}.\n"
-        f"{_what_fits(account, asked, fits, delta_units / ATTO)}{_alone(account, tally, asked)}"
-        f"{_voidable(waiting)} {UNTOUCHED}"
+        f"{_what_fits(account, tally, asked, fits)}{_voidable(waiting)} {UNTOUCHED}"
     )
     rdp_left = {a.order: t.left(a)[0] / NANO for a, t in payers if a.order is not None}
     details = [
@@ -243,9 +242,10 @@ def _state(account: Account, tally: Tally) -> str:
     )
 
 
-def _what_fits(account: Account, asked: Asked, fits: float, delta_left: float) -> str:
+def _what_fits(account: Account, tally: Tally, asked: Asked, fits: float) -> str:
     if fits > 0:
-        return f"What fits now: epsilon <= {fits:g} at this delta. Ask for at most that."
+        return f"What fits now: epsilon <= {fits:g} at this delta. Ask for at most that.{_alone(account, tally, asked)}"
+    delta_left = tally.left(account)[1] / ATTO
     needed = asked.delta if account.rule == PLAN else asked.own_delta
     if 0 < delta_left < needed:
         fitting = DOWN.create_decimal_from_float(asked.delta * delta_left / needed)

@@ -47,6 +47,11 @@ def _year_month(moments: pa.Array) -> pa.Array:
     return pc.add(pc.multiply(pc.year(moments), 100), pc.month(moments))  # type: ignore[attr-defined]
 
 
+def _date_key(moments: pa.Array) -> pa.Array:
+    """Return days as eight digits, such as 20240531."""
+    return pc.add(pc.multiply(_year_month(moments), 100), pc.day(moments))  # type: ignore[attr-defined]
+
+
 def _weekend(moments: pa.Array) -> pa.Array:
     return pc.greater(_weekday(first=1, from_zero=False)(moments), 5).cast(pa.int64())  # type: ignore[attr-defined]
 
@@ -81,6 +86,7 @@ PARTS: Mapping[str, _Part] = {
     "weekday_name": _DAY._replace(labels=_WEEK, aliases=_OF_DAYS),
     "weekday_abbr": _DAY._replace(labels=tuple(d[:3] for d in _WEEK), aliases=_OF_DAYS),
     "weekend": _Part(_weekend, 0, 1, ("weekend",), labels=(False, True)),
+    "date_key": _Part(_date_key, None, None, ("date key", "datekey", "date id", "dateid", "date sk", "yyyymmdd")),
     "hour": _Part(pc.hour, 0, 23, ("hour", "hr"), of_day=False),  # type: ignore[attr-defined]
     "minute": _Part(pc.minute, 0, 59, ("minute",), of_day=False),  # type: ignore[attr-defined]
     "second": _Part(pc.second, 0, 59, ("second",), of_day=False),  # type: ignore[attr-defined]
@@ -177,18 +183,36 @@ def moved(moments: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:
     day, time = moments.astype("datetime64[D]"), moments - moments.astype("datetime64[D]").astype(moments.dtype)
     known = PARTS[part]
     fits = values >= 0 if known.least is None else (values >= known.least) & (values <= known.most)
-    if known.of is _year_month:
-        fits &= (values % 100 >= 1) & (values % 100 <= 12)
-    values = np.where(fits, values, known.least or 100)
+    if known.of in (_year_month, _date_key):
+        fits &= _is_date(values if part == "date_key" else 100 * values + 1)
+    values = np.where(
+        fits, values, 1970_01_01 if part == "date_key" else 1970_01 if known.least is None else known.least
+    )
     if not known.of_day:
         found = day + _at_clock(time, part, values)
     elif part == "year" or known.of in (_QUARTER.of, _MONTH.of, _year_month):
         found = _in_month(day, part, values) + time
     elif part == "day":
         found = _on_day(day, values) + time
+    elif part == "date_key":
+        found = _of_digits(values) + time
     else:
         found = _shifted(day, part, values) + time
     return np.where(fits, found.astype(moments.dtype), moments)
+
+
+def _of_digits(values: np.ndarray) -> np.ndarray:
+    """Return days, or other ones where the digits are of none."""
+    months = (12 * (values // 10_000 - 1970) + values // 100 % 100 - 1).astype("datetime64[M]")
+    return months.astype("datetime64[D]") + (values % 100 - 1) * DAY
+
+
+def _is_date(values: np.ndarray) -> np.ndarray:
+    """Say which eight digits are days of the years that dates have."""
+    near = (values >= 1_01_01) & (values <= 9999_12_31)
+    days = _of_digits(np.where(near, values, 1970_01_01))
+    again, _ = of_moments(pa.array(days), "date_key")
+    return near & (again == values)
 
 
 def _at_clock(time: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:

@@ -226,9 +226,12 @@ def _modelled(column: Column, schema: TableSchema) -> Column:
 
 
 def placed_by(schema: TableSchema) -> dict[str, list[Column]]:
-    """Return the parts of each date that is modelled itself, and of days that are the same as it, the coarser ones first."""
+    """Return the parts of each date that is modelled itself, and of days that are the same as it, the coarser ones first.
+
+    A key of dates says no more than the date itself.
+    """
     found: dict[str, list[Column]] = {}
-    for part in date_parts.PARTS:
+    for part in (part for part in date_parts.PARTS if part != "date_key"):
         for column in (c for c in schema if c.part == part):
             base = schema[str(column.same_as)]
             while base.same_as is not None:

@@ -99,7 +99,10 @@ def with_parts():
     """Visits beside the parts of their arrival, as tables have them that are partitioned by these."""
     rows = visits()[["arrived", "ward"]]
     arrived = rows["arrived"].dt
-    return rows.assign(year=arrived.year, month=arrived.month, weekday=arrived.weekday, arrival_hour=arrived.hour)
+    key = arrived.strftime("%Y%m%d").astype("int64")
+    return rows.assign(
+        year=arrived.year, month=arrived.month, weekday=arrived.weekday, arrival_hour=arrived.hour, date_key=key
+    )
 
 
 def agrees(rows):
@@ -108,12 +111,13 @@ def agrees(rows):
     assert (rows["month"] == arrived.month).all()
     assert (rows["weekday"] == arrived.weekday).all()
     assert (rows["arrival_hour"] == arrived.hour).all()
+    assert (rows["date_key"] == arrived.strftime("%Y%m%d").astype("int64")).all()
 
 
 def test_parts_of_a_date_are_found_and_computed_and_rows_can_be_asked_for_and_completed_by_them(ledger, tmp_path):
     model = fitted(ledger, tmp_path, with_parts())
     assert mechanisms(ledger, model) == ["row count", "ordered dates", "profile", "marginals"]
-    assert bases(model) == dict.fromkeys(("year", "month", "weekday", "arrival_hour"), "arrived")
+    assert bases(model) == dict.fromkeys(("year", "month", "weekday", "arrival_hour", "date_key"), "arrived")
     (said,) = [limit for limit in model.card().facts.limits if "Found by noisy counts" in limit]
     assert "month is the month of arrived, weekday is the weekday of arrived" in said
     assert "{same_as: arrived, part: year}" in said
@@ -129,6 +133,9 @@ def test_parts_of_a_date_are_found_and_computed_and_rows_can_be_asked_for_and_co
     agrees(filled)
     assert filled["month"].tolist()[:2] == [2, 11]
     assert filled["arrival_hour"].tolist()[1:] == [5, 23]
+    keyed = model.complete(pd.DataFrame({"date_key": [20240229], "ward": ["b"]}), seed=1)
+    agrees(keyed)
+    assert keyed["arrived"].dt.strftime("%Y-%m-%d").tolist() == ["2024-02-29"]
     model.save(tmp_path / "visits.dps")
     agrees(dps.load(tmp_path / "visits.dps").sample(300, seed=2))
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-DAY = np.timedelta64(1, "D")
+DAY, EPOCH = np.timedelta64(1, "D"), datetime(1970, 1, 1)
 
 
 class _Part(NamedTuple):
@@ -185,9 +186,7 @@ def moved(moments: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:
     fits = values >= 0 if known.least is None else (values >= known.least) & (values <= known.most)
     if known.of in (_year_month, _date_key):
         fits &= _is_date(values if part == "date_key" else 100 * values + 1)
-    values = np.where(
-        fits, values, 1970_01_01 if part == "date_key" else 1970_01 if known.least is None else known.least
-    )
+    values = np.where(fits, values, of_moments(pa.array([EPOCH], pa.timestamp("us")), part)[0])
     if not known.of_day:
         found = day + _at_clock(time, part, values)
     elif part == "year" or known.of in (_QUARTER.of, _MONTH.of, _year_month):
@@ -250,9 +249,7 @@ def _shifted(day: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:
     now, _ = of_moments(pa.array(day), part)
     if part in ("week", "yearday"):
         return day + (values - now) * (7 if part == "week" else 1) * DAY
-    if (
-        part == "weekend"
-    ):  # any day of it, or of the rest of the week: one after the other, since no other part tells which
+    if part == "weekend":  # no other part tells which of its days, or of the others, so they take turns
         weeks, weekday = day.astype(np.int64) // 7, of_moments(pa.array(day), "isoweekday")[0]
         now, values = weekday, np.where(now == values, weekday, np.where(values == 1, 6 + weeks % 2, 1 + weeks % 5))
     ahead = (values - now) % 7

@@ -137,7 +137,7 @@ def declared(plan: ProfilePlan, events: Sequence[Event], schema: TableSchema) ->
     if isinstance(first, DiscreteGaussian):
         factors = (REFINEMENT, 1.0, RANGE_FINDING) if closer else (1.0, RANGE_FINDING)
         discrete = dict(zip(factors, (e.noise for e in histograms), strict=False))
-        return replace(plan, scale=discrete[1.0], discrete=discrete)
+        return replace(plan, scale=discrete[1.0], discrete=discrete, sparing=False)
     multiplier = math.sqrt(weight(schema, plan.unit, plan.refined) / float(sum(e.amount for e in histograms)))
     return replace(plan, scale=plan.unit.max_rows * multiplier * (1 + ROUNDING))
 

@@ -104,7 +104,7 @@ def _check_pair(column: Column, schema: TableSchema) -> None:
             f"column {column.name!r}: it is declared after and same_as another column; keep one of the two."
         )
     base = schema[check_base(column.name, AFTER if column.after is not None else SAME_AS, column.base, schema.names)]
-    for one in (base,) if column.part is not None and date_parts.spelled(column.part) else (column, base):
+    for one in (base,) if _is_spelled(column) else (column, base):
         if not (one.kind.learned and one.kind.numeric) or pa.types.is_time(one.arrow_type):
             what = "a time of day" if pa.types.is_time(one.arrow_type) else f"of kind {one.kind}"
             raise InvalidInput(
@@ -140,7 +140,7 @@ def _check_part(column: Column) -> None:
 
 def _check_part_of(column: Column, base: Column, said: str) -> None:
     """Refuse a part of what has no such part, and a part that is not of its kind."""
-    if date_parts.spelled(str(column.part)):
+    if date_parts.spelled(str(column.part)) and (column.part != "weekend" or column.kind.family != NUMBER):
         _check_spelled(column, said)
     elif column.kind.family != NUMBER:
         raise InvalidInput(f"{said} a {column.part} is a number, and {column.name!r} holds {column.kind.family}.")
@@ -153,10 +153,15 @@ def _check_part_of(column: Column, base: Column, said: str) -> None:
 
 
 def _check_spelled(column: Column, said: str) -> None:
-    """Refuse a text that is no category, and a weekend that is no boolean."""
+    """Refuse a text that is no category, and a weekend that is neither a boolean nor a number."""
     kind = "boolean" if column.part == "weekend" else "category"
     if column.kind.name != kind:
         raise InvalidInput(f"{said} a {column.part} is a {kind}, and {column.name!r} is of kind {column.kind}.")
+
+
+def _is_spelled(column: Column) -> bool:
+    """Whether a column is a part of a date that it does not hold as a number; a weekend may be 0 or 1."""
+    return column.part is not None and date_parts.spelled(column.part) and column.kind.family != NUMBER
 
 
 def _check_nulls(column: Column, schema: TableSchema) -> None:
@@ -467,7 +472,7 @@ def _released(column: Column, base: Column, of_base: ColumnProfile, offset: Colu
     values: tuple[Any, ...] = ()
     if column.part is not None:
         least_and_most = _ends_of_part(column.part, base, ends)
-        if date_parts.spelled(column.part):
+        if _is_spelled(column):
             values = date_parts.labels(column.part, least_and_most)
         elif least_and_most is not None:
             bins = ((float(least_and_most[0]), float(np.nextafter(least_and_most[1], np.inf))),)
@@ -531,8 +536,8 @@ def _array(table: pa.Table, name: str) -> pa.Array:
 
 def points_of(values: pa.Array, column: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return `(points int64 or float64 (rows,), null bool (rows,))` on the number line, 0 where null; whole ones exactly."""
-    if column.part is not None and date_parts.spelled(column.part):
-        return date_parts.read(values, column.part)
+    if _is_spelled(column):
+        return date_parts.read(values, str(column.part))
     line, null = column.kind.line(values), np.asarray(values.is_null())
     whole = pa.types.is_integer(line.type) and not pa.types.is_uint64(line.type)
     points = line.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64 if whole else np.float64)
@@ -627,8 +632,8 @@ def _ends(column: Column) -> tuple[int, int]:
 
 def values_at(points: np.ndarray, null: np.ndarray, column: Column) -> pa.Array:
     """Return points of the number line as values of the column's storage type; whole ones exactly."""
-    if column.part is not None and date_parts.spelled(column.part):
-        found = date_parts.written(points, column.part).cast(column.arrow_type)
+    if _is_spelled(column):
+        found = date_parts.written(points, str(column.part)).cast(column.arrow_type)
         return pc.if_else(pa.array(null), pa.scalar(None, found.type), found)  # type: ignore[attr-defined]
     if points.dtype != np.int64 or not (exact.is_whole(column) or column.kind.family != NUMBER):
         return column.kind.to_arrow(points.astype(np.float64), null, column)

@@ -150,7 +150,8 @@ def spelled():
         "weekday": arrived.strftime("%A"),
         "period": arrived.strftime("%Y-%m"),
     }
-    return rows.assign(**texts, quarter=quarter, is_weekend=arrived.weekday > 4)
+    weekend = arrived.weekday > 4
+    return rows.assign(**texts, quarter=quarter, is_weekend=weekend, weekend=weekend.astype("int64"))
 
 
 def called_so(rows):
@@ -160,11 +161,12 @@ def called_so(rows):
     assert (rows["period"] == arrived.strftime("%Y-%m")).all()
     assert (rows["quarter"] == "Q" + arrived.quarter.astype(str)).all()
     assert (rows["is_weekend"] == (arrived.weekday > 4)).all()
+    assert (rows["weekend"] == (arrived.weekday > 4)).all()
 
 
 def test_names_of_months_and_weekdays_are_what_the_date_has_and_rows_can_be_asked_for_by_them(ledger, tmp_path):
     model = fitted(ledger, tmp_path, spelled())
-    assert set(bases(model)) == {"month_name", "weekday", "period", "quarter", "is_weekend"}
+    assert set(bases(model)) == {"month_name", "weekday", "period", "quarter", "is_weekend", "weekend"}
     drawn = model.sample(2_000, seed=1)
     called_so(drawn)
     assert [str(t) for t in drawn.dtypes] == [str(t) for t in spelled().dtypes]

@@ -101,11 +101,11 @@ def parts(schema: TableSchema) -> tuple[str, ...]:
 
 def _parts_of(column: Column) -> list[str]:
     """Return the parts that a column may be: numbers, texts or a boolean, as it holds them."""
+    texts, whether = date_parts.named(column.name, as_text=True), pa.types.is_boolean(column.arrow_type)
     if column.kind.name == "integer":
-        return date_parts.named(column.name)
+        return [*date_parts.named(column.name), *(part for part in texts if part == "weekend")]
     if column.categories is not None or column.kind.name not in ("category", "boolean"):
         return []
-    texts, whether = date_parts.named(column.name, as_text=True), pa.types.is_boolean(column.arrow_type)
     return [part for part in texts if (part == "weekend") == whether]
 
 

@@ -37,6 +37,7 @@ TYPES = {
     "quarter": pa.string(),
     "period": pa.string(),
     "is_weekend": pa.bool_(),
+    "weekend": pa.int8(),
 }
 
 
@@ -255,12 +256,13 @@ def spelled(rows: int = ROWS) -> dict[str, np.ndarray]:
         "quarter": ("Q" + arrived.dt.quarter.astype(str)).to_numpy(object),
         "period": arrived.dt.strftime("%Y-%m").to_numpy(object),
         "is_weekend": arrived.dt.weekday.to_numpy() > 4,
+        "weekend": (arrived.dt.weekday.to_numpy() > 4).astype(int),
     }
 
 
 def test_texts_and_booleans_named_as_parts_of_a_date_are_told_by_how_often_they_are(tmp_path: Path) -> None:
     called = {"month_name": "month_name", "day": "weekday_abbr", "quarter": "quarter_label", "period": "year_month"}
-    called |= {"is_weekend": "weekend"}
+    called |= {"is_weekend": "weekend", "weekend": "weekend"}
     told = {name: {"same_as": "arrived", "part": part} for name, part in called.items()}
     assert found(spelled(), tmp_path, 5.0) == told
     rows = spelled()
@@ -269,7 +271,7 @@ def test_texts_and_booleans_named_as_parts_of_a_date_are_told_by_how_often_they_
         "month_name": np.roll(rows["month_name"], 1),
         "period": np.where(np.arange(ROWS) % 3, rows["period"], "never"),
     }
-    assert set(found(other, tmp_path, 5.0)) == {"day", "quarter", "is_weekend"}
+    assert set(found(other, tmp_path, 5.0)) == {"day", "quarter", "is_weekend", "weekend"}
 
 
 def test_a_number_that_is_named_as_a_part_and_is_none_stays_by_itself(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ from dp_synth_pipeline.synthesis.sampling import sha256
 from dp_synth_pipeline.tabular.encoding import exact
 
 TOGETHER = (
-    "Which rows belong to one {root} follows from that one's own keys. Rows whose keys lead to none were left out, and so "
-    "were rows beyond those that the list of tables says were kept."
+    "Which rows belong together follows from their keys, which lead to a row of {root}. Rows whose keys lead to none were "
+    "left out, and so were rows beyond those that the list of tables says were kept."
 )
 
 

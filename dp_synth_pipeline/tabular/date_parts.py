@@ -185,7 +185,7 @@ def moved(moments: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:
     known = PARTS[part]
     fits = values >= 0 if known.least is None else (values >= known.least) & (values <= known.most)
     if known.of in (_year_month, _date_key):
-        fits &= _is_date(values if part == "date_key" else 100 * values + 1)
+        fits &= _is_date(values, 8 if part == "date_key" else 6)
     values = np.where(fits, values, of_moments(pa.array([EPOCH], pa.timestamp("us")), part)[0])
     if not known.of_day:
         found = day + _at_clock(time, part, values)
@@ -206,12 +206,12 @@ def _of_digits(values: np.ndarray) -> np.ndarray:
     return months.astype("datetime64[D]") + (values % 100 - 1) * DAY
 
 
-def _is_date(values: np.ndarray) -> np.ndarray:
-    """Say which eight digits are days of the years that dates have."""
-    near = (values >= 1_01_01) & (values <= 9999_12_31)
-    days = _of_digits(np.where(near, values, 1970_01_01))
-    again, _ = of_moments(pa.array(days), "date_key")
-    return near & (again == values)
+def _is_date(values: np.ndarray, digits: int) -> np.ndarray:
+    """Say which eight digits are days of the years that dates have, or which six are months of them."""
+    near = (values > 0) & (values < 10**digits)  # else six digits made eight may be too large a number
+    days = np.where(near, values, 1) if digits == 8 else 100 * np.where(near, values, 0) + 1
+    again, _ = of_moments(pa.array(_of_digits(np.where(days >= 1_01_01, days, 1970_01_01))), "date_key")
+    return near & (again == days)
 
 
 def _at_clock(time: np.ndarray, part: str, values: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Numbers that doubles would alter: which columns have them, how they are named, and what is not kept of the others.
 
 Every number line is one of doubles, which are exact to 2^53 or 15 digits. Values that have a name are kept beside it as they
-are. Which columns are concerned follows from storage types and declarations, which are public.
+are. Which columns are concerned follows from storage types, declarations and released ends.
 """
 
 from __future__ import annotations

@@ -122,18 +122,19 @@ def test_days_that_must_be_of_a_weekend_or_not_are_spread_over_it() -> None:
         assert (np.abs(moved - days) <= np.timedelta64(6, "D")).all()
 
 
-def test_what_no_moment_has_moves_nothing() -> None:
-    for six in (202413, 202400, -1):
-        assert (
-            date_parts.moved(np.array(["2024-05-05T10:00"], "datetime64[us]"), "yearmonth", np.array([six]))
-            .item()
-            .month
-            == 5
-        )
-
-    before = np.array(["2024-05-05T10:00"], "datetime64[us]")
-    assert (date_parts.moved(before, "month", np.array([13])) == before).all()
-    assert (date_parts.moved(before, "hour", np.array([-1])) == before).all()
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("month", [13, 0]),
+        ("hour", [-1, 24]),
+        # 64 bits hold no hundred times the last one; what is left of that is 2024-05-01.
+        ("yearmonth", [202413, 202400, -1, 2**62 + 202405]),
+        ("date_key", [20230229, 20241301, 20240500, -1, 10**18, 2**62]),
+    ],
+)
+def test_what_no_moment_has_moves_nothing(part: str, values: list[int]) -> None:
+    before = np.array(["2024-01-05T10:00"] * len(values), "datetime64[us]")
+    assert (date_parts.moved(before, part, np.array(values)) == before).all()
 
 
 def test_names_tell_parts_by_their_words() -> None:

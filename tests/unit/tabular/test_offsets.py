@@ -258,6 +258,8 @@ def test_parts_are_computed_from_what_the_clocks_of_a_zone_show_and_null_where_i
     schema = build(PARTED_TYPES, {**PARTED, "visited": {"same_as": "arrived"}})
     assert offsets.modelled(schema).names == ("arrived", "month", "hour")
     assert offsets.modelled(schema, parts=False).names == ("arrived",)
+    keyed = build({"seen": pa.date32(), "date_key": pa.int32()}, {"date_key": {"same_as": "seen", "part": "date_key"}})
+    assert offsets.modelled(keyed).names == ("seen",), "a key says no more than its date"
     drawn = offsets.restored({"arrived": moments("2023-03-31T22:30:00+00:00", None)}, schema)
     assert drawn["visited"].to_pylist() == [date(2023, 4, 1), None]
     assert drawn["month"].to_pylist() == [4, None]

@@ -82,7 +82,7 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     _check_keys(table, source)
     # Rows that `nulls: drop` leaves out are left out before they are related, so that no null of these columns stays.
     texts = {text_lengths.name_of(column): column for column in source if column.kind.composed}
-    own = [texts.get(column.name, column) for column in offsets.modelled(source, parts=False).learned]
+    own = [texts.get(column.name, column) for column in _own(source, table.order).learned]
     columns = [_with_nulls(column) for column in own if column.name != table.order]
     for group in public_groups.of(table, sources):  # drawn before the key that it tells
         if group.refers in (names := [column.name for column in columns]):
@@ -97,6 +97,17 @@ def modelled(relations: Relations, name: str, sources: Mapping[str, TableSchema]
     if not columns:
         raise InvalidInput(f"tables.{name}: no column is left to learn; leave the table out.")
     return TableSchema(tuple(columns))
+
+
+def _own(source: TableSchema, order: str | None) -> TableSchema:
+    """Return the columns that a model sees of a table's own: parts of dates among them, by which these are placed.
+
+    Parts of the order are not: they follow from each row's time, which is drawn before the row.
+    """
+    base = {part.name: date for date, parts in offsets.placed_by(source).items() for part in parts}
+    columns = [c for c in offsets.modelled(source) if order is None or base.get(c.name) != order]
+    hanging = {name: {"same_as": date, "part": source[name].part} for name, date in base.items()}
+    return TableSchema(tuple(replace(c, **hanging.get(c.name, {})) for c in columns))
 
 
 def _bases(relations: Relations, parent: Related, sources: Mapping[str, TableSchema]) -> dict[str, Related | None]:
@@ -252,7 +263,7 @@ def named_roots(relations: Relations, files: Mapping[str, Path], path: Path) -> 
 
 def _source(table: Related, file: Path, source: TableSchema) -> str:
     """Write the view of a table's rows, each with its chance and its position; `nulls: drop` leaves out row by row."""
-    own = offsets.modelled(source, parts=False).learned
+    own = _own(source, table.order).learned
     wanted = [f" AND {quoted(c.name)} IS NOT NULL" for c in own if c.nulls is NullPolicy.DROP]
     return (
         f"CREATE VIEW {_view('source', table)} AS SELECT *, {DRAWN} AS {CHANCE}, row_number() OVER () AS {POSITION} "
@@ -424,27 +435,33 @@ def hang(rows: RelatedRows, dated: TableSchema, order: str | None, path: Path) -
         dated: the source's columns that rows have, and their order, with what they hang on.
         order: the name of what rows are ordered by, which they may hang on.
     """
-    hanging = [c.name for c in dated if c.base is not None]
+    schema = hung(rows.schema, dated, order)
+    dropped = [*(c.name for c in dated if c.base is not None and c.name not in schema.names), order]
 
     def change(batch: pa.Table) -> pa.Table:
         if order is not None:
             batch = batch.append_column(order, batch.column(TIME).cast(dated[order].arrow_type))
         whole = offsets.with_offsets(batch, dated)
-        return whole.drop_columns([name for name in (*hanging, order) if name is not None])
+        return whole.drop_columns([name for name in dropped if name is not None])
 
     offsets.rewrite(rows.path, change, path)
-    return replace(rows, path=path, schema=hung(rows.schema, dated))
+    return replace(rows, path=path, schema=schema)
 
 
-def hung(schema: TableSchema, dated: TableSchema) -> TableSchema:
-    """Return a schema of rows with offsets in the place of columns that hang on others.
+def hung(schema: TableSchema, dated: TableSchema, order: str | None) -> TableSchema:
+    """Return a schema of rows with offsets in the place of columns that hang on others, and without what follows from them.
 
     Args:
         dated: the source's columns that rows have, and their order, with what they hang on.
+        order: the name of what rows are ordered by.
     """
-    hanging, modelled_columns = {c.name: c for c in dated if c.base is not None}, offsets.modelled(dated, parts=False)
-    kept = [c for c in schema if c.name not in hanging or hanging[c.name].after is not None]
-    found = [modelled_columns[offsets.offset_name(hanging[c.name])] if c.name in hanging else c for c in kept]
+    hanging, own = {c.name: c for c in dated if c.base is not None}, {c.name: c for c in _own(dated, order)}
+    names = [offsets.modelled_name(hanging[c.name]) if c.name in hanging else c.name for c in schema]
+    found = [
+        own[name] if c.name in hanging else c
+        for c, name in zip(schema, names, strict=True)
+        if c.name not in hanging or name in own
+    ]
     return TableSchema(tuple(found))
 
 

@@ -28,6 +28,7 @@ from dp_synth_pipeline.relations.relating import PARENT, PLACE, RelatedRows
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
+from dp_synth_pipeline.tabular.profiling import ordered_dates
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 from dp_synth_pipeline.tabular.sources.ingestion import UNIT
 from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
@@ -106,8 +107,9 @@ def candidates(
     if table.max_rows == 1:
         return Candidates(())
     able = [c for c in source.learned if c.name not in declared and not _why_not(c, table, source, parent)]
-    numbers = [c.name for c in able if not monotone_columns.why_not(c, table, source, untyped)]
-    return Candidates(tuple(c.name for c in able), tuple(numbers))
+    of_dates = ordered_dates.parts(source)  # such as a year, which follows from a date of its row
+    numbers = [c for c in able if c.name not in of_dates and not monotone_columns.why_not(c, table, source, untyped)]
+    return Candidates(tuple(c.name for c in able), tuple(c.name for c in numbers))
 
 
 def check(table: Related, source: TableSchema, parent: TableSchema | None, untyped: Collection[str] = ()) -> None:

@@ -114,16 +114,12 @@ def unit_sentence(settings: ReleaseSettings, names: Iterable[str]) -> str:
     )
 
 
-def may_hang(settings: ReleaseSettings, schema: TableSchema, *, parts: bool = True) -> frozenset[str]:
-    """Return the dates of which a person left open whether they hang on another one.
-
-    Args:
-        parts: whether to return what may be parts of dates as well.
-    """
+def may_hang(settings: ReleaseSettings, schema: TableSchema) -> frozenset[str]:
+    """Return the dates, and what may be parts of them, of which a person left open whether they hang on another column."""
     partitions = settings.partitions
     declared = {n: facts for n, facts in settings.columns.items() if facts and any(fact in facts for fact in HANGS)}
     bases = {facts.get(fact) for facts in declared.values() for fact in HANGS}
-    names = {*ordered_dates.dates(schema), *(ordered_dates.parts(schema) if parts else ())}
+    names = {*ordered_dates.dates(schema), *ordered_dates.parts(schema)}
     return frozenset(names - {*declared, *bases, partitions and partitions.column})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -233,16 +234,67 @@ def test_rows_of_related_tables_keep_their_dates_in_order_and_the_order_is_a_bas
     in_order(dps.load(tmp_path / "clinic.dps").sample(300)["visits"])
 
 
-@pytest.mark.parametrize("declared", [True, False])
-def test_a_part_of_what_rows_follow_each_other_by_is_computed_of_their_times_if_a_person_says_so(tmp_path, declared):
+OF_MONTH = {"declared": {"same_as": "visited", "part": "month"}, "found": None, "apart": {"after": False}}
+
+
+@pytest.mark.parametrize("said", OF_MONTH)
+def test_a_part_of_what_rows_follow_each_other_by_is_computed_of_their_times_unless_a_person_says_otherwise(
+    tmp_path, said
+):
     data = clinic()
     visited = pd.to_datetime(data["visits"]["visited"])
     data["visits"] = data["visits"][["patient_id", "visited", "ward"]].assign(month=visited.dt.month)
-    month = {"columns": {"month": {"same_as": "visited", "part": "month"}}} if declared else {}
-    _, model = related(tmp_path, data, {**RELATIONS, "visits": {**RELATIONS["visits"], **month}})
+    relations = {**RELATIONS, "visits": {**RELATIONS["visits"], "columns": {"month": OF_MONTH[said]}}}
+    ledger, model = related(tmp_path, data, relations)
+    assert ("ordered dates of visits" in [e.mechanism for e in ledger.entries("clinic")]) == (said == "found")
     rows = model.sample(seed=1)["visits"]
-    assert (rows["month"] == pd.to_datetime(rows["visited"]).dt.month).all() == declared
+    assert (rows["month"] == pd.to_datetime(rows["visited"]).dt.month).all() == (said != "apart")
     assert rows["month"].nunique() > 6
+
+
+def seasonal(patients=3_000):
+    """Patients born in months of their own, and visits of which most in summer are of burns, and few at other times."""
+    rng = np.random.default_rng(4)
+    born = pd.Series(pd.Timestamp("1950-01-01") + pd.to_timedelta(rng.integers(0, 15_000, patients), unit="D"))
+    who = np.repeat(np.arange(patients), 3)
+    start = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 365, patients)[who], unit="D")
+    days = pd.Series(rng.geometric(1 / 60, len(who))).groupby(who).cumsum()
+    visited = pd.Series(start) + pd.to_timedelta(days, unit="D")
+    burns = rng.random(len(who)) < np.where(visited.dt.month.isin(SUMMER), 0.8, 0.1)
+    visits = {"patient_id": who, "visited": visited.dt.date, "why": np.where(burns, "burn", "cold")}
+    visits |= {"visit_year": visited.dt.year, "month": visited.dt.month_name(), "weekday": visited.dt.day_name()}
+    names = {
+        "birth_month": born.dt.month,
+        "sex": np.where((born.dt.month == 5) | (rng.random(patients) < 0.1), "F", "M"),
+    }
+    return {
+        "patients": pd.DataFrame({"patient_id": range(patients), "born": born.dt.date, **names}),
+        "visits": pd.DataFrame(visits),
+    }
+
+
+SUMMER = [5, 6, 7, 8]
+
+
+def test_parts_of_dates_of_related_tables_are_found_and_what_hangs_on_them_is_learnt(tmp_path):
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path / 'clinic.db'}")
+    ledger.open_account("clinic", epsilon=30, delta=1e-5, unit="patient_id")
+    synthesizer = dps.Synthesizer("clinic", 8.0, ledger, show=False, store=Store(tmp_path / "store"))
+    model = synthesizer.fit(seasonal(), relations=RELATIONS)
+    paid = {e.mechanism for e in ledger.entries("clinic")}
+    assert {"ordered dates of patients", "ordered dates of visits"} <= paid
+    model.save(tmp_path / "clinic.dps")
+    for drawn in (model.sample(seed=1), dps.load(tmp_path / "clinic.dps").sample(2_000)):
+        patients, visits = drawn["patients"], drawn["visits"]
+        born, visited = pd.to_datetime(patients["born"]), pd.to_datetime(visits["visited"])
+        assert (patients["birth_month"] == born.dt.month).all()
+        assert (visits["visit_year"] == visited.dt.year).all()
+        assert (visits["month"] == visited.dt.month_name()).all()
+        assert (visits["weekday"] == visited.dt.day_name()).all()
+        burns, summer = visits["why"] == "burn", visited.dt.month.isin(SUMMER)
+        assert burns[summer].mean() > 0.6  # 0.8 of the real ones
+        assert burns[~summer].mean() < 0.25  # 0.1
+        assert (patients["sex"] == "F")[born.dt.month == 5].mean() > 0.6  # all; 0.1 of the others
 
 
 def test_dates_of_related_csv_files_are_typed_first(tmp_path):

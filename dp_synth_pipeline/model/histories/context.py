@@ -101,7 +101,7 @@ class Context:
         own: for each column of the child, the merged code of each of its codes; those of `moving` are not merged.
         repeats: for each column of the child, whether it has a code for "as in the row before"; it is the last one.
         places: the merged code of each place, and of each number of rows left.
-        times: how many codes the time so far has; 0 if rows have no time.
+        times: how many codes each fact of a row's time has; none if rows have no time.
         beside: how rows are drawn upon those of a table beside; None if they are not.
         numbers: the columns of the child that repeat and whose codes stand for several values each.
         moving: the columns of the child that are learnt by how far they lie from the row before.
@@ -111,7 +111,7 @@ class Context:
     own: tuple[tuple[int, ...], ...]
     repeats: tuple[bool, ...]
     places: tuple[int, ...]
-    times: int = 0
+    times: tuple[int, ...] = ()
     beside: Beside | None = None
     numbers: tuple[int, ...] = ()
     moving: tuple[int, ...] = ()
@@ -123,7 +123,7 @@ class Context:
         own_shares: Sequence[np.ndarray],
         *,
         rows: int,
-        times: int = 0,
+        times: Sequence[int] = (),
         categories: tuple[Sequence[int], Sequence[int]] = ((), ()),
         beside: Beside | None = None,
         following: tuple[Sequence[int], Sequence[int]] = ((), ()),
@@ -134,7 +134,7 @@ class Context:
             parent_shares: released 1-way probabilities of each of the root's columns.
             own_shares: of each of the child's columns.
             rows: most rows that a history has.
-            times: how many codes the time so far has; 0 if rows have no time.
+            times: how many codes each fact of a row's time has; none if rows have no time.
             categories: which of the root's, and which of the child's columns have codes in no order.
             beside: how rows are drawn upon those of a table beside.
             following: which of the child's columns are numbers that may be as in the row before, and which are learnt by how
@@ -148,7 +148,7 @@ class Context:
             tuple(merge(s, len(s) if i in moving else MOST, i not in of_own) for i, s in enumerate(own_shares)),
             tuple(i in of_own or i in staying for i in range(len(own_shares))),
             merge_places(rows),
-            times,
+            tuple(times),
             beside,
             staying,
             tuple(moving),
@@ -156,13 +156,19 @@ class Context:
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        """Codes of each given column: the root's, place, rows left, the time if any, and the rows' before and beside."""
+        """Codes of each given column: the root's, place, rows left, those of the time, and the rows' before and beside."""
         places = max(self.places) + 1
-        time = (self.times,) if self.times else ()
         beside = (
             () if self.beside is None else (*(max(m) + 2 for m in self.beside.merged), BEFORE + LAST + 1, TURNS + 1)
         )
-        return (*(max(m) + 1 for m in self.parents), places, places, *time, *(max(m) + 2 for m in self.own), *beside)
+        return (
+            *(max(m) + 1 for m in self.parents),
+            places,
+            places,
+            *self.times,
+            *(max(m) + 2 for m in self.own),
+            *beside,
+        )
 
     @property
     def own_cardinalities(self) -> tuple[int, ...]:
@@ -180,7 +186,7 @@ class Context:
         of_parents = [np.bincount(m, share) for m, share in zip(self.parents, parents, strict=True)]
         before = [np.append(1.0, np.bincount(m, share)) / 2 for m, share in zip(self.own, own, strict=True)]
         known = dict(enumerate(of_parents))
-        known |= dict(enumerate(before, len(of_parents) + 2 + bool(self.times)))
+        known |= dict(enumerate(before, len(of_parents) + 2 + len(self.times)))
         given = [known.get(i, np.full(codes, 1 / codes)) for i, codes in enumerate(self.cardinalities)]
         likely = [NUMBERS_REPEAT if i in self.numbers else REPEATS for i in range(len(own))]
         return given + [
@@ -188,18 +194,17 @@ class Context:
         ]
 
     def orders(
-        self, parents: Sequence[Sequence[int]], time: Sequence[int], own: Sequence[Sequence[int]]
+        self, parents: Sequence[Sequence[int]], times: Sequence[Sequence[int]], own: Sequence[Sequence[int]]
     ) -> list[Sequence[int]]:
         """Return the codes that have an order of each given column, and of each column that is drawn.
 
         Args:
-            parents: of each of the root's columns, its codes in their order; time and own: likewise.
+            parents: of each of the root's columns, its codes in their order; times and own: likewise.
         """
         places = range(max(self.places) + 1)
         before = [[code + 1 for code in _merged_order(m, order)] for m, order in zip(self.own, own, strict=True)]
-        beside = len(self.cardinalities) - len(self.parents) - 2 - bool(self.times) - len(self.own)
+        beside = len(self.cardinalities) - len(self.parents) - 2 - len(self.times) - len(self.own)
         of_parents = [_merged_order(m, order) for m, order in zip(self.parents, parents, strict=True)]
-        times = [time] if self.times else []
         return [*of_parents, places, places, *times, *before, *([()] * beside), *own]
 
     def before(self, own: Sequence[Sequence[int]]) -> dict[int, Before]:
@@ -208,7 +213,7 @@ class Context:
         Args:
             own: of each own column, its codes in their order.
         """
-        first, drawn = len(self.parents) + 2 + bool(self.times), len(self.cardinalities)
+        first, drawn = len(self.parents) + 2 + len(self.times), len(self.cardinalities)
         return {drawn + i: Before(first + i, tuple(own[i])) for i in self.moving}
 
     @property
@@ -246,7 +251,7 @@ class Context:
             place: how many rows came before each, int (rows,).
             left: how many come after it, int (rows,).
             previous: codes of the row before it, int (rows, columns); -1 where there is none.
-            time: code of the time so far, int (rows,), if rows have a time.
+            time: codes of each row's time, int (rows, facts), if rows have a time; further ones are left out.
             beside: the rows beside, if they are drawn upon such.
         """
         places = np.array(self.places)
@@ -255,7 +260,7 @@ class Context:
             *_merged(self.parents, parents),
             places[np.minimum(place, most)],
             places[np.minimum(left, most)],
-            *([] if time is None else [time]),
+            *([] if time is None else time.T[: len(self.times)]),
             *_merged_if_any(self.own, previous),
         ]
         if self.beside is not None:
@@ -343,8 +348,8 @@ class Context:
         return (drawn == self._copied) & self._has_copies & (beside >= 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the context as JSON-ready facts."""
-        return asdict(self)
+        """Return the context as JSON-ready facts; one fact of times is written as an earlier version wrote it."""
+        return {**asdict(self), "times": self.times if len(self.times) > 1 else sum(self.times)}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
@@ -355,9 +360,9 @@ class Context:
             merged, copies = (_tuples(found[name]) for name in ("merged", "copies"))
             beside = Beside(tuple(found["given"]), merged, tuple(found["namesakes"]), copies, found["gap"])
         numbers, moving = (tuple(facts.get(name, ())) for name in ("numbers", "moving"))  # of an earlier version: none
-        return cls(
-            parents, own, tuple(facts["repeats"]), tuple(facts["places"]), facts["times"], beside, numbers, moving
-        )
+        times = facts["times"]
+        times = [times] * (times > 0) if isinstance(times, int) else times
+        return cls(parents, own, tuple(facts["repeats"]), tuple(facts["places"]), tuple(times), beside, numbers, moving)
 
 
 def _with_repeats(share: np.ndarray, repeats: int, likely: float) -> np.ndarray:

@@ -20,9 +20,10 @@ from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database import public_tables
 from dp_synth_pipeline.synthesis.database.beginnings import beginnings, leading
 from dp_synth_pipeline.synthesis.database.beside import Neighbours
+from dp_synth_pipeline.synthesis.database.clock import clock
 from dp_synth_pipeline.synthesis.database.dated_gaps import DatedGaps
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, carrying, drawn_columns
-from dp_synth_pipeline.synthesis.database.histories import clock, hung_on, kept_context
+from dp_synth_pipeline.synthesis.database.histories import hung_on, kept_context
 from dp_synth_pipeline.synthesis.database.row_by_row import Above, Following, joined
 from dp_synth_pipeline.synthesis.database.rule_keeping import RuleKeeping
 from dp_synth_pipeline.synthesis.progress import unheard
@@ -197,9 +198,9 @@ class DatabaseDrawer:
     ) -> Following:
         """Return what draws the rows of a table by a model, upon those above it, whose generators are known."""
         table = self.relations[name]
+        times = clock(self.relations, name, lambda above: self._drawer(above).codec, self.sources[name])
         if table.order is None:
             return Following(table, model, codec, context, None, None, impossible=impossible)
-        times = clock(self.relations, name, lambda above: self._drawer(above).codec)
         order, gap = self.sources[name][table.order], codec.columns[codec.encoded.index(str(table.gap))]
         dated, end = DatedGaps.of(profile.calendar, order, gap), None if order.upper is not None else profile.end
         return Following(table, model, codec, context, times, order, dated, end, impossible)

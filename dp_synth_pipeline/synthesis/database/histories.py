@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,13 @@ from dp_synth_pipeline.relations.relating import LEFT, PARENT, PLACE, TIME
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import retention
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours, beside_of, turns
+from dp_synth_pipeline.synthesis.database.clock import clock
 from dp_synth_pipeline.synthesis.database.table_release import Given, HistoryRows, RowsAbove, TableRelease
 from dp_synth_pipeline.synthesis.release import Columns
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
-from dp_synth_pipeline.tabular.kinds.base import Codec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile
-from dp_synth_pipeline.tabular.schema import Column
+from dp_synth_pipeline.tabular.schema import TableSchema
 
 MOSTLY = 0.5
 """Part of the rows whose code stands for one value, at least, of a column that may determine others."""
@@ -100,14 +100,15 @@ def encoded(release: TableRelease) -> np.ndarray:
 
 
 def context_of(
-    relations: Relations, name: str, codecs: Mapping[str, TableCodec], source: Collection[str] | None = None
+    relations: Relations, name: str, codecs: Mapping[str, TableCodec], source: TableSchema | None = None
 ) -> Context:
     """Return how the rows of a table are composed from released facts alone.
 
     Args:
         codecs: the codec of the table, of all above it, and of the one beside which its rows lie.
         source: the columns of its source, whose values may be as in the row before; what is derived of them is not. None if
-            what rows are drawn upon is counted, which takes few codes: numbers then neither stay nor move.
+            what rows are drawn upon is counted, which takes few codes: numbers then neither stay nor move, and of times
+            nothing is given but how late they are.
     """
     table, own, above = relations[name], codecs[name], hung_on(relations, name)
     of_parents = [(share, _ordered(codecs[t], i)) for t in above for i, share in enumerate(codecs[t].marginals())]
@@ -116,24 +117,26 @@ def context_of(
         [i for i, (_, ordered) in enumerate(of_parents) if not ordered],
         [i for i in range(len(shares)) if not _ordered(own, i)],
     )
-    times = 0 if table.order is None else clock(relations, name, codecs.__getitem__).codec.cardinality
+    times = clock(relations, name, codecs.__getitem__, source)
     other = relations.beside(name, codecs[str(table.parent)].schema.names)
     beside = None if other is None else beside_of(own, codecs[other.name], str(table.gap))
-    shape = {"rows": table.max_rows, "times": times, "categories": unordered, "beside": beside}
+    shape = {"rows": table.max_rows, "categories": unordered, "beside": beside}
+    shape["times"] = () if times is None else times.cardinalities
     if source is not None:
-        staying = [i for i, c in enumerate(own.encoded) if c in source and own.modelled[i].kind.numeric]
+        staying = [i for i, c in enumerate(own.encoded) if c in source.names and own.modelled[i].kind.numeric]
         moving = [i for i, order in enumerate(own.orders()) if len(order) >= LEAST_MOVING]
         shape["following"] = staying, moving
     return Context.of([s for s, _ in of_parents], shares, **shape)
 
 
 def orders_of(
-    relations: Relations, name: str, codecs: Mapping[str, TableCodec], context: Context
+    relations: Relations, name: str, codecs: Mapping[str, TableCodec], context: Context, source: TableSchema
 ) -> list[Sequence[int]]:
     """Return the codes that have an order, of each column that a row is learnt from: by released facts alone."""
     of_parents = [order for t in hung_on(relations, name) for order in codecs[t].orders()]
-    time = () if relations[name].order is None else clock(relations, name, codecs.__getitem__).codec.order
-    return context.orders(of_parents, time, codecs[name].orders())
+    times = clock(relations, name, codecs.__getitem__, source)
+    known = [] if times is None else times.orders[: len(context.times)]
+    return context.orders(of_parents, known, codecs[name].orders())
 
 
 def hung_on(relations: Relations, name: str) -> list[str]:
@@ -144,35 +147,6 @@ def hung_on(relations: Relations, name: str) -> list[str]:
 def _ordered(codec: TableCodec, column: int) -> bool:
     kind = codec.modelled[column].kind
     return kind.numeric or kind.ordered
-
-
-class Clock(NamedTuple):
-    """Codes times by a released column that says when rows begin.
-
-    Attributes:
-        codec: of that column.
-        column: the column.
-    """
-
-    codec: Codec
-    column: Column
-
-    def coded(self, times: pa.Array) -> np.ndarray:
-        """Return the code of each time, int64 (rows,), by that time alone; no time has the code of no first row."""
-        return self.codec.encode(times.cast(self.column.arrow_type, safe=False))
-
-
-def clock(relations: Relations, name: str, codec_of: Callable[[str], TableCodec]) -> Clock:
-    """Return what codes the times of a table's rows: when they begin, as a column of the parent or of one above says.
-
-    Args:
-        codec_of: returns the codec of a table above.
-    """
-    table, parent = relations[name], codec_of(str(relations[name].parent))
-    time = relations.beginning(name, parent.encoded).time
-    if time is None:  # they begin some time after the parent's own time
-        return clock(relations, str(table.parent), codec_of)
-    return Clock(parent.columns[parent.encoded.index(time)], parent.schema[time])
 
 
 def given_rows(
@@ -194,9 +168,8 @@ def given_rows(
     above = {str(table.parent): parent, relations.root.name: units}
     codes = np.concatenate([encoded(tables[t])[above[t]] for t in hung_on(relations, release.name)], 1)
     previous = np.where((place > 0)[:, None], np.roll(own, 1, axis=0), -1)
-    time = None
-    if table.order is not None:
-        time = clock(relations, release.name, lambda name: tables[name].codec).coded(numbers[TIME].combine_chunks())
+    times = clock(relations, release.name, lambda name: tables[name].codec, release.source)
+    time = None if times is None else times.coded(numbers[TIME].combine_chunks())
     beside, alike = None, None
     if context.beside is not None:
         other = relations.beside(release.name, tables[str(table.parent)].codec.schema.names)

@@ -64,10 +64,10 @@ def prepare(table: TableRelease, release: DatabaseRelease, shares: Sequence[np.n
     relations, tables, name = release.relations, release.known_tables, table.name
     known = [relations[name], *histories.around(relations, name, tables)]
     codecs = {t.name: tables[t.name].codec for t in known}
-    source = None if release.settings.refresh.remember else table.source.names
+    source = None if release.settings.refresh.remember else table.source
     context = histories.context_of(relations, name, codecs, source)
     given = histories.given_rows(table, relations, tables, context, shares)
-    orders = histories.orders_of(relations, name, codecs, context)
+    orders = histories.orders_of(relations, name, codecs, context, table.source)
     table.given = replace(given, columns=given.columns._replace(orders=orders))
     return context
 

@@ -17,10 +17,10 @@ from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
+from dp_synth_pipeline.synthesis.database.clock import Clock
 from dp_synth_pipeline.synthesis.database.dated_gaps import TRIES, DatedGaps
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows, at_points
 from dp_synth_pipeline.synthesis.database.had_before import HadBefore
-from dp_synth_pipeline.synthesis.database.histories import Clock
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec

@@ -148,11 +148,8 @@ class TableRelease(Release):
 
     @property
     def may_hang(self) -> frozenset[str]:
-        """The dates that may hang on others; rows follow each other by their order, which hangs on none.
-
-        Parts of dates are computed here, and not learnt, so they stand by themselves unless a person declared them.
-        """
-        return may_hang(self.settings, self.dated, parts=False) - {self.order}
+        """The dates, and parts of them, that may hang on others: not the order, by which rows follow each other."""
+        return may_hang(self.settings, self.dated) - {self.order}
 
     @property
     def may_be_computed(self) -> tuple[str, ...]:
@@ -168,9 +165,9 @@ class TableRelease(Release):
 
     def hung(self, schema: TableSchema, dates: Mapping[str, Mapping[str, str]]) -> TableSchema:
         dated = self._dated(schema)
-        free = may_hang(self.settings, dated, parts=False) - {self.order}
+        free = may_hang(self.settings, dated) - {self.order}
         hanging = ordered_dates.hung(dated, {name: facts for name, facts in dates.items() if name in free})
-        return relating.hung(schema, hanging)
+        return relating.hung(schema, hanging, self.order)
 
     @property
     def profiled(self) -> TableSchema:

@@ -126,9 +126,9 @@ def test_a_context_of_an_earlier_version_knows_no_rows_beside():
 
 def test_given_codes_have_the_order_of_those_that_were_merged_to_them_and_own_codes_theirs():
     shares = [np.full(30, 1 / 30), np.full(4, 0.25)]
-    context = Context.of([np.full(2, 0.5)], shares, rows=5, times=3, categories=([0], [1]))
+    context = Context.of([np.full(2, 0.5)], shares, rows=5, times=[3], categories=([0], [1]))
     line = [29, *range(29)]
-    parent, place, left, time, before, other, *own = context.orders([()], [2, 0, 1], [line, ()])
+    parent, place, left, time, before, other, *own = context.orders([()], [[2, 0, 1]], [line, ()])
     assert len(own) + 6 == len(context.cardinalities) + len(context.own_cardinalities)
     assert list(parent) == list(other) == []
     assert list(place) == list(left) == list(range(context.cardinalities[1]))
@@ -168,14 +168,14 @@ def test_a_number_of_few_codes_is_told_by_the_code_before_and_those_of_many_rare
 
 def test_of_a_number_that_moves_every_code_of_the_row_before_is_given_and_known_where():
     shares = [np.full(30, 1 / 30), np.full(40, 1 / 40), np.full(3, 1 / 3)]
-    context = Context.of([np.full(5, 0.2)], shares, rows=4, times=6, categories=((), (2,)), following=((), [1]))
+    context = Context.of([np.full(5, 0.2)], shares, rows=4, times=[6], categories=((), (2,)), following=((), [1]))
     merged, whole, few = (max(m) + 1 for m in context.own)
     assert merged <= MOST
     assert (whole, few) == (40, 3)
     before = context.before([range(30), [39, *range(39)], ()])
     assert before == {len(context.cardinalities) + 1: Before(1 + 2 + 1 + 1, (39, *range(39)))}
     previous = np.array([[29, 39, 2], [0, 0, 0], [-1, -1, -1]])
-    given = context.given(np.zeros((3, 1), int), np.arange(3), np.zeros(3, int), previous, np.zeros(3, int))
+    given = context.given(np.zeros((3, 1), int), np.arange(3), np.zeros(3, int), previous, np.zeros((3, 1), int))
     (where,) = before.values()
     assert given[:, where.column].tolist() == [40, 1, 0]
     assert Context.from_dict(json.loads(json.dumps(context.to_dict()))) == context

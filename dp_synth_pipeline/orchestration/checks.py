@@ -58,7 +58,7 @@ def related_checks(settings: RelatedTablesSettings, table: Related) -> dg.AssetC
         folder = store.releasable(settings.name) / table.name
         own = DatabaseState.from_dict(state)
         terms = {} if own.terms is None else {"tables": own.terms["tables"]}  # those that the rows were learnt under
-        found = settings.with_terms(terms).with_found(own.static, own.increasing).relations
+        found = settings.with_terms(terms).with_found(own.found).relations
         results = table_checks.write_related(own, found[table.name], found, rules, folder, run_id, plan.drift_at_most)
         return grouped(results), folder
 

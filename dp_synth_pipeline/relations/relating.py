@@ -29,11 +29,12 @@ from dp_synth_pipeline.tabular.sources.ingestion import KEY_OF, UNIT
 from dp_synth_pipeline.tabular.sql import connection_beside, literal, quoted
 from dp_synth_pipeline.tabular.storage import is_text
 
-ROW, PARENT, PLACE, LEFT, TIME = "__row", "__parent", "__place", "__left", "__time"
-"""Columns of related rows: their own number and their parent's, their place in their parent's rows, how many follow, and
-what they are ordered by. Rows are ordered by person, parent and place."""
+ROW, PARENT, PLACE, LEFT, TIME, NEXT = "__row", "__parent", "__place", "__left", "__time", "__next"
+"""Columns of related rows: their own number and their parent's, their place in their parent's rows, how many follow, what
+they are ordered by, and that of their parent's next row, whether it is kept or not. Rows are ordered by person, parent and
+place."""
 
-NUMBERS = (UNIT, ROW, PARENT, PLACE, LEFT, TIME)
+NUMBERS = (UNIT, ROW, PARENT, PLACE, LEFT, TIME, NEXT)
 """All of them, and the number of the person."""
 
 CHANCE = "__chance"
@@ -292,7 +293,8 @@ def _kept(relations: Relations, table: Related) -> str:
     time = "CAST(NULL AS BIGINT)" if table.order is None else f"r.{quoted(table.order)}"
     first = f"{time} NULLS LAST, r.{POSITION}" if table.keep_first else f"r.{CHANCE}"
     bounded = (
-        f"SELECT r.*, p.{ROW} AS {PARENT}, p.{UNIT} AS {UNIT}, {time} AS {TIME} FROM {rows} r "
+        f"SELECT r.*, p.{ROW} AS {PARENT}, p.{UNIT} AS {UNIT}, {time} AS {TIME}, lead({time}) OVER (PARTITION BY p.{ROW} "
+        f"ORDER BY {time} NULLS LAST, r.{POSITION}) AS {NEXT} FROM {rows} r "
         f"JOIN {_view('kept', parent)} p ON r.{_key(table.reference)} = p.{_key(parent.key)} "
         f"QUALIFY row_number() OVER (PARTITION BY p.{ROW} ORDER BY {first}) <= {table.max_rows}"
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import Event, Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.relations import monotone_columns
-from dp_synth_pipeline.relations.monotone_columns import MONOTONE
-from dp_synth_pipeline.relations.relating import PARENT, PLACE, RelatedRows
+from dp_synth_pipeline.relations import monotone_columns, periods
+from dp_synth_pipeline.relations.monotone_columns import INCREASING, MONOTONE
+from dp_synth_pipeline.relations.periods import BEFORE, UNTIL
+from dp_synth_pipeline.relations.relating import PARENT, PLACE, ROW, TIME, RelatedRows
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
@@ -51,10 +52,16 @@ class Candidates(NamedTuple):
     Attributes:
         columns: those that may be static.
         numbers: those among them that may be numbers which never fall.
+        ends: those among them that may hold when the next row begins, each in one way.
+        bounds: the dates of the parent after which no row may lie.
+        order: the column that rows are ordered by, if there are such.
     """
 
     columns: tuple[str, ...]
     numbers: tuple[str, ...] = ()
+    ends: tuple[tuple[str, str], ...] = ()
+    bounds: tuple[str, ...] = ()
+    order: str = ""
 
 
 class Found(NamedTuple):
@@ -63,12 +70,23 @@ class Found(NamedTuple):
     Attributes:
         static: those that are the same.
         increasing: those that never fall, and are not the same.
+        until: those that hold when the next row begins, each with the way in which, and are not the same.
+        before: the dates of the parent after which no row lies, by the column that rows are ordered by.
         hidden: whether so few persons have several rows that noise hides even what holds for all of them.
     """
 
     static: tuple[str, ...] = ()
     increasing: tuple[str, ...] = ()
+    until: tuple[tuple[str, str], ...] = ()
+    before: tuple[tuple[str, tuple[str, ...]], ...] = ()
     hidden: bool = False
+
+    @property
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """What was found by column, as a person would declare it."""
+        told = {name: {STATIC: True} for name in self.static} | {n: {MONOTONE: INCREASING} for n in self.increasing}
+        told |= {name: {UNTIL: way} for name, way in self.until}
+        return told | {order: {BEFORE: list(dates)} for order, dates in self.before}
 
 
 @dataclass(frozen=True)
@@ -91,7 +109,8 @@ class StaticPlan:
 
 def weight(candidates: Mapping[str, Candidates]) -> int:
     """Return how many counts are made of so many tables and columns; a person moves each by one at most."""
-    return sum(1 + len(found.columns) + len(found.numbers) for found in candidates.values())
+    counts = ((found.columns, found.numbers, found.ends, found.bounds) for found in candidates.values())
+    return sum(1 + sum(map(len, of_table)) for of_table in counts)
 
 
 def candidates(
@@ -109,7 +128,11 @@ def candidates(
     able = [c for c in source.learned if c.name not in declared and not _why_not(c, table, source, parent)]
     of_dates = ordered_dates.parts(source)  # such as a year, which follows from a date of its row
     numbers = [c for c in able if c.name not in of_dates and not monotone_columns.why_not(c, table, source, untyped)]
-    return Candidates(tuple(c.name for c in able), tuple(c.name for c in numbers))
+    dates = [c for c in able if not periods.why_not(c, table, source, untyped)]
+    ends = tuple((c.name, way) for c in dates for way in periods.ways(c))
+    order = None if table.order is None or table.order in declared else source[table.order]
+    bounds = tuple(c.name for c in parent.learned if order is not None and periods.may_bound(c, order))
+    return Candidates(tuple(c.name for c in able), tuple(c.name for c in numbers), ends, bounds, table.order or "")
 
 
 def check(table: Related, source: TableSchema, parent: TableSchema | None, untyped: Collection[str] = ()) -> None:
@@ -123,10 +146,11 @@ def check(table: Related, source: TableSchema, parent: TableSchema | None, untyp
         InvalidInput: naming the column, and what to do.
     """
     columns = {c.name: c for c in source}
-    for name in table.carries:
-        said = f"tables.{table.name}.columns.{name}: {STATIC if name in table.static else MONOTONE}:"
+    facts = {**dict.fromkeys(dict(table.until), UNTIL), **dict.fromkeys(table.monotone, MONOTONE)}
+    for name in (*table.carries, *dict(table.until)):
+        said = f"tables.{table.name}.columns.{name}: {facts.get(name, STATIC)}:"
         if parent is None:
-            raise InvalidInput(f"{said} rows of the root have no parent that could carry it; leave it out.")
+            raise InvalidInput(f"{said} rows of the root have no parent by which they would be so; leave it out.")
         if name not in columns:
             raise InvalidInput(f"{said} there is no column {name!r}; the source has: {', '.join(columns)}.")
         if name in table.static and columns[name].kind.regenerated and name not in table.keys:
@@ -134,8 +158,18 @@ def check(table: Related, source: TableSchema, parent: TableSchema | None, untyp
         why_not = _why_not(columns[name], table, source, parent)
         if name in table.monotone:
             why_not = why_not or monotone_columns.why_not(columns[name], table, source, untyped)
+        if name in dict(table.until):
+            why_not = why_not or periods.why_not(columns[name], table, source, untyped)
         if why_not:
             raise InvalidInput(f"{said} {why_not}")
+    for name in table.before:
+        said, order = f"tables.{table.name}.columns.{table.order}: {BEFORE}:", columns[str(table.order)]
+        dates = [c for c in parent.learned if periods.may_bound(c, order)] if parent is not None else []
+        if name not in [c.name for c in dates]:
+            raise InvalidInput(
+                f"{said} {name!r} is no date of {table.parent} that is stored as {table.order} is; "
+                f"{'it has: ' + ', '.join(c.name for c in dates) if dates else 'it has none'}. Of a CSV, declare its kind."
+            )
     if table.static and not modelled_below(table, source, table.static):
         raise InvalidInput(
             f"tables.{table.name}: all columns are declared {STATIC}, and none is left to learn; let one vary, or leave the "
@@ -165,14 +199,17 @@ def _why_not(column: Column, table: Related, source: TableSchema, parent: TableS
     return ""
 
 
-def measure(rows: Mapping[str, RelatedRows], plan: StaticPlan, odometer: Odometer) -> dict[str, Found]:
-    """Return the columns of each table that noisy counts tell to be static, and those that never fall.
+def measure(
+    rows: Mapping[str, RelatedRows], plan: StaticPlan, odometer: Odometer, above: RelatedRows | None = None
+) -> dict[str, Found]:
+    """Return what noisy counts tell of the columns of each table.
 
     Args:
         rows: of each table that the plan names.
         odometer: of the plan's events, as they were charged.
+        above: the rows of their parent; needed if there are dates by which they may lie.
     """
-    exact = [_counts(rows[name], looked_at) for name, looked_at in plan.candidates.items()]
+    exact = [_counts(rows[name], looked_at, above) for name, looked_at in plan.candidates.items()]
     cells = [count for counts in exact for count in np.split(counts, len(counts))]
     noisy, _ = mechanisms.noisy_histograms(cells, scale=plan.scale, sensitivity=1, odometer=odometer)
     left = iter(float(cell[0]) for cell in noisy)
@@ -186,7 +223,12 @@ def _found(looked_at: Candidates, noisy: Iterator[float], scale: float) -> Found
     falling = {name: next(noisy) for name in looked_at.numbers}
     static = tuple(name for name, count in varying.items() if _few(count, several, scale))
     increasing = (n for n, count in falling.items() if n not in static and _few(count, varying[n], scale))
-    return Found(static, tuple(increasing), hidden=not _few(0, several, scale))
+    broken = {end: next(noisy) for end in looked_at.ends}
+    until = {n: way for (n, way), count in broken.items() if n not in static and _few(count, several, scale)}
+    late = {name: next(noisy) for name in looked_at.bounds}
+    dates = tuple(name for name, count in late.items() if _few(count, several, scale))
+    before = ((looked_at.order, dates),) if dates else ()
+    return Found(static, tuple(increasing), tuple(until.items()), before, hidden=not _few(0, several, scale))
 
 
 def _few(some: float, several: float, scale: float) -> bool:
@@ -199,8 +241,9 @@ def _few(some: float, several: float, scale: float) -> bool:
     return some - VARIES * several <= -SURE * scale * math.hypot(1, VARIES)
 
 
-def _counts(rows: RelatedRows, looked_at: Candidates) -> np.ndarray:
-    """Count persons with several rows under one parent row, and those in whose rows a column varies, or a number falls.
+def _counts(rows: RelatedRows, looked_at: Candidates, above: RelatedRows | None = None) -> np.ndarray:
+    """Count persons with several rows under one parent row, and those in whose rows a column varies, a number falls, a date
+    is not when the next row begins, or a row lies after a date of its parent.
 
     The counts are private. A null beside a value is another value. A number falls where a null stands beside a value, and
     where cells of a CSV vary that are no numbers.
@@ -215,10 +258,15 @@ def _counts(rows: RelatedRows, looked_at: Candidates) -> np.ndarray:
         compared.append(f", {value} AS __x{i}, {value} < lag({value}) OVER w AS __f{i}")
         varies = flags[f"v{looked_at.columns.index(name)}"]
         flags[f"f{i}"] = f"coalesce(bool_or(__f{i}), false) OR ({varies}) AND count(__x{i}) < count(*)"
-    placed = (
-        f"SELECT *{''.join(compared)} FROM read_parquet({literal(rows.path)}) "
-        f"WINDOW w AS (PARTITION BY {PARENT} ORDER BY {PLACE})"
-    )
+    for i, (name, way) in enumerate(looked_at.ends):
+        compared.append(f", {periods.broken_sql(rows.schema[name], way)} AS __e{i}")
+        flags[f"e{i}"] = f"coalesce(bool_or(__e{i}), false)"
+    source, late = f"read_parquet({literal(rows.path)})", [f"__b{i}" for i in range(len(looked_at.bounds))]
+    if above is not None and late:
+        flags |= {f"b{i}": f"coalesce(bool_or({TIME} > {bound}), false)" for i, bound in enumerate(late)}
+        dates = ", ".join(f"{quoted(n)} AS {bound}" for n, bound in zip(looked_at.bounds, late, strict=True))
+        source += f" JOIN (SELECT {ROW} AS {PARENT}, {dates} FROM read_parquet({literal(above.path)})) USING ({PARENT})"
+    placed = f"SELECT *{''.join(compared)} FROM {source} WINDOW w AS (PARTITION BY {PARENT} ORDER BY {PLACE})"
     of_parents = (
         f"SELECT {UNIT}, {', '.join(f'{flag} AS {name}' for name, flag in flags.items())} FROM ({placed}) "
         f"GROUP BY {UNIT}, {PARENT}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from dp_synth_pipeline.errors import InvalidInput, nearest
+from dp_synth_pipeline.tabular.offsets import before_base
 
 MOST_ROWS = 10_000
 """Rows of one privacy unit in one table, at most: what a person contributes is computed in one piece."""
@@ -40,6 +41,8 @@ class Related:
         static: columns that are the same in all rows of one parent row; the parent's row carries them.
         increasing: numbers that never fall from one row of a parent to the next; the parent's row carries the first.
         decreasing: likewise, numbers that never rise.
+        until: columns that hold when the parent's next row begins, each with the way in which; see `periods`.
+        before: dates of its parent after which none of its rows lies.
         unique: columns in all of which no two rows of one parent are the same; none if rows may be.
         refers: its columns that hold keys of public tables, each with the table.
     """
@@ -54,15 +57,19 @@ class Related:
     static: tuple[str, ...] = ()
     increasing: tuple[str, ...] = ()
     decreasing: tuple[str, ...] = ()
+    until: tuple[tuple[str, str], ...] = ()
+    before: tuple[str, ...] = ()
     unique: tuple[str, ...] = ()
     refers: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
         """Return the table that `dataclasses.asdict` described, here or in an earlier version."""
-        columns = {name: tuple(facts.get(name, ())) for name in ("static", "increasing", "decreasing", "unique")}
-        refers = tuple((column, table) for column, table in facts.get("refers", ()))
-        return cls(**{**facts, **columns, "refers": refers})
+        columns = {
+            name: tuple(facts.get(name, ())) for name in ("static", "increasing", "decreasing", "before", "unique")
+        }
+        pairs = {name: tuple((column, other) for column, other in facts.get(name, ())) for name in ("until", "refers")}
+        return cls(**{**facts, **columns, **pairs})
 
     @property
     def monotone(self) -> tuple[str, ...]:
@@ -87,6 +94,10 @@ class Related:
     def step(self, column: str) -> str:
         """Return the column that is modelled in place of a monotone one: the distance to the parent's next row."""
         return f"{column}: to the next"
+
+    def ending(self, column: str, way: str) -> str:
+        """Return the column that is modelled in place of one that holds when the next row begins: what the last row has."""
+        return f"{column}: until {way}"
 
     @property
     def count(self) -> str:
@@ -120,10 +131,20 @@ class Beginning(NamedTuple):
     Attributes:
         time: the parent's column that holds a time; None if it is the parent's own time.
         distance: the parent's column that holds the distance from that time; None if they begin at the time itself.
+        leader: the table whose rows begin at that time; None if it is the parent's own time.
+        since: the parent's column that holds in its place how long that time is after another column's; None if none does.
     """
 
     time: str | None
     distance: str | None = None
+    leader: Related | None = None
+    since: str | None = None
+
+    @property
+    def base(self) -> str:
+        """The column after which that time is."""
+        assert self.since is not None
+        return self.since.removeprefix(before_base(str(self.time)))
 
 
 class Relations:
@@ -211,8 +232,8 @@ class Relations:
         for leader in siblings:
             others = [other for other in siblings if other.to_first(leader) in columns]
             if others and table in (leader, *others):
-                return Beginning(leader.first(others), None if table == leader else table.to_first(leader))
-        return Beginning(None, table.to_first()) if table.to_first() in columns else Beginning(table.first())
+                return _begun(leader, others, columns, None if table == leader else table.to_first(leader))
+        return Beginning(None, table.to_first()) if table.to_first() in columns else _begun(table, (), columns)
 
     def beside(self, name: str, columns: Collection[str]) -> Related | None:
         """Return the table beside which a table's rows lie: the one from whose first row they begin at a distance.
@@ -229,6 +250,14 @@ class Relations:
         for table in self.ancestors(name):
             most *= table.max_rows
         return most
+
+
+def _begun(
+    leader: Related, others: Sequence[Related], columns: Collection[str], distance: str | None = None
+) -> Beginning:
+    time = leader.first(others)
+    since = next((name for name in columns if name.startswith(before_base(time))), None)
+    return Beginning(time, distance, leader, since)
 
 
 def _check(table: Related, names: Sequence[str]) -> None:

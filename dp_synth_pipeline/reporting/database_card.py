@@ -22,6 +22,7 @@ from dp_synth_pipeline.reporting.release_card import (
     texts_of,
 )
 from dp_synth_pipeline.synthesis import generator_files
+from dp_synth_pipeline.synthesis.database.beginnings import begun_sentence
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.reading import dates_sentence, formulas_sentences, regenerated_sentence
@@ -121,7 +122,9 @@ def _belongs(table: Related) -> str:
     static = f"; the same in all of them: {', '.join(table.static)}" if table.static else ""
     rising = f"; never falling: {', '.join(table.increasing)}" if table.increasing else ""
     falling = f"; never rising: {', '.join(table.decreasing)}" if table.decreasing else ""
-    return f"{table.parent}, by {table.reference}; of each, {which} at most{chance}{static}{rising}{falling}"
+    ends = f"; told by the next row: {', '.join(dict(table.until))}" if table.until else ""
+    ends += f"; none after {table.parent}.{', '.join(table.before)}" if table.before else ""
+    return f"{table.parent}, by {table.reference}; of each, {which} at most{chance}{static}{rising}{falling}{ends}"
 
 
 def _findings(tables: dict[str, TableRelease]) -> Iterator[dict[str, Any]]:
@@ -140,6 +143,7 @@ def _limits(release: DatabaseRelease, tables: dict[str, TableRelease]) -> Iterat
             yield f"{name}: only rows that satisfy a public predicate were read: {predicate}"
         source = release.state.sources[name]
         said = [tell(table.settings, source) for tell in (regenerated_sentence, dates_sentence)]
+        said.append(begun_sentence(release.relations, name, table.schema.names))
         told_of_table = (
             *exact.limits_of(table.schema, table.profile.ends),
             *kept_together(table),

@@ -100,7 +100,10 @@ class Release:
         workers: processes that train together.
         renew_profile: measure the profile anew, although an earlier one may be reused.
         carried: by column that rows carry for those that hang on them, the name that it has there.
+        begins: columns of its rows that may come after its dates, such as when rows below begin, and on which none hangs.
     """
+
+    begins: Sequence[str] = ()
 
     def __init__(
         self,

@@ -180,7 +180,12 @@ def _check_nulls(column: Column, schema: TableSchema) -> None:
 
 def offset_name(column: Column) -> str:
     """Return the name of the column that is modelled in place of one that comes after another."""
-    return f"{column.name}: after {column.after}"
+    return f"{before_base(column.name)}{column.after}"
+
+
+def before_base(name: str) -> str:
+    """Return how the name begins of a column that is modelled in place of one that comes after another."""
+    return f"{name}: after "
 
 
 def modelled_name(column: Column) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_synth_pipeline.relations import aggregates, ruling, unique_rows
+from dp_synth_pipeline.relations.periods import NEXT
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.constraints import Rule
@@ -52,7 +53,10 @@ def related_checks(table: Related) -> list[Check]:
         checks.append(Check(ROWS, ROWS, "range", True, text, "expect_column_values_to_be_between", between))
     if table.order is not None:
         checks.append(
-            _true(ORDER, f"Rows of one row of {table.parent} follow each other in the order of {table.order}.")
+            _true(
+                ORDER,
+                f"Rows of one row of {table.parent} follow each other in the order of {table.order}{_ends(table)}.",
+            )
         )
     if table.max_rows > 1:
         checks.append(_true(STATIC, f"Static columns are the same in all rows of one row of {table.parent}."))
@@ -163,7 +167,7 @@ def facts_of(
         facts[PARENT] = pc.is_in(reference, value_set=known)  # type: ignore[attr-defined]
         facts[ROWS] = _rows_of_parent(reference)
         if table.order is not None:
-            facts[ORDER] = _in_order(reference, rows[table.order])
+            facts[ORDER] = _until_next(table, reference, rows, _in_order(reference, rows[table.order]))
         if table.max_rows > 1:
             at = pc.index_in(reference, value_set=known)  # type: ignore[attr-defined]
             stay = _stay(reference, [rows[name] for name in table.static])
@@ -207,6 +211,27 @@ def _in_order(reference: pa.ChunkedArray, order: pa.ChunkedArray, *, falling: bo
     return pa.concat_arrays([pa.array([True]), kept])
 
 
+def _ends(table: Related) -> str:
+    """Say which columns hold when the next row begins; empty if none does."""
+    told = [f"{column} is {'its time' if way == NEXT else 'the day before it'}" for column, way in table.until]
+    return f"; where one follows, {' and '.join(told)}" if told else ""
+
+
+def _until_next(table: Related, reference: pa.ChunkedArray, rows: pa.Table, good: pa.Array) -> pa.Array:
+    """Return which rows are good, and hold when the next row of their parent begins where they say it."""
+    if not table.until or rows.num_rows == 0:
+        return good
+    same = pc.equal(reference[1:].combine_chunks(), reference[:-1].combine_chunks()).to_numpy(zero_copy_only=False)  # type: ignore[attr-defined]
+    order = rows[str(table.order)]
+    whole = pa.int32() if pa.types.is_date32(order.type) else pa.int64()
+    begins = order.cast(whole)[1:]
+    for column, way in table.until:
+        held = pc.add(rows[column].cast(order.type).cast(whole)[:-1], int(way != NEXT))  # type: ignore[attr-defined]
+        ends = pc.fill_null(pc.equal(held, begins), False).to_numpy()  # type: ignore[attr-defined]
+        good = pc.and_(good, pa.array(np.append(~same | ends, True)))  # type: ignore[attr-defined]
+    return good
+
+
 def _keep_direction(table: Related, reference: pa.ChunkedArray, rows: pa.Table) -> pa.Array:
     """Say of each row whether none of its monotone columns turns back from the row above it, if both have one parent."""
     kept = pa.array(np.ones(len(reference), bool))
@@ -245,10 +270,10 @@ def suite(
 ) -> list[Check]:
     """Return what is expected of a table's own columns.
 
-    The column that holds the parent's key, monotone columns, the order and what hangs on it are no columns of the model, and
-    what is made anew for each parent follows from no number of these rows. So of these the type alone is expected here, and
-    `related_checks` the rest. The profile of a child reads one row of each person, so
-    it tells no null rate of its rows.
+    The column that holds the parent's key, monotone columns, what the next row tells, the order and what hangs on it are no
+    columns of the model, and what is made anew for each parent follows from no number of these rows. So of these the type
+    alone is expected here, and `related_checks` the rest. The profile of a child reads one row of each person, so it tells
+    no null rate of its rows.
 
     Args:
         schema: the source's columns.
@@ -258,7 +283,7 @@ def suite(
     """
     from dp_synth_pipeline.validation.expectations import columns_check, suite_for, type_check
 
-    names = {table.reference, table.order, *table.monotone}
+    names = {table.reference, table.order, *table.monotone, *dict(table.until)}
     names |= {c.name for c in made_for_parents(table, schema)}
     names |= {c.name for c in offsets.ordered(schema) if offsets.root(c, schema).name == table.order}
     apart = [c for c in schema.published if c.name in names]

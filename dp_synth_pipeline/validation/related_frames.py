@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_synth_pipeline.relations import monotone_columns
+from dp_synth_pipeline.relations import monotone_columns, periods
 from dp_synth_pipeline.relations.relating import PARENT, TIME
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.tabular import offsets
@@ -80,6 +80,8 @@ def real_frames(
         values = {}
         for column in offsets.modelled(source, parts=False).learned:
             name = column.name
+            if name in dict(table.until):
+                continue  # the next row tells it
             if name in table.carries:
                 carried = pq.read_table(files[str(table.parent)].rows, columns=[table.carried(name)]).column(0)
                 parent = links[table.name][0][kept]
@@ -90,7 +92,12 @@ def real_frames(
             else:
                 values[name] = _kept(own.numbers, TIME, kept) if name == table.order else _kept(own.rows, name, kept)
         written = {c.name: _kept(own.rows, c.name, kept) for c in source if c.kind.composed}
-        return offsets.restored(values, source) | written
+        values = offsets.restored(values, source) | written
+        if table.until:
+            ends = periods.endings(table, pq.read_schema(own.rows).names)
+            values |= {name: _kept(own.rows, name, kept) for name in ends}
+            values |= periods.restored(values, links[table.name][0][kept], table, source)
+        return values
 
     return _frames(relations, sources, links, cells)
 

@@ -29,7 +29,11 @@ RELATIONS: dict[str, dict[str, Any]] = {
         "parent": {"patient": "patients"},
         "order": "called",
         "max_rows": MOST["calls"],
-        "columns": {"cost": {"monotone": "increasing"}, "x": {"monotone": False}},  # `x` tells which rows stay
+        "columns": {
+            "cost": {"monotone": "increasing"},
+            "ended": {"until": "next"},
+            "x": {"monotone": False},  # tells which rows stay
+        },
     },
 }
 TRAINING = {"max_epochs": 1, "hidden": 4}
@@ -38,7 +42,7 @@ TRAINING = {"max_epochs": 1, "hidden": 4}
 def clinic(patients: int = 60) -> Tables:
     """Return patients, their visits and calls in time, and what was prescribed; `x` differs in every row of a table.
 
-    What calls cost in all grows from one to the next.
+    What calls cost in all grows from one to the next, and each is open until the next. All begin after the patient came.
     """
     rng = np.random.default_rng(3)
     person = np.repeat(np.arange(patients), rng.integers(0, 6, patients))
@@ -55,11 +59,16 @@ def clinic(patients: int = 60) -> Tables:
     caller = np.repeat(np.arange(patients), np.arange(patients) % 4)
     called = pd.Timestamp("2024-02-01") + pd.to_timedelta(np.arange(len(caller)) % 300, unit="D")
     held = np.repeat(visits["visit"].to_numpy(), rng.integers(0, 4, len(visits)))
+    calls = pd.DataFrame({"patient": caller + 500.0, "called": called, "called_month": called.month.astype("int64")})
+    calls["ended"] = calls.groupby("patient")["called"].shift(-1).fillna(calls["called"] + pd.Timedelta(days=3))
+    begun = visits.groupby("patient")["seen"].min().combine_first(calls.groupby("patient")["called"].min())
+    came = begun.reindex(np.arange(patients) + 500.0) - pd.to_timedelta(np.arange(patients) % 9, unit="D")
     return {
         "patients": pd.DataFrame(
             {
                 "patient": pd.array(np.arange(patients) + 500, "Int64"),
                 "city": rng.choice(["Rome", "Lima"], patients),
+                "came": came.to_numpy(),
                 "x": np.arange(patients) / 7,
             }
         ),
@@ -67,14 +76,7 @@ def clinic(patients: int = 60) -> Tables:
         "drugs": pd.DataFrame(
             {"visit": held, "drug": rng.choice(["Oslo", "Lima"], len(held)), "x": np.arange(len(held)) / 7}
         ),
-        "calls": pd.DataFrame(
-            {
-                "patient": caller + 500.0,
-                "called": called,
-                "cost": np.arange(len(caller)) / 4,
-                "x": np.arange(len(caller)) / 7,
-            }
-        ),
+        "calls": calls.assign(cost=np.arange(len(caller)) / 4, x=np.arange(len(caller)) / 7),
     }
 
 
@@ -84,12 +86,23 @@ def one_more(tables: Tables, visits: int = 40, drugs: int = 9) -> Tables:
     seen[::7] = [pd.NaT] * len(seen[::7])
     names = [f"w{i}" for i in range(visits)]
     more = {
-        "patients": pd.DataFrame({"patient": [9**8] * 3, "city": ["Atlantis"] * 3, "x": [1e9, -1e9, None]}),
+        "patients": pd.DataFrame(
+            {"patient": [9**8] * 3, "city": ["Atlantis"] * 3, "came": [pd.NaT, *seen[2:4]], "x": [1e9, -1e9, None]}
+        ),
         "visits": pd.DataFrame(
             {"visit": names, "patient": 9.0**8, "seen": seen, "ward": "Atlantis", "x": 1e9, "left": seen[::-1]}
         ),
         "drugs": pd.DataFrame({"visit": names * drugs, "drug": "hemlock", "x": 1e9}),
-        "calls": pd.DataFrame({"patient": 9.0**8, "called": seen[::-1], "cost": [1e9, None, -1e9, 7] * 10, "x": 1e9}),
+        "calls": pd.DataFrame(
+            {
+                "patient": 9.0**8,
+                "called": seen[::-1],
+                "called_month": 13,
+                "ended": seen,
+                "cost": [1e9, None, -1e9, 7] * 10,
+                "x": 1e9,
+            }
+        ),
     }
     return {name: pd.concat([table, more[name]], ignore_index=True) for name, table in tables.items()}
 

@@ -136,6 +136,7 @@ def asked(tables: Tables, folder: Path, patch: pytest.MonkeyPatch, replay: list[
         for stage in stages.of_database(wanted):
             if stage.name == "settled":
                 assert release.relations["calls"].increasing == ("cost",)
+                assert dict(release.relations["calls"].until) == {"ended": "next"}
                 break
             if not isinstance(stage, stages.Learning):
                 release.run(stage)
@@ -152,6 +153,8 @@ def asked(tables: Tables, folder: Path, patch: pytest.MonkeyPatch, replay: list[
                 cardinalities = (*context.cardinalities, *context.own_cardinalities)
             heard.given[stage.table] = np.array(codes, np.int64), np.array(units), cardinalities
     assert "left: after seen" in release.table("visits").schema.names, "it was found by a count, and so was listened to"
+    assert "visits, else calls: first seen: after came" in release.table("patients").schema.names
+    assert release.table("calls").source["called_month"].part == "month"
     return heard
 
 
@@ -189,7 +192,7 @@ def trained(first: Heard, second: Heard, table: str) -> float:
     return float((clipped(network, codes, units) - clipped(network, others, their_units)).norm()) / CLIP
 
 
-OWN = {"patients": 6, "visits": 5, "drugs": 2, "calls": 2}
+OWN = {"patients": 7, "visits": 5, "drugs": 2, "calls": 3}
 """Columns that are drawn: of each table its own or offsets, its gaps, and its children's counts and first times, or
 distances."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_synth_pipeline.relations.structure import Beginning, Related
+from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.synthesis.database.dated_gaps import DatedGaps
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows
+from dp_synth_pipeline.synthesis.reading import HANGING
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.calendar_effects import CalendarEffects
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
@@ -18,6 +20,24 @@ from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 Leading = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """Takes distances, which of them there are, and the times they lead from; returns those that lead to where rows lie."""
+
+
+def begun_sentence(relations: Relations, name: str, columns: Collection[str]) -> str:
+    """Say after which of its dates the rows below a table were found to begin, and how to have them begin at any time.
+
+    Args:
+        columns: of its rows, as they are modelled.
+    """
+    of_children = (relations.beginning(t.name, columns) for t in relations.children(name) if t.order is not None)
+    begun = {b.leader.name: b for b in of_children if b.leader is not None and b.since is not None}
+    if not begun:
+        return ""
+    told = ", ".join(f"rows of {child} begin after {name}.{b.base}" for child, b in begun.items())
+    leader = next(b.leader for b in begun.values() if b.leader is not None)
+    return (
+        f"{HANGING}: {told}. To have them begin at any time, declare after: false for what they are ordered by, as in "
+        f"tables.{leader.name}.columns: {{{leader.order}: {{after: false}}}}."
+    )
 
 
 def leading(
@@ -43,10 +63,39 @@ def leading(
 
     def lead(distances: np.ndarray, there: np.ndarray, times: np.ndarray) -> np.ndarray:
         found = distances.copy()
-        found[there] = dated.placed(distances[there], codes[there, number], times[there], rng)
+        about = codes[there, number], times[there]
+        found[there] = dated.opened(dated.placed(distances[there], *about, rng), *about, rng)
         return found
 
     return lead
+
+
+def after_bases(
+    parents: Rows,
+    distance: Column,
+    base: tuple[pa.Array, Column],
+    order: Column,
+    lead: Leading | None,
+    rng: np.random.Generator,
+) -> pa.Array:
+    """Return when the rows of each parent begin, of which it holds how long that is after a date of its own.
+
+    Of who lacks that date, rows begin when those of another parent do.
+
+    Args:
+        distance: the parents' column that holds it.
+        base: the dates, and their column.
+        order: what the rows are ordered by.
+        lead: places distances to first rows; None if they stay as they were drawn.
+    """
+    (points, lost), (distances, valid) = offsets.placed(*base, order), _points(parents, distance)
+    there = valid & ~lost
+    if lead is not None:
+        distances = lead(distances, there, points)
+    times = np.maximum(offsets.added(points, distances, order), points)
+    if there.any():
+        times[lost] = rng.choice(times[there], int(lost.sum()))
+    return offsets.values_at(times, ~(there | lost & there.any()), order)
 
 
 def beginnings(

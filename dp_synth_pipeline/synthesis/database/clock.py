@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from dp_synth_pipeline.relations.structure import Relations
 from dp_synth_pipeline.tabular import date_parts, offsets
+from dp_synth_pipeline.tabular.encoding.axis import AxisCodec
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.kinds.base import MOMENT, Codec
+from dp_synth_pipeline.tabular.profiling import grid
 from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 GIVEN = (
@@ -32,19 +34,60 @@ FINER = {"quarter": "month", "weekend": "isoweekday"}
 """What tells another part as well, so that this one is not given beside it."""
 
 
+EVEN = 24
+"""Codes of times of which no histogram was released, but of a date before them and of how long they are after it."""
+
+
+class _Released(NamedTuple):
+    """Codes times as the released column has them that says when rows begin."""
+
+    codec: Codec
+    column: Column
+
+    @property
+    def cardinality(self) -> int:
+        return self.codec.cardinality
+
+    @property
+    def order(self) -> Sequence[int]:
+        return self.codec.order
+
+    def encode(self, times: pa.Array) -> np.ndarray:
+        return self.codec.encode(times.cast(self.column.arrow_type, safe=False))
+
+
+class _Even(NamedTuple):
+    """Codes times by even parts of the time from `low` to `high`, in microseconds; no time has a code of its own."""
+
+    low: float
+    high: float
+
+    @property
+    def cardinality(self) -> int:
+        return EVEN + 1
+
+    @property
+    def order(self) -> Sequence[int]:
+        return range(1, EVEN + 1)
+
+    def encode(self, times: pa.Array) -> np.ndarray:
+        at = times.cast(pa.timestamp("us", getattr(times.type, "tz", None)), safe=False)
+        points = at.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+        part = (points - self.low) / max(self.high - self.low, 1.0)
+        return np.where(np.asarray(at.is_null()), 0, 1 + np.clip(np.floor(EVEN * part), 0, EVEN - 1)).astype(np.int64)
+
+
 class Clock(NamedTuple):
     """Codes the times of a table's rows by released facts alone.
 
     Attributes:
-        codec: of the released column that says when rows begin.
-        column: that column.
-        order: what the table's rows are ordered by.
+        codec: codes how late it is.
+        order: what the table's rows are ordered by; None if no part of it is told.
         parts: what else is told of each time, as columns that hang on the order.
     """
 
-    codec: Codec
-    column: Column
-    order: Column
+    codec: _Released | _Even
+    order: Column | None = None
     parts: tuple[Column, ...] = ()
 
     @property
@@ -59,10 +102,12 @@ class Clock(NamedTuple):
 
     def coded(self, times: pa.Array) -> np.ndarray:
         """Return the codes of each time, int64 (rows, facts), by that time alone; no time has the code of no first row."""
-        late = self.codec.encode(times.cast(self.column.arrow_type, safe=False))
-        return np.stack([late, *(self._part(times, part) for part in self.parts)], 1).astype(np.int64)
+        return np.stack([self.codec.encode(times), *(self._part(times, part) for part in self.parts)], 1).astype(
+            np.int64
+        )
 
     def _part(self, times: pa.Array, part: Column) -> np.ndarray:
+        assert self.order is not None
         points, null = offsets.placed(times.cast(self.order.arrow_type, safe=False), self.order, part)
         return np.where(null, 0, points - _values(part)[0] + 1)
 
@@ -86,18 +131,40 @@ def clock(
     order = relations[name].order
     if order is None:
         return None
-    codec, column = _beginning(relations, name, codec_of)
-    own = column if source is None else source[order]
-    return Clock(codec, column, own, () if source is None else _parts(source, own))
+    codec = _beginning(relations, name, codec_of)
+    return Clock(codec) if source is None else Clock(codec, source[order], _parts(source, source[order]))
 
 
-def _beginning(relations: Relations, name: str, codec_of: Callable[[str], TableCodec]) -> tuple[Codec, Column]:
-    """Return the column that says when a table's rows begin, of its parent or of one above, and its codec."""
+def _beginning(relations: Relations, name: str, codec_of: Callable[[str], TableCodec]) -> _Released | _Even:
+    """Return what codes how late it is, as released facts of a table's parent, or of one above, tell when rows begin."""
     table, parent = relations[name], codec_of(str(relations[name].parent))
-    time = relations.beginning(name, parent.encoded).time
-    if time is None:  # they begin some time after the parent's own time
+    begun = relations.beginning(name, parent.encoded)
+    time, order = begun.time, relations[str(table.parent)].order
+    if time is None or (begun.since is not None and begun.base == order):  # some time after the parent's own time
         return _beginning(relations, str(table.parent), codec_of)
-    return parent.columns[parent.encoded.index(time)], parent.schema[time]
+    if time not in parent.encoded:
+        return _Even(*_ends(parent, time))
+    return _Released(parent.columns[parent.encoded.index(time)], parent.schema[time])
+
+
+def _ends(codec: TableCodec, name: str) -> tuple[float, float]:
+    """Return between which ends a date lies by its released cells, or by those of one before it and of the distance."""
+    encoded = dict(zip(codec.encoded, zip(codec.columns, codec.modelled, strict=True), strict=True))
+    if name in encoded:
+        return _ends_of(*encoded[name])
+    distance = next(other for other in encoded if other.startswith(offsets.before_base(name)))
+    base = _ends(codec, distance.removeprefix(offsets.before_base(name)))
+    (low, high), (least, most) = base, _ends_of(*encoded[distance])
+    return low + least, high + most
+
+
+def _ends_of(codec: Codec, column: Column) -> tuple[float, float]:
+    """Return the ends of a date's released cells, or of those of a distance, in microseconds."""
+    if not isinstance(codec, AxisCodec) or not len(codec.centres[: codec.null]):
+        return 0.0, 0.0
+    points = np.concatenate([codec.heavy, codec.low, codec.high])
+    unit = grid.DAY if column.kind.name in ("date", "integer") else 1
+    return float(points.min()) * unit, float(points.max()) * unit
 
 
 def _parts(source: TableSchema, order: Column) -> tuple[Column, ...]:

@@ -18,6 +18,9 @@ YEARS = (-98_615, 120_895)
 MOST = 3.0
 """How many times as likely as on an average a row is taken to be, at most: else nearly all would be drawn anew."""
 
+CLOSED = 0.01
+"""A day that is at most this times as likely as the likeliest has no rows."""
+
 TRIES = 20
 """How often a row is drawn anew that leads to where few rows are."""
 
@@ -77,6 +80,21 @@ class DatedGaps:
         likely = self._placement.likely(now + low, now + high)
         most = min(float(likely.max(initial=1.0)), MOST)
         return np.where(self._covered(now + low, now + high), np.minimum(likely / most, 1.0), 1.0)
+
+    def opened(self, gaps: np.ndarray, codes: np.ndarray, now: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return distances of which those to days on which no row lies lead to one of the seven days after it.
+
+        Args:
+            gaps, codes, now: as `placed` takes them.
+        """
+        shut = np.flatnonzero(self.likely(gaps, codes, now) < CLOSED)
+        later = gaps[shut, None] + np.arange(1, 8) * int(self._day)
+        at = now[shut, None] + later
+        chance = self._placement.likely(at.ravel(), at.ravel()).reshape(at.shape).cumsum(1)
+        chosen = (rng.random((len(shut), 1)) * chance[:, -1:] >= chance).sum(1)
+        found = gaps.copy()
+        found[shut] = np.where(chosen < 7, later[np.arange(len(shut)), np.minimum(chosen, 6)], gaps[shut])
+        return found
 
     def _covered(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         return (low >= self._first) & (high < self._last)

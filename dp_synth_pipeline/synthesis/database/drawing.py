@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,10 +15,10 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.marginals.dependencies import Impossible
 from dp_synth_pipeline.relations import unique_rows
-from dp_synth_pipeline.relations.structure import Related, Relations
+from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
 from dp_synth_pipeline.synthesis.conditional import Pool
 from dp_synth_pipeline.synthesis.database import public_tables
-from dp_synth_pipeline.synthesis.database.beginnings import beginnings, leading
+from dp_synth_pipeline.synthesis.database.beginnings import after_bases, beginnings, leading
 from dp_synth_pipeline.synthesis.database.beside import Neighbours
 from dp_synth_pipeline.synthesis.database.clock import clock
 from dp_synth_pipeline.synthesis.database.dated_gaps import DatedGaps
@@ -33,7 +33,7 @@ from dp_synth_pipeline.tabular.condition import Condition, Where, of_root
 from dp_synth_pipeline.tabular.constraints import Rule, digits, limits
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
-from dp_synth_pipeline.tabular.schema import TableSchema
+from dp_synth_pipeline.tabular.schema import Column, TableSchema
 
 if TYPE_CHECKING:
     from dp_synth_pipeline.model.base import GenerativeModel
@@ -129,9 +129,8 @@ class DatabaseDrawer:
         for table in self.relations:
             report(len(drawn), len(self.folders))
             if table.parent is not None:
-                rows, above = self._rows(table, drawn, rng), drawn[table.parent]
-                drawn[table.name] = rows
-                drawn[table.parent] = carrying(table, above, rows, self.sources[table.name], rng)
+                drawn[table.name] = rows = self._rows(table, drawn, rng)
+                drawn[table.parent] = carrying(table, drawn[table.parent], rows, self.sources[table.name], rng)
         return drawn
 
     @property
@@ -205,7 +204,7 @@ class DatabaseDrawer:
         dated, end = DatedGaps.of(profile.calendar, order, gap), None if order.upper is not None else profile.end
         return Following(table, model, codec, context, times, order, dated, end, impossible)
 
-    def _rows(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
+    def _rows(self, table: Related, drawn: dict[str, Rows], rng: np.random.Generator) -> Rows:
         """Draw the rows of a table place by place, each upon what it hangs on."""
         drawer = self._drawer(table.name)
         above = self._above(table, drawn, drawer.profile, rng)
@@ -227,18 +226,20 @@ class DatabaseDrawer:
         kept = np.flatnonzero(~again)
         return rows.take(kept, rows.parent[kept], rows.root[kept]) if again.any() else rows
 
-    def _above(
-        self, table: Related, drawn: Mapping[str, Rows], profile: TableProfile, rng: np.random.Generator
-    ) -> Above:
-        """Return what the rows of a table hang on, of drawn tables."""
-        parents, parent = drawn[str(table.parent)], self.relations[str(table.parent)]
+    def _above(self, table: Related, drawn: dict[str, Rows], profile: TableProfile, rng: np.random.Generator) -> Above:
+        """Return what the rows of a table hang on, of drawn tables; its parents hold when their rows begin from here on."""
+        parent, codec = self.relations[str(table.parent)], self._drawer(str(table.parent)).codec
         orders = [None if t.order is None else self.sources[t.name][t.order] for t in (parent, table)]
-        codec = self._drawer(parent.name).codec
         beginning = self.relations.beginning(table.name, codec.schema.names)
+        drawn[parent.name] = parents = self._timed(parent, beginning, drawn, profile, rng)
         lead = leading(codec, parents.codes, beginning.distance, profile.calendar, orders[1], rng)
-        counts, times = beginnings(table, parents, codec.schema, orders, beginning, lead)
+        schema = TableSchema((*codec.schema, *self._time(beginning)))
+        counts, times = beginnings(table, parents, schema, orders, beginning, lead)
         hung = self._codes_above(table, drawn, np.arange(len(parents.codes)))
-        above, other = Above(np.concatenate(hung, 1), counts, times, parents.root), self._lies_beside(table)
+        ends = self._ends(table, drawn)
+        times = times if ends is None or times is None else np.minimum(times, ends).astype(times.dtype)
+        above = Above(np.concatenate(hung, 1), counts, times, parents.root, ends=ends)
+        other = self._lies_beside(table)
         if other is None or orders[1] is None:
             return above
         rows, order = drawn[other.name], self.sources[other.name][str(other.order)]
@@ -246,6 +247,48 @@ class DatabaseDrawer:
         assert rows.times is not None
         neighbours = Neighbours(rows.parent, offsets.in_units(rows.times, order, orders[1]))
         return above._replace(beside=rows, neighbours=neighbours)
+
+    def _ends(self, table: Related, drawn: Mapping[str, Rows]) -> np.ndarray | None:
+        """Return the times after which each parent has no rows, on the line of the order; None if it may at any time."""
+        if not table.before or table.order is None:
+            return None
+        source, order = self.sources[str(table.parent)], self.sources[table.name][table.order]
+        dates = drawn_columns(self.relations[str(table.parent)], drawn, source)
+        found = np.full(len(drawn[str(table.parent)].codes), np.inf)
+        for name in table.before:
+            points, null = offsets.placed(dates[name], source[name], order)
+            found = np.where(null, found, np.minimum(found, points))
+        return found
+
+    def _time(self, beginning: Beginning) -> list[Column]:
+        """Return the column of times that parents hold as distances from another one; none if they do not."""
+        if beginning.since is None or beginning.leader is None:
+            return []
+        order = self.sources[beginning.leader.name][str(beginning.leader.order)]
+        return [replace(order, name=str(beginning.time), lower=None, upper=None)]
+
+    def _timed(
+        self,
+        parent: Related,
+        beginning: Beginning,
+        drawn: Mapping[str, Rows],
+        profile: TableProfile,
+        rng: np.random.Generator,
+    ) -> Rows:
+        """Return parents with the times at which rows begin, where they hold distances from another column for that.
+
+        Args:
+            profile: of those rows.
+        """
+        parents, codec = drawn[parent.name], self._drawer(parent.name).codec
+        for time in self._time(beginning):
+            if time.name not in parents.values.column_names:
+                lead = leading(codec, parents.codes, beginning.since, profile.calendar, time, rng)
+                source = self.sources[parent.name]
+                base = drawn_columns(parent, drawn, source)[beginning.base], source[beginning.base]
+                begun = after_bases(parents, codec.schema[str(beginning.since)], base, time, lead, rng)
+                return parents.with_value(time.name, begun)
+        return parents
 
     def _texts(self, table: Related, drawn: Mapping[str, Rows], rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return the texts of a table's rows, written upon them and upon those above."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from dp_synth_pipeline.relations import monotone_columns
+from dp_synth_pipeline.relations import monotone_columns, periods
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
@@ -32,6 +32,10 @@ class Rows:
     parent: np.ndarray | None
     root: np.ndarray
     times: np.ndarray | None = None
+
+    def with_value(self, name: str, values: pa.Array) -> Rows:
+        """Return the rows with one more value each."""
+        return replace(self, values=self.values.append_column(name, values))
 
     def take(self, numbers: np.ndarray, parent: np.ndarray | None, root: np.ndarray) -> Rows:
         """Return rows by their numbers, with other parents and persons."""
@@ -112,6 +116,8 @@ def drawn_columns(table: Related, drawn: Mapping[str, Rows], schema: TableSchema
     if rows.times is not None:
         values[str(table.order)] = at_points(rows.times, schema[str(table.order)])
     values = offsets.restored(values, TableSchema(tuple(c for c in schema if not c.kind.composed)))
+    if rows.parent is not None:
+        values |= periods.restored(values, rows.parent, table, schema)
     learned = [c.name for c in schema if c.kind.learned and not c.kind.composed]
     return {name: values[name] for name in dict.fromkeys([*learned, *carried])}
 

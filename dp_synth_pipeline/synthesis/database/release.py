@@ -10,7 +10,7 @@ columns of that row. So a person's history is drawn row by row from released wei
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from dp_synth_pipeline.ledger import Ledger, Lineage
 from dp_synth_pipeline.ledger import Release as LedgerRelease
 from dp_synth_pipeline.relations import ruling
-from dp_synth_pipeline.relations.structure import Relations
+from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import idempotency, memory, retention, terms
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
@@ -28,7 +28,7 @@ from dp_synth_pipeline.synthesis.database.table_release import TableRelease
 from dp_synth_pipeline.synthesis.progress import Progress, Silent
 from dp_synth_pipeline.synthesis.run_state import RunState
 from dp_synth_pipeline.synthesis.store import Store
-from dp_synth_pipeline.tabular import constraints
+from dp_synth_pipeline.tabular import constraints, offsets
 
 
 class DatabaseRelease:
@@ -116,13 +116,13 @@ class DatabaseRelease:
 
     @property
     def relations(self) -> Relations:
-        """How the tables hang together, with the static and increasing columns that were found."""
+        """How the tables hang together, with what was found of their columns."""
         return self._found.relations
 
     @property
     def _found(self) -> DatabaseSettings:
         """The settings, with what was found in place of what nobody declared."""
-        return self.settings.with_found(self.state.static, self.state.increasing)
+        return self.settings.with_found(self.state.found)
 
     @property
     def rules(self) -> list[str]:
@@ -173,7 +173,18 @@ class DatabaseRelease:
         release.most = None if self.relations[name].parent is None else self.relations.most_rows(name)
         below = self.relations.children(name)
         release.carried = {child.carried(column): column for child in below for column in child.carries}
+        ends = (self.relations[name].ending(column, way) for column, way in self.relations[name].until)
+        release.begins = (*self._begins(release.rows.schema.names, below), *ends)
         return release
+
+    def _begins(self, columns: Collection[str], below: Sequence[Related]) -> tuple[str, ...]:
+        """Return the columns of a table that say when rows below begin, and of which nobody said after what."""
+        found = []
+        for child in (child for child in below if child.order is not None):
+            time = self.relations.beginning(child.name, columns).time
+            said = self.settings.tables[child.name].columns.get(str(child.order)) or {}
+            found += [time] if time in columns and offsets.AFTER not in said else []
+        return tuple(dict.fromkeys(map(str, found)))
 
     def _part(self, name: str, state: RunState) -> Part:
         """Return what a table takes of the release, as far as is released by now how many persons there are."""

@@ -88,6 +88,7 @@ class Above(NamedTuple):
         root: number of each parent's person.
         beside: drawn rows of the table beside which its rows lie; None if there is none.
         neighbours: the same rows by their times, on the table's own line.
+        ends: the times after which each parent has no rows, float64 (parents,); infinite where there is none.
     """
 
     codes: np.ndarray
@@ -96,6 +97,7 @@ class Above(NamedTuple):
     root: np.ndarray
     beside: Rows | None = None
     neighbours: Neighbours | None = None
+    ends: np.ndarray | None = None
 
 
 class Reached(NamedTuple):
@@ -223,7 +225,7 @@ class Following:
             gaps = np.where(ends & (matched.until >= 0), matched.until, gaps)
             ends[:] = False  # a distance is no value of the row beside
         if now is not None:
-            gaps = self._before_end(gaps, codes, now, left, rng)
+            gaps = self._before_end(gaps, codes, now, left, rng, None if above.ends is None else above.ends[who])
         rows = None if matched is None else matched.rows
         return Part(who, follows, codes, stays, now, rows, copied, given.astype(np.int16)), gaps
 
@@ -320,7 +322,8 @@ class Following:
         distances = self._gaps(codes, rng)
         if self.dated is not None:
             distances = self.dated.placed(distances, further, times, rng)
-        now = times + self._before_end(distances, codes, times, above.counts[who] - place, rng)
+        ends = None if above.ends is None else above.ends[who]
+        now = times + self._before_end(distances, codes, times, above.counts[who] - place, rng, ends)
         reached = Reached(who, now, codes, np.zeros(len(rows), np.int64))
         other, others = self._next(above, place, reached, None, rng)
         return last, part.replaced(rows, other), _replaced(gaps, rows, others)
@@ -357,25 +360,35 @@ class Following:
         assert self.order is not None
         return self.clock.coded(at_points(times, self.order))
 
-    def _room(self, times: np.ndarray, left: np.ndarray) -> np.ndarray:
-        """Return how far the next row may be, float64 (rows,); infinite where none follows or no end was declared."""
+    def _room(self, times: np.ndarray, left: np.ndarray, ends: np.ndarray | None = None) -> np.ndarray:
+        """Return how far the next row may be, float64 (rows,); infinite where none follows or nothing ends.
+
+        Args:
+            ends: the times after which their parents have no rows; None if they may at any time.
+        """
         upper = None if self.order is None else self.order.upper
-        if upper is None:
-            return np.full(len(times), np.inf)
-        return np.where(left > 0, np.maximum(float(grid.axis_value(upper)) - times, 0), np.inf)
+        last = np.full(len(times), np.inf if upper is None else float(grid.axis_value(upper)))
+        last = last if ends is None else np.minimum(last, ends)
+        return np.where(left > 0, np.maximum(last - times, 0), np.inf)
 
     def _before_end(
-        self, gaps: np.ndarray, codes: np.ndarray, now: np.ndarray, left: np.ndarray, rng: np.random.Generator
+        self,
+        gaps: np.ndarray,
+        codes: np.ndarray,
+        now: np.ndarray,
+        left: np.ndarray,
+        rng: np.random.Generator,
+        ends: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return distances to next rows of which none leads beyond the order's end.
+        """Return distances to next rows of which none leads beyond the order's end, or its parent's.
 
         Where one would, the rows that are left are taken to lie anywhere before that end, one place as likely as another,
         and the next one is the first of them: as finely as distances are written, on days and hours on which rows lie.
 
         Args:
-            codes: of the rows, int64 (rows, columns); now: their times; left: how many rows follow each.
+            codes: of the rows, int64 (rows, columns); now: their times; left: how many rows follow each; ends: see `_room`.
         """
-        number, room = self.codec.encoded.index(str(self.table.gap)), self._room(now, left)
+        number, room = self.codec.encoded.index(str(self.table.gap)), self._room(now, left, ends)
         gap, pending = self.codec.columns[number], np.flatnonzero(gaps > room)
         days = self.order is not None and self.order.kind.name == "date"
         step = 1.0 if days else gap.step if isinstance(gap, AxisCodec) else 0.0  # whole days, however they were coded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -14,6 +14,7 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy.budget import check_delta, check_release
 from dp_synth_pipeline.relations import ruling
 from dp_synth_pipeline.relations.monotone_columns import DECREASING, DIRECTIONS, INCREASING, MONOTONE
+from dp_synth_pipeline.relations.periods import BEFORE, UNTIL, WAYS, dates_of
 from dp_synth_pipeline.relations.static_columns import STATIC
 from dp_synth_pipeline.relations.structure import PublicTable, Related, Relations
 from dp_synth_pipeline.synthesis.section import Section
@@ -30,6 +31,7 @@ from dp_synth_pipeline.synthesis.settings import (
 from dp_synth_pipeline.synthesis.training_settings import TrainingSettings
 from dp_synth_pipeline.tabular.constraints import Rule
 from dp_synth_pipeline.tabular.declarable import COLUMN, FILTER, FROM
+from dp_synth_pipeline.tabular.offsets import AFTER
 from dp_synth_pipeline.tabular.policies import NullPolicy
 from dp_synth_pipeline.tabular.sources import public_list
 from dp_synth_pipeline.tabular.sources.place import same_place
@@ -100,6 +102,17 @@ class DatabaseTable(Section):
         """What was declared of numbers that may never fall, or never rise, from one row of a parent to the next."""
         return {n: facts[MONOTONE] for n, facts in self.columns.items() if facts and MONOTONE in facts}
 
+    @property
+    def until(self) -> dict[str, str | bool]:
+        """What was declared of columns that may hold when the parent's next row begins."""
+        return {n: facts[UNTIL] for n, facts in self.columns.items() if facts and UNTIL in facts}
+
+    @property
+    def timed(self) -> set[str]:
+        """The order, if a person said after or before which dates of their parents rows lie."""
+        facts = self.columns.get(str(self.order)) or {}
+        return {str(self.order)} if facts.keys() & {AFTER, BEFORE} else set()
+
     @field_validator("columns")
     @classmethod
     def _columns(cls, value: dict[str, Any]) -> dict[str, Any]:
@@ -112,9 +125,26 @@ class DatabaseTable(Section):
                 raise InvalidInput(
                     f"columns.{name}: {MONOTONE}: expected {', '.join(DIRECTIONS)} or false, got {direction!r}."
                 )
-            if facts.get(STATIC) and direction:
-                raise InvalidInput(f"columns.{name}: it is declared {STATIC} and {MONOTONE}; keep one of the two.")
+            if (way := facts.get(UNTIL, False)) is not False and way not in WAYS:
+                raise InvalidInput(f"columns.{name}: {UNTIL}: expected {', '.join(WAYS)} or false, got {way!r}.")
+            if dates_of(bounds := facts.get(BEFORE)) is None:
+                raise InvalidInput(
+                    f"columns.{name}: {BEFORE}: expected a date of its parent, such as discharged, or false, got {bounds!r}."
+                )
+            several = [fact for fact in CARRIED if facts.get(fact)]
+            if len(several) > 1:
+                raise InvalidInput(f"columns.{name}: it is declared {' and '.join(several)}; keep one of the two.")
         return value
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        """Refuse dates after which no row lies, of what rows are not ordered by."""
+        for name, facts in self.columns.items():
+            if facts and facts.get(BEFORE) and name != self.order:
+                raise InvalidInput(
+                    f"columns.{name}: {BEFORE}: rows are not ordered by it; declare order: {name}, or a rule across tables."
+                )
+        return self
 
     @model_validator(mode="after")
     def _copied(self) -> Self:
@@ -154,7 +184,7 @@ class DatabaseTable(Section):
 OF_PUBLIC = frozenset({"source", "key", "filter", "public"})
 """What is said of a table that everybody may see."""
 
-CARRIED = (STATIC, MONOTONE)
+CARRIED = (STATIC, MONOTONE, UNTIL, BEFORE)
 """Facts of columns that a row's parent carries; a single table has none."""
 
 FREE = frozenset({"rules", "description", "contact", "intended_use", "retention_days", "locale", "rows", "target"})
@@ -329,18 +359,16 @@ class DatabaseSettings(Section):
             carried |= {child.carried(column): facts[column] for column in child.carries if column in facts}
         return own.model_copy(update={"columns": {**own.columns, **carried}}) if carried else own
 
-    def with_found(self, static: Mapping[str, Collection[str]], increasing: Mapping[str, Collection[str]]) -> Self:
-        """Return the settings with static and increasing columns that were found, as if they had been declared.
+    def with_found(self, found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Self:
+        """Return the settings with facts of columns that were found, as if they had been declared.
 
         Args:
-            static, increasing: their names by table.
+            found: by table and column.
         """
         tables = {}
         for name, table in self.tables.items():
-            told = dict.fromkeys(static.get(name, ()), (STATIC, True))
-            told |= dict.fromkeys(increasing.get(name, ()), (MONOTONE, INCREASING))
-            found = {c: {**(table.columns.get(c) or {}), fact: value} for c, (fact, value) in told.items()}
-            tables[name] = table.model_copy(update={"columns": {**table.columns, **found}}) if found else table
+            columns = {c: {**(table.columns.get(c) or {}), **facts} for c, facts in found.get(name, {}).items()}
+            tables[name] = table.model_copy(update={"columns": {**table.columns, **columns}}) if columns else table
         return self.model_copy(update={"tables": tables})
 
     @property
@@ -440,6 +468,8 @@ def _related(name: str, table: DatabaseTable) -> Related:
         static=tuple(column for column, static in table.static.items() if static),
         increasing=tuple(column for column, direction in table.monotone.items() if direction == INCREASING),
         decreasing=tuple(column for column, direction in table.monotone.items() if direction == DECREASING),
+        until=tuple((column, str(way)) for column, way in table.until.items() if way),
+        before=dates_of((table.columns.get(str(table.order)) or {}).get(BEFORE)) or (),
         unique=tuple(dict.fromkeys(table.unique)),
         refers=tuple((table.refers or {}).items()),
     )

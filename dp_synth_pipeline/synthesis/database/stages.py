@@ -19,12 +19,13 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
-from dp_synth_pipeline.relations import carrying, relating, ruling, static_columns, unique_rows
+from dp_synth_pipeline.relations import carrying, periods, relating, ruling, static_columns, unique_rows
 from dp_synth_pipeline.relations.relating import RelatedRows
-from dp_synth_pipeline.relations.static_columns import Candidates
+from dp_synth_pipeline.relations.static_columns import Candidates, Found
 from dp_synth_pipeline.relations.structure import Related, check_keys
 from dp_synth_pipeline.synthesis import generator_files, profile_cache, publication, retention
 from dp_synth_pipeline.synthesis.database import histories, learning, public_tables
+from dp_synth_pipeline.synthesis.database.beginnings import begun_sentence
 from dp_synth_pipeline.synthesis.database.drawing import DatabaseDrawer, redrawn_sentence
 from dp_synth_pipeline.synthesis.database.release import DatabaseRelease, folder_of
 from dp_synth_pipeline.synthesis.database.settings import DatabaseSettings
@@ -175,7 +176,7 @@ def _one_row_each(
 
 def _opened(release: DatabaseRelease, name: str) -> AbstractContextManager[ingestion.Opened]:
     member, table = release.settings.member(name), release.relations[name]
-    early = [*([] if table.order is None else [table.order]), *_tied(member.columns)]
+    early = [*([] if table.order is None else [table.order]), *_tied(member.columns), *dict(table.until)]
     how: ingestion.Reading = {**reading(member, list(member.columns)), "keys": table.keys}
     how["types"] = {n: cells for n in early if (cells := declared.as_iso(n, member.columns.get(n))) is not None}
     return ingestion.opened(source.parse(member.source, where=member.filter), release.restricted, **how)
@@ -326,15 +327,21 @@ class ProfilingTable(OfTable):
             self._find(release, children)
         children = release.relations.children(self.table)
         for child in children:
-            if child.carries:
+            if child.carries or child.until:
                 self._carry(release, child)
         name = release.settings.name
         if carried := [f"{child.name}.{column}" for child in children for column in child.static]:
             release.progress.log(f"{name}: a row of {self.table} carries {', '.join(carried)}.")
         if carried := [f"{child.name}.{column}" for child in children for column in child.monotone]:
             release.progress.log(f"{name}: a row of {self.table} carries where {', '.join(carried)} begins.")
+        if ends := [f"{child.name}.{column}" for child in children for column, _ in child.until]:
+            release.progress.log(f"{name}: the next row tells {', '.join(ends)}, and the last row has its own.")
+        for child in (child for child in children if child.before):
+            release.progress.log(f"{name}: no row of {child.name} lies after {self.table}.{' or '.join(child.before)}.")
         facts = super().run(release)
-        if said := dates_sentence(release.table(self.table).settings, release.state.sources[self.table]):
+        table = release.table(self.table)
+        begun = begun_sentence(release.relations, self.table, table.schema.names)
+        for said in filter(None, (dates_sentence(table.settings, table.source), begun)):
             release.progress.log(f"{name}: {self.table}: {said}")
         return facts
 
@@ -343,15 +350,17 @@ class ProfilingTable(OfTable):
         table, state = release.table(self.table), release.state
         if not table.settings.reuse_profile:
             return False
-        known, static, increasing = profile_cache.columns(table.folder), {}, {}
+        known, facts = profile_cache.columns(table.folder), {}
         for child, found in zip(children, self._candidates(release, children).values(), strict=True):
             below = profile_cache.columns(folder_of(release.store, release.settings, child.name))
             carried = [column for column in found.columns if child.carried(column) in known]
             if carried and not below:  # which tells how they are carried
                 return False
-            increasing[child.name] = tuple(column for column in carried if child.step(column) in below)
-            static[child.name] = tuple(column for column in carried if child.step(column) not in below)
-        release.state = _with_found(state, static, increasing)
+            rising = tuple(column for column in carried if child.step(column) in below)
+            static = tuple(column for column in carried if child.step(column) not in below)
+            until = tuple((column, way) for column, way in found.ends if periods.endings(child, below, [(column, way)]))
+            facts[child.name] = Found(static, rising, until, _before(release, child))
+        release.state = _with_found(state, facts)
         supposed = release.table(self.table)
         for child in release.relations.children(self.table):
             above, _ = carrying.carrying(supposed.schema, state.table(child.name).table_schema(), child)
@@ -367,29 +376,31 @@ class ProfilingTable(OfTable):
         """Put on record which columns of the tables below are static or increasing, of those of which nobody said so."""
         sources, table = release.state.sources, release.table(self.table)
         candidates = self._candidates(release, children)
-        found = StaticColumns(candidates, release.state.rows).perform(table) or {}
+        found = StaticColumns(candidates, release.state.rows, table.rows).perform(table) or {}
         release.keep(table)
         for name in (name for name, of_table in found.items() if of_table.hidden):
             said = _hidden_sentence(name, self.table, candidates[name])
             release.progress.warn(f"{release.settings.name}: {said}")
-        static = {name: of_table.static for name, of_table in found.items()}
-        for child in children:
-            whole = {*child.static, *static.get(child.name, ())}
+        for child in (child for child in children if child.name in found):
+            whole = {*child.static, *found[child.name].static}
             if not static_columns.modelled_below(child, sources[child.name], whole):
-                static[child.name] = ()
-        increasing = {name: of_table.increasing for name, of_table in found.items()}
-        release.state = _with_found(release.state, static, increasing)
+                found[child.name] = found[child.name]._replace(static=())
+        release.state = _with_found(release.state, found)
 
     def _candidates(self, release: DatabaseRelease, children: Sequence[Related]) -> dict[str, Candidates]:
         """Return by table the columns that may be static or increasing, of those of which nobody said so."""
         found, state = {}, release.state
         for child in children:
             declared = release.settings.tables[child.name]
-            told = {*declared.static, *(name for name, direction in declared.monotone.items() if direction)}
+            told = {*declared.static, *(n for n, said in (declared.monotone | declared.until).items() if said)}
+            told |= declared.timed
             source, above = state.sources[child.name], state.sources[self.table]
             of_table = static_columns.candidates(child, source, above, told, state.table(child.name).untyped)
             numbers = tuple(name for name in of_table.numbers if name not in declared.monotone)
-            found[child.name] = of_table._replace(numbers=numbers)
+            ends = tuple(end for end in of_table.ends if end[0] not in declared.until)
+            held = state.rows[self.table].schema.names  # not what rows of the parent are ordered by, or hangs on it
+            bounds = tuple(name for name in of_table.bounds if name in held)
+            found[child.name] = of_table._replace(numbers=numbers, ends=ends, bounds=bounds)
         return found
 
     def _carry(self, release: DatabaseRelease, child: Related) -> None:
@@ -417,19 +428,27 @@ def _hidden_sentence(name: str, parent: str, looked_at: Candidates) -> str:
         >>> _hidden_sentence("visits", "patients", Candidates(("sex",)))  # doctest: +ELLIPSIS
         'few rows of patients have several visits, so noise hides which columns are the same in all of them. Declare ...'
     """
-    number = next(iter(looked_at.numbers), None)
+    number, date = next(iter(looked_at.numbers), None), next(iter(dict(looked_at.ends)), None)
     rising = "" if number is None else f", or {{{number}: {{monotone: increasing}}}} of a number that never falls"
+    rising += "" if date is None else f", or {{{date}: {{until: next}}}} of a date on which the next row begins"
     return (
         f"few rows of {parent} have several {name}, so noise hides which columns are the same in all of them. Declare those "
         f"that are, as in tables.{name}.columns: {{{looked_at.columns[0]}: {{static: true}}}}{rising}."
     )
 
 
-def _with_found(
-    state: DatabaseState, static: Mapping[str, tuple[str, ...]], increasing: Mapping[str, tuple[str, ...]]
-) -> DatabaseState:
-    """Return the state with static and increasing columns that were found besides those of other tables."""
-    return replace(state, static={**state.static, **static}, increasing={**state.increasing, **increasing})
+def _before(release: DatabaseRelease, child: Related) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return after which dates of their parents no rows of a table lay in the last release, since no profile tells it."""
+    last = release.folder / generator_files.DATABASE
+    tables = json.loads(last.read_text(encoding="utf-8"))["tables"] if last.exists() else []
+    known = [Related.of(facts) for facts in tables if facts["name"] == child.name and facts["order"] == child.order]
+    said = release.settings.tables[child.name].timed
+    return tuple((str(child.order), table.before) for table in known if table.before and not said)
+
+
+def _with_found(state: DatabaseState, found: Mapping[str, Found]) -> DatabaseState:
+    """Return the state with what was found of columns of some tables besides those of others."""
+    return replace(state, found={**state.found, **{name: of_table.facts for name, of_table in found.items()}})
 
 
 class TextsOfTable(OfTable):

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from dp_synth_pipeline.errors import ReleaseStateError
 from dp_synth_pipeline.relations.relating import RelatedRows
+from dp_synth_pipeline.relations.static_columns import Found
 from dp_synth_pipeline.synthesis.run_state import RunState, dump_schema, load_schema
 from dp_synth_pipeline.tabular.schema import TableSchema
 
@@ -23,8 +24,7 @@ class DatabaseState:
         sources: the columns of each source, keys included; of public tables as well.
         rows: the rows of each table with their persons; restricted.
         tables: how far each table is.
-        static: by table, the columns that counts told to be the same in all rows of one parent row.
-        increasing: by table, the numbers that counts told never to fall from one row of a parent to the next.
+        found: by table and column, what counts told of columns, as a person would declare it: `{"static": True}`.
         public: where the copies of public tables are.
         rules: the rules across tables that drawn rows keep.
         published: where the tables were written.
@@ -36,8 +36,7 @@ class DatabaseState:
     sources: Mapping[str, TableSchema] = field(default_factory=dict)
     rows: Mapping[str, RelatedRows] = field(default_factory=dict)
     tables: Mapping[str, RunState] = field(default_factory=dict)
-    static: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    increasing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     public: Mapping[str, Path] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
     published: tuple[str, ...] | None = None
@@ -68,8 +67,7 @@ class DatabaseState:
                 for name, rows in self.rows.items()
             },
             "tables": {name: state.to_dict() for name, state in self.tables.items()},
-            "static": {name: list(columns) for name, columns in self.static.items()},
-            "increasing": {name: list(columns) for name, columns in self.increasing.items()},
+            "found": {name: {c: dict(facts) for c, facts in columns.items()} for name, columns in self.found.items()},
             "public": {name: str(path) for name, path in self.public.items()},
             "rules": list(self.rules),
             "published": None if self.published is None else list(self.published),
@@ -88,10 +86,18 @@ class DatabaseState:
                 for name, rows in state["rows"].items()
             },
             {name: RunState.from_dict(table) for name, table in state["tables"].items()},
-            {name: tuple(columns) for name, columns in state.get("static", {}).items()},
-            {name: tuple(columns) for name, columns in state.get("increasing", {}).items()},
+            state.get("found", _found_by_an_earlier_version(state)),
             {name: Path(path) for name, path in state.get("public", {}).items()},
             tuple(state.get("rules", ())),
             None if state["published"] is None else tuple(state["published"]),
             None if state["card"] is None else Path(state["card"]),
         )
+
+
+def _found_by_an_earlier_version(state: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what an earlier version kept apart: static columns, and numbers that never fall."""
+    static, increasing = (state.get(name, {}) for name in ("static", "increasing"))
+    told = {
+        name: Found(tuple(static.get(name, ())), tuple(increasing.get(name, ()))) for name in {*static, *increasing}
+    }
+    return {name: found.facts for name, found in told.items()}

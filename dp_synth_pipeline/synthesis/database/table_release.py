@@ -144,7 +144,8 @@ class TableRelease(Release):
 
     def _dated(self, schema: TableSchema) -> TableSchema:
         own = {c.name: c for c in schema}
-        return TableSchema(tuple(own.get(c.name, c) for c in self.source if c.name in own or c.name == self.order))
+        found = [own.get(c.name, c) for c in self.source if c.name in own or c.name == self.order]
+        return TableSchema((*found, *(own[name] for name in self.begins if name in own)))
 
     @property
     def may_hang(self) -> frozenset[str]:

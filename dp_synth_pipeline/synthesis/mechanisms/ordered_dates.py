@@ -29,4 +29,5 @@ class OrderedDates(Mechanism[DatesPlan, dict[str, dict[str, str]]]):
         return plan.events
 
     def run(self, release: Release, plan: DatesPlan, odometer: Odometer) -> dict[str, dict[str, str]]:
-        return ordered_dates.measure(release.dated_rows(), release.dated, release.may_hang, plan, odometer)
+        rows, able = release.dated_rows(), release.may_hang
+        return ordered_dates.measure(rows, release.dated, able, plan, odometer, release.begins)

@@ -19,8 +19,12 @@ class StaticColumns(Mechanism[StaticPlan, dict[str, Found]]):
 
     name = STATIC
 
-    def __init__(self, candidates: Mapping[str, Candidates], rows: Mapping[str, RelatedRows]) -> None:
-        self._candidates, self._rows = {name: found for name, found in candidates.items() if found.columns}, rows
+    def __init__(
+        self, candidates: Mapping[str, Candidates], rows: Mapping[str, RelatedRows], above: RelatedRows
+    ) -> None:
+        self._above = above
+        self._candidates = {name: found for name, found in candidates.items() if found.columns or found.bounds}
+        self._rows = rows
 
     def plan(self, release: Release) -> StaticPlan | None:
         return release.allocation.static(self._candidates) if self._candidates else None
@@ -29,4 +33,4 @@ class StaticColumns(Mechanism[StaticPlan, dict[str, Found]]):
         return plan.events
 
     def run(self, release: Release, plan: StaticPlan, odometer: Odometer) -> dict[str, Found]:
-        return static_columns.measure(self._rows, plan, odometer)
+        return static_columns.measure(self._rows, plan, odometer, self._above)

@@ -143,7 +143,12 @@ def few(broken: float, rows: float, noise: float) -> bool:
 
 
 def measure(
-    path: Path, schema: TableSchema, free: Collection[str], plan: DatesPlan, odometer: Odometer
+    path: Path,
+    schema: TableSchema,
+    free: Collection[str],
+    plan: DatesPlan,
+    odometer: Odometer,
+    last: Collection[str] = (),
 ) -> dict[str, dict[str, str]]:
     """Return what noisy counts tell of columns, as a person would declare it: `{"left": {"after": "came"}}`.
 
@@ -151,10 +156,11 @@ def measure(
         path: a Parquet snapshot whose rows per unit are bounded already.
         free: the columns that may be found to hang on another one.
         odometer: of the plan's events, as they were charged.
+        last: the columns on which none hangs, and which are the same as none, but may be after one.
     """
     exact = _counts(path, schema, plan)
     noisy, _ = mechanisms.noisy_histograms(exact, scale=plan.scale, sensitivity=plan.unit.max_rows, odometer=odometer)
-    return _chosen(schema, free, dict(zip(plan.pairs, noisy, strict=True)), plan.scale)
+    return _chosen(schema, (free, last), dict(zip(plan.pairs, noisy, strict=True)), plan.scale)
 
 
 def hung(schema: TableSchema, found: Mapping[str, Mapping[str, str]]) -> TableSchema:
@@ -224,14 +230,25 @@ class _Fact(NamedTuple):
 
 
 def _chosen(
-    schema: TableSchema, free: Collection[str], counts: Mapping[Pair, np.ndarray], scale: float
+    schema: TableSchema,
+    able: tuple[Collection[str], Collection[str]],
+    counts: Mapping[Pair, np.ndarray],
+    scale: float,
 ) -> dict[str, dict[str, str]]:
-    """Return what ties each column most, so that none hangs on itself and each on one other at most."""
-    facts = [f for pair, cells in counts.items() for f in _facts(schema, pair, cells.astype(float), scale)]
+    """Return what ties each column most, so that none hangs on itself and each on one other at most.
+
+    Args:
+        able: the columns that may hang on others, and those of them on which none does; see `measure`.
+    """
+    (free, last), told = able, (f for pair, c in counts.items() for f in _facts(schema, pair, c.astype(float), scale))
+    facts = [f for f in told if f.base not in last and (f.column not in last or f.name == offsets.AFTER)]
     latest = Counter(fact.column for fact in facts if fact.name == offsets.AFTER)  # what is after most lies nearest
     found: dict[str, dict[str, str]] = {}
     for fact in sorted(facts, key=lambda f: (f.name == offsets.AFTER, -latest[f.base], f.broken)):
-        if fact.column in free and fact.column not in found:
+        same = fact.column in last and offsets.SAME_AS in found.get(
+            fact.base, {}
+        )  # then it is after the other one as well
+        if fact.column in free and fact.column not in found and not same:
             tried = {**found, fact.column: fact.declared}
             found = tried if _can_hang(schema, tried) else found
     return found

@@ -171,8 +171,8 @@ def test_what_somebody_declared_and_tables_of_one_row_each_are_not_looked_at():
 
 def test_numbers_of_ordered_rows_and_cells_of_a_csv_that_may_be_numbers_are_looked_at_for_falls():
     columns = source({**STORAGE, "age": WHOLE})
-    assert static_columns.candidates(VISITS, columns, PARENT, {}) == (("sex", "age"), ("age",))
-    assert static_columns.candidates(VISITS, columns, PARENT, {}, {"sex"}) == (("sex", "age"), ("sex", "age"))
+    assert static_columns.candidates(VISITS, columns, PARENT, {})[:2] == (("sex", "age"), ("age",))
+    assert static_columns.candidates(VISITS, columns, PARENT, {}, {"sex"})[:2] == (("sex", "age"), ("sex", "age"))
     assert static_columns.candidates(replace(VISITS, order=None), columns, PARENT, {}).numbers == ()
 
 

@@ -55,14 +55,18 @@ def test_the_columns_that_were_released_say_how_rows_begin_as_those_of_earlier_v
     now = {"visits, else bills: first visited", "bills: to the first day from visits", "calls: first day"}
     found = {name: relations.beginning(name, now) for name in ("visits", "calls", "bills")}
     assert found == {
-        "visits": Beginning("visits, else bills: first visited"),
-        "calls": Beginning("calls: first day"),
-        "bills": Beginning("visits, else bills: first visited", "bills: to the first day from visits"),
+        "visits": Beginning("visits, else bills: first visited", None, VISITS),
+        "calls": Beginning("calls: first day", None, calls),
+        "bills": Beginning("visits, else bills: first visited", "bills: to the first day from visits", VISITS),
     }
     earlier = {"visits: first visited", "calls: first day", "bills: first day"}
     assert {relations.beginning(name, earlier).time for name in ("visits", "calls", "bills")} == earlier
     assert relations.beginning("labs", {"labs: to the first taken"}) == Beginning(None, "labs: to the first taken")
-    assert relations.beginning("labs", {"labs: first taken"}) == Beginning("labs: first taken")
+    assert relations.beginning("labs", {"labs: first taken"}) == Beginning("labs: first taken", None, labs)
+    after = {"visits, else bills: first visited: after came", "bills: to the first day from visits", "came"}
+    begun = [relations.beginning(name, after) for name in ("visits", "bills")]
+    assert {(b.time, b.leader, b.base) for b in begun} == {("visits, else bills: first visited", VISITS, "came")}
+    assert [b.distance for b in begun] == [None, "bills: to the first day from visits"]
 
 
 WARDS, DRUG_LIST = PublicTable("wards", "ward"), PublicTable("drug_list", "code")

@@ -1,40 +1,58 @@
-"""Where histories begin."""
+"""Rows that begin after a date of their parent: never before it, and at some time if that date is not known."""
+
+from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from dp_synth_pipeline.relations.structure import Related, Relations
-from dp_synth_pipeline.synthesis.database.beginnings import beginnings
+from dp_synth_pipeline.synthesis.database.beginnings import after_bases, begun_sentence
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows
-from dp_synth_pipeline.tabular.schema import build
+from dp_synth_pipeline.tabular import offsets
+from dp_synth_pipeline.tabular.schema import Column, build
+
+SINCE = "orders: first ordered: after joined"
+RELATIONS = Relations(
+    [
+        Related("customers", key="customer_id"),
+        Related("orders", None, "customers", "customer_id", "ordered", max_rows=5),
+        Related("calls", None, "customers", "customer_id", "called", max_rows=5),
+    ]
+)
 
 
-def shape(table, columns, order, facts=None):
-    """Return the counts and beginnings of a table's rows, by what was drawn of their parents."""
-    relations = Relations([Related("p", key="k"), Related("a", None, "p", "k", "t", max_rows=3), table])
-    values = pa.table({f"{table.name}: rows": pa.array([2] * 4), **columns})
-    schema = build({name: values[name].type for name in values.column_names}, {})
-    own = build({"t": order}, {"t": facts or {}})["t"]
-    parents = Rows(values, np.zeros((4, 1), np.int64), None, np.arange(4))
-    counts, times = beginnings(table, parents, schema, [None, own], relations.beginning(table.name, schema.names))
-    return counts.tolist(), list(times if times is not None else [])
+def begun(joined: list[int | None], days: list[int | None], kind: pa.DataType = pa.date32()) -> list[int | None]:
+    """Return when orders begin, in days, of customers who joined on such days and order so many days later."""
+    unit = 1 if kind == pa.date32() else 86_400_000_000
+    source = build({"joined": kind, "ordered": kind}, {})
+    distance = offsets.distance(SINCE, source["ordered"], source["joined"])
+    values = pa.array([None if d is None else d * unit for d in days], pa.int64()).cast(distance.arrow_type)
+    parents = Rows(pa.table({SINCE: values}), np.zeros((len(days), 1), int), None, np.arange(len(days)))
+    known = pa.array([None if d is None else d * unit for d in joined], pa.int64())
+    dates = (known.cast(pa.int32()) if unit == 1 else known).cast(kind)
+    order: Column = source["ordered"]
+    found = after_bases(parents, distance, (dates, source["joined"]), order, None, np.random.default_rng())
+    points, null = offsets.points_of(found, order)
+    return [None if lost else point // unit for point, lost in zip(points.tolist(), null, strict=True)]
 
 
-def test_rows_begin_at_the_drawn_distance_from_where_those_of_the_table_beside_them_do():
-    """Of the last two persons, nothing says when their rows begin, so they have none."""
-    day, moment = 86_400 * 10**6, pa.timestamp("us")
-    far = {"b: to the first t from a": pa.array([0, -3, 5, None], pa.int64())}
-    days = {"a, else b: first t": pa.array([10, 20, None, 40], pa.int64()).cast(pa.int32()).cast(pa.date32())}
-    table = Related("b", None, "p", "k", "t", max_rows=3)
-    assert shape(table, {**days, **far}, pa.date32()) == ([2, 2, 0, 0], [10, 17, 5, 40])
-    hours = {"b: to the first t from a": pa.array([0, -3, 5, None], pa.duration("us"))}
-    assert shape(table, {**days, **hours}, moment)[1][:2] == [10 * day, 20 * day - 3]
-    years = {"a, else b: first t": pa.array([10, 20, None, 40], pa.int64())}
-    ends = {"kind": "integer", "lower": 11, "upper": 16}
-    assert shape(table, {**years, **far}, pa.int64(), ends)[1][:2] == [11, 16], "no row lies beyond the declared ends"
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "Europe/Paris")])
+def test_rows_begin_as_long_after_the_date_as_was_drawn_and_who_has_no_distance_has_none(kind: pa.DataType) -> None:
+    assert begun([100, 200, 300], [0, 7, None], kind) == [100, 207, None]
 
 
-def test_rows_of_an_earlier_version_begin_where_their_own_column_says():
-    table = Related("b", None, "p", "k", "t", max_rows=3)
-    firsts = {f"{name}: first t": pa.array([10, 20, None, 40], pa.int64()) for name in ("a", "b")}
-    assert shape(table, firsts, pa.int64()) == ([2, 2, 0, 2], [10, 20, 0, 40])
+def test_of_who_lacks_the_date_rows_begin_when_those_of_another_do() -> None:
+    found = begun([100, 200, *[None] * 50], [1, 2, *[None] * 50])
+    assert found[:2] == [101, 202]
+    assert set(found[2:]) == {101, 202}
+    assert begun([None, None], [None, None]) == [None, None], "nobody is there to begin with"
+
+
+def test_what_was_found_is_said_of_each_table_whose_rows_begin_so() -> None:
+    columns = ["joined", "orders: rows", SINCE, "calls: rows", "calls: first called"]
+    said = begun_sentence(RELATIONS, "customers", columns)
+    assert "rows of orders begin after customers.joined. " in said
+    assert "tables.orders.columns: {ordered: {after: false}}" in said
+    assert begun_sentence(RELATIONS, "customers", [c for c in columns if c != SINCE]) == ""
+    assert begun_sentence(RELATIONS, "orders", ["amount"]) == ""

@@ -6,7 +6,7 @@ import pytest
 
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.relations.structure import Related, Relations
-from dp_synth_pipeline.synthesis.database.clock import clock
+from dp_synth_pipeline.synthesis.database.clock import EVEN, Clock, clock
 from dp_synth_pipeline.tabular import schema as schema_lib
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
@@ -79,3 +79,38 @@ def test_a_generator_of_an_earlier_version_knows_of_times_how_late_they_are_alon
     zeros, before = np.zeros(1, np.int64), np.full((1, 1), -1)
     given = earlier.given(np.zeros((1, 0), int), zeros, zeros, before, np.array([[3, 12]]))
     assert given.tolist() == [[0, 0, 3, 0]]
+
+
+def even(joined: pa.DataType = pa.date32(), first: int = 10, last: int = 20) -> Clock:
+    """Return what codes the times of visits 0 to 14 days after patients joined, which was on days from `first` to `last`."""
+    since = f"{FIRST}: after joined"
+    above = schema_lib.build({"joined": joined, since: pa.int64()}, {since: {"kind": "integer"}})
+    unit = 1 if joined == pa.date32() else 86_400_000_000
+    ends = {"joined": (first * unit, last * unit), since: (0, 14)}
+    columns = [ColumnProfile(c.name, c.kind, (), (), (ends[c.name],), (1.0,)) for c in above]
+    codec = TableCodec(above, TableProfile(100, 100, "row", tuple(columns), ()))
+    found = clock(RELATIONS, "visits", {"patients": codec}.__getitem__)
+    assert found is not None
+    return found
+
+
+def test_times_that_are_told_after_a_date_lie_in_even_parts_from_its_first_to_the_last_that_follows() -> None:
+    days = even()
+    assert days.cardinalities == (EVEN + 1,)
+    assert [list(order) for order in days.orders] == [[*range(1, EVEN + 1)]]
+    codes = days.coded(pa.array([None, -5, 10, 11, 33, 34, 900], pa.int32()).cast(pa.date32()))[:, 0]
+    assert codes.tolist() == [0, 1, 1, 2, 24, 24, 24]
+    moments = pa.array([10, 11, 33], pa.int32()).cast(pa.date32()).cast(pa.timestamp("us"))
+    assert days.coded(moments)[:, 0].tolist() == [1, 2, 24]
+    assert even(pa.timestamp("us")).coded(moments)[:, 0].tolist() == [1, 2, 24]
+
+
+def test_a_date_that_is_told_after_another_one_has_the_ends_of_both() -> None:
+    since, joined = f"{FIRST}: after joined", "joined: after asked"
+    above = schema_lib.build({"asked": pa.date32(), joined: pa.int64(), since: pa.int64()}, {})
+    ends = {"asked": (0, 10), joined: (0, 100), since: (0, 130)}
+    columns = [ColumnProfile(c.name, c.kind, (), (), (ends[c.name],), (1.0,)) for c in above]
+    codec = TableCodec(above, TableProfile(100, 100, "row", tuple(columns), ()))
+    found = clock(RELATIONS, "visits", {"patients": codec}.__getitem__)
+    assert found is not None
+    assert found.coded(pa.array([0, 119, 121, 239], pa.int32()).cast(pa.date32()))[:, 0].tolist() == [1, 12, 13, 24]

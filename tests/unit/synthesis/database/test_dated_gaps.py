@@ -89,6 +89,22 @@ def test_what_leads_to_a_closed_day_is_hardly_kept_and_a_wide_cell_is_kept_as_an
     assert kept[2] > 0.8
 
 
+def test_a_distance_to_a_closed_day_leads_to_one_of_the_seven_days_after_it_and_others_stay(order: Column) -> None:
+    unit, codec, effects = known(order)
+    dated, rng = DatedGaps.of(effects, order, codec.columns[0]), np.random.default_rng()
+    assert dated is not None
+    now = (rng.integers(17_000, 20_000, 5000) * unit + 9 * HOUR * (unit > 1)).astype(np.int64)
+    gaps, codes = np.full(5000, 7 * unit), np.full(5000, 1)
+    shut = weekday((now + gaps) // unit) == 6
+    assert 500 < shut.sum() < 900
+    found = dated.opened(gaps, codes, now, rng)
+    assert (found[~shut] == 7 * unit).all()
+    later = (found[shut] - 7 * unit) / unit
+    assert set(later) == {1, 2, 3, 4, 5, 6}, "whole days, and not the next Sunday"
+    assert 0.1 < (later == 6).mean() < 0.2, "as likely as rows lie there: Saturdays less than others"
+    assert opened(now + found, unit).all()
+
+
 def test_distances_stay_as_they_are_where_there_is_no_calendar() -> None:
     days, number = build({"day": pa.date32()}, {})["day"], build({"day": pa.int64()}, {})["day"]
     codec = gaps_of(1, pa.int64()).columns[0]

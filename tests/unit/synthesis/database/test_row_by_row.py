@@ -96,6 +96,19 @@ def test_no_row_lies_beyond_the_declared_end_of_the_order_and_without_one_rows_l
             )
 
 
+def test_no_row_lies_after_the_end_of_its_own_parent_nor_after_the_declared_one():
+    visits, rows, rng = Related("visits", order="day", max_rows=9), 4000, np.random.default_rng(1)
+    drawn, left = rng.integers(0, 100, rows), np.ones(rows, np.int64)
+    times, own = np.tile([50, 50, 50, 50], rows // 4), np.tile([60, 50, 120, np.inf], rows // 4)
+    for upper, ends in (({"upper": 110}, [10, 0, 60, 60]), ({}, [10, 0, 70, 99])):
+        schema = build({"day": pa.int64()}, {"day": {"kind": "integer", **upper}})
+        following = Following(visits, None, WHOLE, None, None, schema["day"])  # type: ignore[arg-type]
+        gaps = following._before_end(drawn.copy(), np.zeros((rows, 1), int), times, left, rng, own)
+        assert all((gaps[i::4] <= end).all() for i, end in enumerate(ends))
+        fits = drawn <= np.tile(ends, rows // 4)
+        assert (gaps[fits] == drawn[fits]).all()
+
+
 UNTIL = 4
 """The code of a distance that ends where the next row beside begins: after those of 0, 5, 7 and null."""
 

@@ -35,7 +35,7 @@ def test_the_terms_of_a_release_are_taken_over_and_stay_as_they_are():
 
 def test_static_columns_that_were_found_keep_what_was_declared_of_them_and_change_no_settings():
     asked = settings()
-    found = asked.with_found({"visits": ("sex", "born")}, {})
+    found = asked.with_found({"visits": {"sex": {"static": True}, "born": {"static": True}}})
     assert found.relations["visits"].static == ("sex", "born")
     assert found.learnt("patients").columns["visits.sex"] == {"kind": "category"}
     assert "static" not in str(found.member("visits").columns)
@@ -45,7 +45,7 @@ def test_static_columns_that_were_found_keep_what_was_declared_of_them_and_chang
 def test_increasing_columns_that_were_found_are_carried_and_keep_what_was_declared_of_them():
     columns = {**TABLES["visits"].get("columns", {}), "age": {"lower": 0}, "left": {"monotone": "decreasing"}}
     asked = settings(tables={**TABLES, "visits": {**TABLES["visits"], "columns": columns}})
-    found = asked.with_found({"visits": ("sex",)}, {"visits": ("age",)})
+    found = asked.with_found({"visits": {"sex": {"static": True}, "age": {"monotone": "increasing"}}})
     visits = found.relations["visits"]
     assert (visits.static, visits.increasing, visits.decreasing) == (("sex",), ("age",), ("left",))
     assert visits.carries == ("sex", "age", "left")

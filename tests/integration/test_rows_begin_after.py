@@ -75,8 +75,16 @@ def test_no_order_is_before_its_customer_joined_and_as_many_order_at_once(tmp_pa
 
 
 def test_rows_begin_at_any_time_if_a_person_says_so(tmp_path):
-    apart = {"columns": {"ordered": {"after": False}}}
-    _, model = fitted(tmp_path, shop(), {**RELATIONS, "orders": {**RELATIONS["orders"], **apart}})
+    apart, calls = (
+        {"columns": {"ordered": {"after": False}}},
+        {"parent": {"customer_id": "customers"}, "order": "called"},
+    )
+    relations = {
+        **RELATIONS,
+        "orders": {**RELATIONS["orders"], **apart},
+        "calls": calls,
+    }  # which begin beside the orders
+    _, model = fitted(tmp_path, shop(calls=True), relations)
     assert not any(FACT in limit for limit in model.card().facts.limits)
     assert days_until(model.sample())[0].min() < 0, "or this file shows nothing"
 

@@ -34,6 +34,10 @@ FINER = {"quarter": "month", "weekend": "isoweekday"}
 """What tells another part as well, so that this one is not given beside it."""
 
 
+RARE = 0.05
+"""Part of the dates, and of the distances, that may lie before the first of these parts or after the last: as many as may
+break what was found, such as a date far away that stands for one that nobody knows."""
+
 EVEN = 24
 """Codes of times of which no histogram was released, but of a date before them and of how long they are after it."""
 
@@ -159,12 +163,16 @@ def _ends(codec: TableCodec, name: str) -> tuple[float, float]:
 
 
 def _ends_of(codec: Codec, column: Column) -> tuple[float, float]:
-    """Return the ends of a date's released cells, or of those of a distance, in microseconds."""
+    """Return between which ends nearly all of a date's released cells lie, or those of a distance, in microseconds."""
     if not isinstance(codec, AxisCodec) or not len(codec.centres[: codec.null]):
         return 0.0, 0.0
-    points = np.concatenate([codec.heavy, codec.low, codec.high])
+    at = np.concatenate([codec.heavy, codec.low, codec.high])
+    weights = np.concatenate([codec.marginal[: len(codec.heavy)], codec.mass / 2, codec.mass / 2])
+    order = np.argsort(at, kind="stable")
+    upto = np.cumsum(weights[order]) / weights.sum()
+    low, high = (float(at[order][np.searchsorted(upto, share)]) for share in (RARE, 1 - RARE))
     unit = grid.DAY if column.kind.name in ("date", "integer") else 1
-    return float(points.min()) * unit, float(points.max()) * unit
+    return low * unit, high * unit
 
 
 def _parts(source: TableSchema, order: Column) -> tuple[Column, ...]:

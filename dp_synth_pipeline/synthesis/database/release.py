@@ -181,10 +181,11 @@ class DatabaseRelease:
         """Return the columns of a table that say when rows below begin, and of which nobody said after what."""
         found = []
         for child in (child for child in below if child.order is not None):
-            time = self.relations.beginning(child.name, columns).time
+            begun = self.relations.beginning(child.name, columns)
             said = self.settings.tables[child.name].columns.get(str(child.order)) or {}
-            found += [time] if time in columns and offsets.AFTER not in said else []
-        return tuple(dict.fromkeys(map(str, found)))
+            if begun.leader == child and begun.time in columns and offsets.AFTER not in said:
+                found.append(begun.time)
+        return tuple(found)
 
     def _part(self, name: str, state: RunState) -> Part:
         """Return what a table takes of the release, as far as is released by now how many persons there are."""

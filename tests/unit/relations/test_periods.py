@@ -44,6 +44,12 @@ def test_persons_are_counted_of_whose_rows_one_does_not_end_when_the_next_begins
     assert static_columns._counts(rows, ENDS).tolist()[2:] == counts
 
 
+def test_the_next_row_is_that_of_the_source_though_it_may_not_be_kept(tmp_path):
+    bounded = Relations([RELATIONS.root, replace(PAY, max_rows=2)])
+    rows = related(tmp_path, tables(), bounded)["pay"]
+    assert static_columns._counts(rows, ENDS).tolist()[2:] == [0, 300]
+
+
 def test_one_person_more_moves_each_count_by_one_at_most(tmp_path):
     first, more = tables(50), tables(51)
     more["pay"].loc[150:, "until"] = None

@@ -105,6 +105,19 @@ def test_times_that_are_told_after_a_date_lie_in_even_parts_from_its_first_to_th
     assert even(pa.timestamp("us")).coded(moments)[:, 0].tolist() == [1, 2, 24]
 
 
+def test_dates_far_away_that_stand_for_unknown_ones_do_not_stretch_the_parts() -> None:
+    since = f"{FIRST}: after joined"
+    above = schema_lib.build({"joined": pa.date32(), since: pa.int64()}, {})
+    joined, days = ColumnProfile("joined", above["joined"].kind, (2_932_896,), (0.03,), ((0, 100),), (0.97,)), (0, 20)
+    columns = (joined, ColumnProfile(since, above[since].kind, (), (), (days,), (1.0,)))
+    found = clock(
+        RELATIONS, "visits", {"patients": TableCodec(above, TableProfile(100, 100, "row", columns, ()))}.__getitem__
+    )
+    assert found is not None
+    codes = found.coded(pa.array([0, 59, 61, 119, 2_932_896], pa.int32()).cast(pa.date32()))[:, 0]
+    assert codes.tolist() == [1, 12, 13, 24, 24]
+
+
 def test_a_date_that_is_told_after_another_one_has_the_ends_of_both() -> None:
     since, joined = f"{FIRST}: after joined", "joined: after asked"
     above = schema_lib.build({"asked": pa.date32(), joined: pa.int64(), since: pa.int64()}, {})

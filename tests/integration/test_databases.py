@@ -329,7 +329,7 @@ def test_a_table_of_which_counts_tell_that_nothing_varies_keeps_its_columns(tmp_
     monkeypatch.setattr(
         static_columns,
         "measure",
-        lambda rows, plan, odometer: {name: Found(looked_at.columns) for name, looked_at in plan.candidates.items()},
+        lambda rows, plan, *_: {name: Found(looked_at.columns) for name, looked_at in plan.candidates.items()},
     )
     fitter, _ = synthesizer(tmp_path, epsilon=5.0)
     visits = clinic(300)["visits"][["visit_id", "patient_id", "ward"]]

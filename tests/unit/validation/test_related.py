@@ -68,6 +68,17 @@ def test_monotone_columns_may_turn_back_between_persons_alone_and_the_row_that_d
     assert {table.order, "age", "left"} <= {*related.columns_of(table)}
 
 
+@pytest.mark.parametrize(("way", "days"), [("next", 0), ("day_before", 1)])
+def test_a_row_that_does_not_end_when_the_next_of_its_person_begins_is_told(way, days):
+    table, day = replace(VISITS, until=(("left", way),)), dt.timedelta(days=1)
+    begun = [DAYS[0], DAYS[1], DAYS[0], DAYS[3]]
+    ends = [DAYS[1] - days * day, None, None, DAYS[3]]
+    assert failed(table, day=begun, left=ends) == set()
+    assert failed(table, day=begun, left=[DAYS[1] + day, *ends[1:]]) == {related.ORDER}
+    assert failed(table, day=begun, left=[None, *ends[1:]]) == {related.ORDER}
+    assert "left is" in next(c.description for c in related.related_checks(table) if c.name == related.ORDER)
+
+
 def test_what_is_made_anew_for_each_parent_follows_from_the_parent_s_number_and_not_from_its_row_s():
     table = replace(VISITS, order=None, static=("email", "sex"))
     text = dict.fromkeys(("person", "email", "sex"), pa.string())

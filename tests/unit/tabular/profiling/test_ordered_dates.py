@@ -63,8 +63,8 @@ def found(
     pq.write_table(pa.table(arrays), folder / "rows.parquet")
     schema = build({n: TYPES[n] for n in columns}, declared)
     free = changes.get("free", (*ordered_dates.dates(schema), *ordered_dates.parts(schema)))
-    plan = DatesPlan(ordered_dates.pairs(schema, free), scale)
-    return ordered_dates.measure(folder / "rows.parquet", schema, free, plan, Odometer(plan.events))
+    plan, last = DatesPlan(ordered_dates.pairs(schema, free), scale), changes.get("last", ())
+    return ordered_dates.measure(folder / "rows.parquet", schema, free, plan, Odometer(plan.events), last)
 
 
 def test_what_comes_on_the_same_day_or_soon_after_is_found_and_what_is_years_before_is_not(tmp_path: Path) -> None:
@@ -72,6 +72,23 @@ def test_what_comes_on_the_same_day_or_soon_after_is_found_and_what_is_years_bef
     assert told["visited"] == {"same_as": "arrived"}
     assert told["left"] in ({"after": "visited"}, {"after": "arrived"})
     assert set(told) == {"visited", "left"}
+
+
+def test_nothing_hangs_on_the_last_ones_nor_are_they_the_same_as_others(tmp_path: Path) -> None:
+    rows = stays()
+    rows = {"born": rows["born"], "visited": rows["visited"], "left": rows["visited"] + 3}
+    assert found(rows, tmp_path, 5.0) == {"left": {"after": "visited"}}
+    assert found(rows, tmp_path, 5.0, last=["visited"]) == {}
+    rows |= {"left": rows["visited"]}
+    assert found(rows, tmp_path, 5.0, last=["left"]) == {"left": {"after": "visited"}}
+
+
+def test_the_last_ones_are_not_after_what_is_the_same_as_another_one() -> None:
+    schema = build({n: TYPES[n] for n in ("born", "visited", "left")}, {})
+    same, later = np.array([0, 0, 1000, 0, 0, 0, 0]), np.array([0, 0, 0, 1000, 0, 0, 0])
+    counts = {Pair("visited", "left"): later, Pair("born", "left"): later, Pair("born", "visited"): same}
+    told = ordered_dates._chosen(schema, (schema.names, ["left"]), counts, 1.0)
+    assert told == {"visited": {"same_as": "born"}, "left": {"after": "born"}}
 
 
 def test_of_several_bases_the_latest_is_taken_which_lies_nearest(tmp_path: Path) -> None:

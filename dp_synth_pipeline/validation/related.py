@@ -302,5 +302,6 @@ def suite(
 
 def columns_of(table: Related) -> Sequence[str]:
     """Return the columns that a table's relations speak of."""
-    names = dict.fromkeys([table.key, table.reference, table.order, *table.carries, *table.unique, *dict(table.refers)])
+    own = [table.key, table.reference, table.order, *table.carries, *dict(table.until)]
+    names = dict.fromkeys([*own, *table.unique, *dict(table.refers)])
     return [name for name in names if name is not None]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,3 +102,32 @@ def test_a_refresh_that_remembers_goes_on_with_what_was_found(tmp_path):
 def test_a_mistake_is_named(tmp_path, columns, said):
     with pytest.raises(InvalidInput, match=said):
         fitted(tmp_path, tables(persons=50), columns)
+
+
+def test_tables_whose_dates_hang_together_pass_their_checks_and_are_published(shell):
+    """From files to tables and their report: hired before the first wage, gone after the last, each with its month."""
+    data, frames = shell.folder / "data", tables()
+    data.mkdir()
+    since = pd.to_datetime(frames["pay"]["since"])
+    frames["pay"]["since_month"] = since.dt.month_name()
+    hired, gone = (since.groupby(frames["pay"]["who"]).agg(how) for how in ("min", "max"))
+    frames["staff"]["hired"] = (hired - pd.Timedelta(days=2)).dt.date
+    frames["staff"]["gone"] = (gone + pd.Timedelta(days=90)).where(gone.index % 3 > 0).dt.date
+    for name, frame in frames.items():
+        frame.rename(columns={"who": "staff_id"}).to_parquet(data / f"{name}.parquet", index=False)
+    assert shell("ledger", "open", "staff", "--epsilon", 9, "--delta", 1e-5, "--unit", "staff_id").code == 0
+    done = shell("synthesize-database", "data", "--account", "staff", "--epsilon", 8, "--out", "made", "--json")
+    assert done.code == 0, done.text
+    facts = json.loads(done.out)
+    assert facts["checks"]["failed"] == 0
+    assert Path(facts["report"]).exists()
+    made = {name: pd.read_parquet(shell.folder / "made" / f"{name}.parquet") for name in frames}
+    drawn = {name: frame.rename(columns={"staff_id": "who"}) for name, frame in made.items()}
+    begun, until, following = ends(drawn)
+    inner = following.notna()
+    assert (until[inner] == following[inner]).all()
+    assert (drawn["pay"]["since_month"] == begun.dt.month_name()).all()
+    staff = drawn["staff"].set_index("who").reindex(drawn["pay"]["who"]).reset_index()
+    hired, gone = (pd.to_datetime(staff[name]) for name in ("hired", "gone"))
+    assert not (begun > gone).any()
+    assert not (begun < hired)[~(gone < hired)].any()  # of the others, a row of staff contradicts itself

@@ -76,6 +76,7 @@ def test_a_row_that_does_not_end_when_the_next_of_its_person_begins_is_told(way,
     assert failed(table, day=begun, left=ends) == set()
     assert failed(table, day=begun, left=[DAYS[1] + day, *ends[1:]]) == {related.ORDER}
     assert failed(table, day=begun, left=[None, *ends[1:]]) == {related.ORDER}
+    assert "left" in related.columns_of(table)
     assert "left is" in next(c.description for c in related.related_checks(table) if c.name == related.ORDER)
 
 

@@ -179,6 +179,19 @@ def test_no_sample_is_taken_after_its_stay_and_nobody_is_admitted_after_having_d
     assert "none after patients.died" in str(model.card().facts)
 
 
+def test_rows_of_nothing_but_a_date_of_which_noise_hides_what_they_share_are_released(tmp_path):
+    data = {"patients": stays()["patients"], "stays": stays()["stays"][["patient_id", "admitted"]]}
+    data = {name: frame[frame["patient_id"] < 100] for name, frame in data.items()}
+    ledger = dps.Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.open_account("stays", epsilon=30, delta=1e-5, unit="patient_id")
+    fitter = dps.Synthesizer(
+        "stays", 2.0, ledger, show=False, training={"max_epochs": 1}, store=Store(tmp_path / "store")
+    )
+    relations = {"patients": STAYS["patients"], "stays": {k: v for k, v in STAYS["stays"].items() if k != "key"}}
+    drawn = fitter.fit(data, relations=relations).sample(50)
+    assert list(drawn["stays"].columns) == ["patient_id", "admitted"]
+
+
 @pytest.mark.parametrize(
     ("table", "columns", "message"),
     [

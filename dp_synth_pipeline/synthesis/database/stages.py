@@ -378,7 +378,7 @@ class ProfilingTable(OfTable):
         candidates = self._candidates(release, children)
         found = StaticColumns(candidates, release.state.rows, table.rows).perform(table) or {}
         release.keep(table)
-        for name in (name for name, of_table in found.items() if of_table.hidden):
+        for name in (name for name, of_table in found.items() if of_table.hidden and candidates[name].columns):
             said = _hidden_sentence(name, self.table, candidates[name])
             release.progress.warn(f"{release.settings.name}: {said}")
         for child in (child for child in children if child.name in found):

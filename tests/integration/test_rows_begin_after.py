@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -175,6 +177,13 @@ def test_no_sample_is_taken_after_its_stay_and_nobody_is_admitted_after_having_d
         assert late > 0.02 if said == "apart" else late == 0
         died = pd.to_datetime(drawn["patients"].set_index("patient_id")["died"]).reindex(drawn["stays"]["patient_id"])
         assert not (pd.to_datetime(drawn["stays"]["admitted"]).to_numpy() > died.to_numpy()).any()
+    if said == "found":  # in a release that another profile was measured in, and that paid for it
+        description = tmp_path / "store" / "releasable" / "stays" / "database.json"
+        facts = json.loads(description.read_text())
+        description.write_text(json.dumps({**facts, "profiles": dict.fromkeys(facts["profiles"], "another")}))
+        again = fitter.fit(stays(), relations=relations)
+        assert [table.before for table in again.relations] == [(), (), ()]
+        assert again.card().facts.reused, "the profiles are, and nothing else is"
     assert [table.before for table in model.relations] == [(), ("died",), () if said == "apart" else ("discharged",)]
     assert "none after patients.died" in str(model.card().facts)
 

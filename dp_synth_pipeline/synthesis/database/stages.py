@@ -359,7 +359,7 @@ class ProfilingTable(OfTable):
             rising = tuple(column for column in carried if child.step(column) in below)
             static = tuple(column for column in carried if child.step(column) not in below)
             until = tuple((column, way) for column, way in found.ends if periods.endings(child, below, [(column, way)]))
-            facts[child.name] = Found(static, rising, until, _before(release, child))
+            facts[child.name] = Found(static, rising, until, _before(release, child) if known else ())
         release.state = _with_found(state, facts)
         supposed = release.table(self.table)
         for child in release.relations.children(self.table):
@@ -438,9 +438,14 @@ def _hidden_sentence(name: str, parent: str, looked_at: Candidates) -> str:
 
 
 def _before(release: DatabaseRelease, child: Related) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return after which dates of their parents no rows of a table lay in the last release, since no profile tells it."""
+    """Return after which dates of their parents no rows of a table lay in the last release, since no profile tells it.
+
+    It was counted with the profile of the parent. Of another profile than the one that is reused, another release paid.
+    """
     last = release.folder / generator_files.DATABASE
-    tables = json.loads(last.read_text(encoding="utf-8"))["tables"] if last.exists() else []
+    told = json.loads(last.read_text(encoding="utf-8")) if last.exists() else {}
+    reused = profile_cache.read(release.folder / str(child.parent)).origin.release
+    tables = told["tables"] if told.get("profiles", {}).get(child.parent) == reused else []
     known = [Related.of(facts) for facts in tables if facts["name"] == child.name and facts["order"] == child.order]
     said = release.settings.tables[child.name].timed
     return tuple((str(child.order), table.before) for table in known if table.before and not said)
@@ -614,6 +619,7 @@ def described(release: DatabaseRelease) -> dict[str, Any]:
         "public": [asdict(table) for table in release.relations.public],
         "sources": {name: dump_schema(schema) for name, schema in release.state.sources.items()},
         "rules": release.rules,
+        "profiles": {name: table.facts.profile_release for name, table in release.state.tables.items()},
     }
 
 

@@ -45,6 +45,7 @@ from dp_synth_pipeline.synthesis.store import Store
 from dp_synth_pipeline.tabular.profiling import measure
 from dp_synth_pipeline.tabular.profiling.profile import TableProfile
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
+from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from tests.adversarial.distinguish import Claim, Distinguished, check, check_in_turn, unprobed  # noqa: F401
 from tests.adversarial.test_distinguish_pipeline import cumulated
@@ -96,10 +97,12 @@ class Side:
 
     Attributes:
         rows: the related rows of each table.
+        sources: the columns of each table's source.
         profiled: of each table, the ways in which one row of each person may be chosen, as likely as each other.
     """
 
     rows: dict[str, RelatedRows]
+    sources: dict[str, TableSchema]
     profiled: dict[str, list[Remembering]] = field(default_factory=dict)
 
     def codes(self, name: str, codec: Any) -> np.ndarray:
@@ -124,7 +127,7 @@ def prepared(folder: Path, canary: bool) -> Side:
         taken = ingestion.snapshot(found, folder / f"{name}.taken", **how)
         files[name], schemas[name] = taken.path, taken.schema
     (folder / "related").mkdir()
-    side = Side(relating.relate(RELATIONS, files, schemas, folder / "related"))
+    side = Side(relating.relate(RELATIONS, files, schemas, folder / "related"), schemas)
     for name, rows in side.rows.items():
         table = side.table(name)
         numbers = table[rows.unit].to_numpy()
@@ -203,7 +206,7 @@ def made(side: Side, name: str, persons: int | None, patch: pytest.MonkeyPatch) 
         snapshot=of_run.snapshot, completed=of_run.snapshot
     )
     found = Made(protection.settings, protection, Store(rows.path.parent), state)
-    found.name, found.rows, found.side = name, rows, side
+    found.name, found.rows, found.source, found.side = name, rows, side.sources[name], side
     patch.setattr(measure, "Counts", lambda path: of_run)
     population = RowCount().perform(found)
     assert population is not None
@@ -236,11 +239,11 @@ def release(side: Side, canary: Side, patch: pytest.MonkeyPatch) -> list[float]:
     network = initialization.begin(root.codec.cardinalities, SPEC, released)
     scores.append(along(root, network, cells))
     codecs = {name: table.codec for name, table in tables.items()}
-    context = histories.context_of(RELATIONS, "visits", codecs, ())
+    context = histories.context_of(RELATIONS, "visits", codecs, visits.source)
     visits.given = histories.given_rows(visits, RELATIONS, tables, context)
     known = given_of(canary, visits, tables, context)
     cards = (*context.cardinalities, *context.own_cardinalities)
-    orders = histories.orders_of(RELATIONS, "visits", codecs, context)
+    orders = histories.orders_of(RELATIONS, "visits", codecs, context, visits.source)
     moving = context.before(visits.codec.orders())
     network = AutoregressiveNetwork(cards, SPEC, len(context.cardinalities), orders, moving)
     return [*scores, along(visits, network, known.codes[known.units == last].astype(np.int64))]
@@ -251,7 +254,8 @@ def given_of(side: Side, visits: Made, tables: Any, context: Any) -> Given:
     others = {}
     for name, table in tables.items():
         other = Made(table.settings, table.protection, table.store, table.state)
-        other.name, other.rows, other.side, other.released = name, side.rows[name], side, table.released
+        other.name, other.rows, other.source, other.side = name, side.rows[name], table.source, side
+        other.released = table.released
         others[name] = other
     return histories.given_rows(others["visits"], RELATIONS, others, context)
 
@@ -327,7 +331,8 @@ def trained_alone(sides: tuple[Side, Side], runs: int, patch: pytest.MonkeyPatch
     patch.setitem(TRAINED, "visits", ALONE)
     tables: Any = {"patients": made(sides[1], "patients", None, patch)}
     visits = tables["visits"] = made(sides[1], "visits", OTHERS, patch)
-    context = histories.context_of(RELATIONS, "visits", {name: table.codec for name, table in tables.items()}, ())
+    codecs = {name: table.codec for name, table in tables.items()}
+    context = histories.context_of(RELATIONS, "visits", codecs, visits.source)
     given = [given_of(side, visits, tables, context) for side in sides]
     canary = given[1].codes[np.array(sides[1].table("visits")["ward"].to_pylist()) == "C"].astype(np.int64)
     assert len(canary) == MOST == len(given[1].codes) - len(given[0].codes)

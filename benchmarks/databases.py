@@ -8,31 +8,44 @@ FOLDER, or the environment variable DP_SYNTH_RELATED_DATA, holds spec.json, whic
 and orders, and the folders train and holdout with a CSV of each table. `--clinic N` makes N patients and their visits up
 instead. Ours is `Synthesizer.fit` in a fresh home, with its ledger; the printed table has the scorer's own references beside
 it: real persons resampled (the floor), and real rows dealt out to persons at random, the most that single rows can reach.
-CPU seconds are those of reading, learning and drawing, imports left out. Runs that are in OUT/databases.csv already are not
-run again; delete it to start over.
+*Lasting*, which the scorer does not look at, is how numbers are correlated by ranks with those of the same person's fifth
+row before; `--forgets` is the same release with rows that are told of the row before, and of none before that. CPU seconds
+are those of reading, learning and drawing, imports left out. Runs that are in OUT/databases.csv already are not run again;
+delete it to start over.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 from scoring import Log, markdown, one_thread, write
 
+from dp_synth_pipeline.synthesis.database import histories
+
 HERE = Path(__file__).parent
 DELTA = 1e-5
 DATA = "DP_SYNTH_RELATED_DATA"
+
+LATER = 5
+"""Rows between the numbers of which *lasting* is the correlation."""
 
 COLUMNS = {
     "data": "",
@@ -45,6 +58,7 @@ COLUMNS = {
     "same": ".4f",
     "all": ".4f",
     "gap": ".4f",
+    "lasting": ".3f",
     "orphans": ".0f",
     "disc": ".3f",
     "tstr": ".3f",
@@ -135,6 +149,30 @@ def figures(found: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
+def lasting(tables: dict[str, pd.DataFrame], spec: dict[str, Any]) -> float:
+    """Return how numbers are correlated with those of the same parent's fifth row before, by ranks, on an average."""
+    found = []
+    for child in spec["children"]:
+        rows, key, order = tables[child["table"]], child["key"], child.get("order")
+        rows = rows.sort_values([key, *([order] if order else [])], kind="stable")
+        numbers = [c for c in rows.select_dtypes("number") if c not in (key, order)]
+        before = rows.groupby(key)[numbers].shift(LATER)
+        found += [rows[c].corr(before[c], method="spearman") for c in numbers]
+    return float(np.nanmean(found)) if found else math.nan
+
+
+def read_csv(folder: Path, spec: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    """Return the child tables of a folder as the scorer reads them."""
+    names = [child["table"] for child in spec["children"]]
+    found = {name: sorted(folder.glob(f"{name}.csv*"))[0] for name in names}
+    return {name: pd.read_csv(path, keep_default_na=False, na_values=[""]) for name, path in found.items()}
+
+
+def forgetting(compose: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what composes histories of which a row is not told what all rows before it were like."""
+    return lambda *args, **rest: replace(compose(*args, **rest), levels=())
+
+
 def made_up(asked: Namespace) -> Path:
     """Write a clinic's patients and visits into OUT, as a folder of data; return it."""
     sys.path.insert(0, str(HERE.parent))
@@ -164,6 +202,9 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--reps", type=int, default=1, help="runs of each line; figures are their medians")
     found.add_argument("--training", default="{}", help="training settings as JSON")
     found.add_argument("--shares", type=float, nargs="*", help="each table's part of the signal, the root first")
+    found.add_argument(
+        "--forgets", action="store_true", help="rows are told of the row before, and of none before that"
+    )
     found.add_argument("--label", default="dp-synth", help="what this line is called")
     found.add_argument("--scorer", type=Path, required=True)
     found.add_argument("--scorer-python", default=sys.executable, help="interpreter of the scorer's own environment")
@@ -182,11 +223,15 @@ def main() -> None:
         raise SystemExit(f"give --data or --clinic, or set {DATA}")
     spec, data = json.loads((asked.data / "spec.json").read_text()), asked.data.name
     log = Log(asked.out / "databases.csv", ("data", "system", "epsilon"))
+    compose = forgetting(histories.context_of) if asked.forgets else histories.context_of
     for epsilon in asked.epsilon:
         for number in range(log.done(data=data, system=asked.label, epsilon=epsilon), asked.reps):
             out = asked.out / f"{data}_{asked.label}_{epsilon}_{number}"
-            took = ours(asked, spec, epsilon, out)
+            with patch.object(histories, "context_of", compose):
+                took = ours(asked, spec, epsilon, out)
             found = score(asked, out)
+            found["synthetic"]["lasting"] = lasting(read_csv(out, spec), spec)
+            found["floor"]["lasting"] = lasting(read_csv(asked.data / "train", spec), spec)
             log.add({"data": data, "system": asked.label, "epsilon": epsilon, **took, **found["synthetic"]})
             print(markdown(log.rows[-1:], COLUMNS).splitlines()[-1], flush=True)
             for reference in ("floor", "shuffled"):

@@ -8,6 +8,8 @@ A category that stays as it was is a code of its own, "as in the row before". So
 number to learn, and not one for each team. A number that has more codes than are told apart of the row before has it, too.
 Another code is "as in the row beside", which is the same person's latest one, up to that time, in another table. Of the
 distance to the next row, it says that it ends where the next row beside begins.
+
+What the rows before that one were like is given as well, of each column: see `so_far`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dp_synth_pipeline.model.base import Before, Possible
+from dp_synth_pipeline.model.histories.so_far import LEVELS, SoFar
 
 MOST = 12
 """Codes that one column is merged to, at most."""
@@ -105,6 +108,8 @@ class Context:
         beside: how rows are drawn upon those of a table beside; None if they are not.
         numbers: the columns of the child that repeat and whose codes stand for several values each.
         moving: the columns of the child that are learnt by how far they lie from the row before.
+        levels: for each column of the child, the place of each of its codes among its values, as `so_far.places` has it;
+            empty for a category. None at all if it is not given what histories were like so far.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -115,6 +120,7 @@ class Context:
     beside: Beside | None = None
     numbers: tuple[int, ...] = ()
     moving: tuple[int, ...] = ()
+    levels: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
     def of(
@@ -156,7 +162,7 @@ class Context:
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
-        """Codes of each given column: the root's, place, rows left, those of the time, and the rows' before and beside."""
+        """Codes of each given column: the root's, place, rows left, the time's, and the rows' before, so far and beside."""
         places = max(self.places) + 1
         beside = (
             () if self.beside is None else (*(max(m) + 2 for m in self.beside.merged), BEFORE + LAST + 1, TURNS + 1)
@@ -167,6 +173,7 @@ class Context:
             places,
             *self.times,
             *(max(m) + 2 for m in self.own),
+            *(LEVELS + 1 if level else max(m) + 2 for level, m in zip(self.levels, self.own, strict=False)),
             *beside,
         )
 
@@ -203,9 +210,10 @@ class Context:
         """
         places = range(max(self.places) + 1)
         before = [[code + 1 for code in _merged_order(m, order)] for m, order in zip(self.own, own, strict=True)]
-        beside = len(self.cardinalities) - len(self.parents) - 2 - len(self.times) - len(self.own)
+        levels = [range(1, LEVELS + 1) if level else () for level in self.levels]
         of_parents = [_merged_order(m, order) for m, order in zip(self.parents, parents, strict=True)]
-        return [*of_parents, places, places, *times, *before, *([()] * beside), *own]
+        known = [*of_parents, places, places, *times, *before, *levels]
+        return [*known, *([()] * (len(self.cardinalities) - len(known))), *own]
 
     def before(self, own: Sequence[Sequence[int]]) -> dict[int, Before]:
         """Return, by number of a learnt column, where its code in the row before stands, for those that move.
@@ -215,6 +223,10 @@ class Context:
         """
         first, drawn = len(self.parents) + 2 + len(self.times), len(self.cardinalities)
         return {drawn + i: Before(first + i, tuple(own[i])) for i in self.moving}
+
+    def histories(self, parents: int) -> SoFar | None:
+        """Return histories that have not begun, of so many parents; None if it is not given what they were like so far."""
+        return SoFar(self.levels, self.own, parents) if self.levels else None
 
     @property
     def standing(self) -> tuple[int, ...]:
@@ -243,6 +255,7 @@ class Context:
         previous: np.ndarray,
         time: np.ndarray | None = None,
         beside: RowsBeside | None = None,
+        so_far: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return what rows are drawn upon, int64 (rows, given columns).
 
@@ -253,6 +266,7 @@ class Context:
             previous: codes of the row before it, int (rows, columns); -1 where there is none.
             time: codes of each row's time, int (rows, facts), if rows have a time; further ones are left out.
             beside: the rows beside, if they are drawn upon such.
+            so_far: what their histories were like, int64 (rows, columns), if that is given: from `histories`.
         """
         places = np.array(self.places)
         most = len(places) - 1
@@ -262,6 +276,7 @@ class Context:
             places[np.minimum(left, most)],
             *([] if time is None else time.T[: len(self.times)]),
             *_merged_if_any(self.own, previous),
+            *([] if so_far is None else so_far.T),
         ]
         if self.beside is not None:
             assert beside is not None
@@ -362,7 +377,8 @@ class Context:
         numbers, moving = (tuple(facts.get(name, ())) for name in ("numbers", "moving"))  # of an earlier version: none
         times = facts["times"]
         times = [times] * (times > 0) if isinstance(times, int) else times
-        return cls(parents, own, tuple(facts["repeats"]), tuple(facts["places"]), tuple(times), beside, numbers, moving)
+        repeats, places, levels = tuple(facts["repeats"]), tuple(facts["places"]), _tuples(facts.get("levels", ()))
+        return cls(parents, own, repeats, places, tuple(times), beside, numbers, moving, levels)
 
 
 def _with_repeats(share: np.ndarray, repeats: int, likely: float) -> np.ndarray:
@@ -420,7 +436,7 @@ def _merged_order(merged: Sequence[int], order: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(merged[code] for code in order))
 
 
-def _tuples(lists: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+def _tuples(lists: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(each) for each in lists)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_synth_pipeline.errors import InvalidInput
-from dp_synth_pipeline.model.histories import history_counts
+from dp_synth_pipeline.model.histories import history_counts, so_far
 from dp_synth_pipeline.model.histories.context import NONE, Context
 from dp_synth_pipeline.model.marginals.measuring import Layout
 from dp_synth_pipeline.relations.relating import LEFT, PARENT, PLACE, TIME
@@ -107,8 +108,8 @@ def context_of(
     Args:
         codecs: the codec of the table, of all above it, and of the one beside which its rows lie.
         source: the columns of its source, whose values may be as in the row before; what is derived of them is not. None if
-            what rows are drawn upon is counted, which takes few codes: numbers then neither stay nor move, and of times
-            nothing is given but how late they are.
+            what rows are drawn upon is counted, which takes few codes: numbers then neither stay nor move, of times nothing
+            is given but how late they are, and nothing of what histories were like so far.
     """
     table, own, above = relations[name], codecs[name], hung_on(relations, name)
     of_parents = [(share, _ordered(codecs[t], i)) for t in above for i, share in enumerate(codecs[t].marginals())]
@@ -126,7 +127,17 @@ def context_of(
         staying = [i for i, c in enumerate(own.encoded) if c in source.names and own.modelled[i].kind.numeric]
         moving = [i for i, order in enumerate(own.orders()) if len(order) >= LEAST_MOVING]
         shape["following"] = staying, moving
-    return Context.of([s for s, _ in of_parents], shares, **shape)
+    context = Context.of([s for s, _ in of_parents], shares, **shape)
+    return context if source is None else replace(context, levels=tuple(_levels(own)))
+
+
+def _levels(codec: TableCodec) -> list[tuple[float, ...]]:
+    """Return the place of each code of a column's among its values, of numbers, scales and one of two; else none."""
+    found = []
+    for order, column in zip(codec.orders(), codec.columns, strict=True):
+        values = order if len(order) > 1 else np.flatnonzero(column.single).tolist()
+        found.append(so_far.places(column.marginal, values) if len(order) > 1 or len(values) == 2 else ())
+    return found
 
 
 def orders_of(
@@ -178,7 +189,9 @@ def given_rows(
         beside = matched.taken(encoded(tables[other.name]))
         alike = context.beside.copied(beside.codes) == own
         alike[:, context.beside.gap] = ends
-    given = context.given(codes, place, left, previous, time, beside)
+    begun = context.histories(int(parent.max(initial=-1)) + 1)
+    known = None if begun is None else begun.before(own, parent, place)
+    given = context.given(codes, place, left, previous, time, beside, known)
     drawn = context.relative(own, previous, alike, _same(release, context) if context.numbers else None)
     whole = np.concatenate([given, drawn], 1).astype(np.int16)
     about = (release, relations, tables, context)

@@ -108,12 +108,14 @@ class Reached(NamedTuple):
         now: the times of their next rows, (rows,); None without an order.
         previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
         turn: how many rows came before each at its very time, int64 (rows,).
+        so_far: what their histories were like, int64 (rows, columns); None if that is not given.
     """
 
     who: np.ndarray
     now: np.ndarray | None
     previous: np.ndarray
     turn: np.ndarray
+    so_far: np.ndarray | None
 
 
 class Upon(NamedTuple):
@@ -174,15 +176,16 @@ class Following:
         counts, times = above.counts.copy(), None if above.times is None else above.times.copy()
         previous = np.full((len(counts), len(self.codec.columns)), -1, np.int64)
         turn = np.zeros(len(counts), np.int64)
-        had = HadBefore.of(self.table, self.codec, len(counts))
+        had, histories = HadBefore.of(self.table, self.codec, len(counts)), self.context.histories(len(counts))
         parts: list[Part] = []
         for place in range(int(counts.max(initial=0))):
             who = np.flatnonzero(counts > place)
             now = None if times is None else times[who].copy()
-            part, gaps = self._next(above, place, Reached(who, now, previous[who], turn[who]), had, rng)
+            so_far = None if histories is None else histories.told(who)
+            part, gaps = self._next(above, place, Reached(who, now, previous[who], turn[who], so_far), had, rng)
             if had is not None:
                 if had.timed and (again := had.again(who, part.codes)).any():
-                    drawn = self._later(above, place, (parts[-1], part, gaps), np.flatnonzero(again), rng)
+                    drawn = self._later(above, place, (parts[-1], part, gaps), np.flatnonzero(again), so_far, rng)
                     parts[-1], part, gaps = drawn
                     had.move_on(who[again])
                     turn[who[again]] = 0
@@ -190,6 +193,8 @@ class Following:
                 had.move_on(who[gaps != 0])
             parts.append(part)
             previous[who] = part.codes
+            if histories is not None:
+                histories.add(who, part.codes)
             if times is not None:
                 times[who] = part.times + gaps
                 turn[who] = np.where(gaps == 0, turn[who] + 1, 0)
@@ -205,12 +210,12 @@ class Following:
         Args:
             had: what rows of their parents have had that none may have twice; None if they may.
         """
-        who, now, previous, turn = reached
+        who, now, previous, turn, so_far = reached
         left = above.counts[who] - place - 1
         matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
         beside = None if matched is None else matched.taken(_codes_of(above.beside))
         time = None if now is None else self._time_codes(now)
-        given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside)
+        given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside, so_far)
         own = (
             np.full(previous.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
         )
@@ -301,6 +306,7 @@ class Following:
         place: int,
         drawn: tuple[Part, Part, np.ndarray],
         rows: np.ndarray,
+        so_far: np.ndarray | None,
         rng: np.random.Generator,
     ) -> tuple[Part, Part, np.ndarray]:
         """Return rows of which some lie later, drawn anew for that time, with those before them and distances to the next.
@@ -311,6 +317,7 @@ class Following:
         Args:
             drawn: the rows before, of which some lead further then; the rows of this place; and their distances.
             rows: numbers of those that lie later, int64.
+            so_far: what the histories of all rows of this place were like; None if that is not given.
         """
         (last, part, gaps), number = drawn, self.codec.encoded.index(str(self.table.gap))
         who, further = part.who[rows], self._further(len(rows), rng)
@@ -324,7 +331,7 @@ class Following:
             distances = self.dated.placed(distances, further, times, rng)
         ends = None if above.ends is None else above.ends[who]
         now = times + self._before_end(distances, codes, times, above.counts[who] - place, rng, ends)
-        reached = Reached(who, now, codes, np.zeros(len(rows), np.int64))
+        reached = Reached(who, now, codes, np.zeros(len(rows), np.int64), None if so_far is None else so_far[rows])
         other, others = self._next(above, place, reached, None, rng)
         return last, part.replaced(rows, other), _replaced(gaps, rows, others)
 

@@ -1,6 +1,7 @@
 """Codes that say "as in the row before" or "as in the row beside" come back as what is there."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from dp_synth_pipeline.model.histories.context import (
     Context,
     RowsBeside,
 )
+from dp_synth_pipeline.model.histories.so_far import LEVELS
 
 TEAM, GAP, GAMES = 0, 1, 2
 SHARES = [np.full(4, 0.25), np.full(3, 1 / 3), np.full(2, 0.5)]
@@ -185,3 +187,25 @@ def test_in_a_context_of_an_earlier_version_no_number_moves():
     facts = WAGES.to_dict()
     del facts["moving"]
     assert Context.from_dict(facts) == WAGES
+
+
+def test_what_histories_were_like_is_given_by_codes_that_each_column_has_room_for():
+    context = replace(CONTEXT, levels=((), (0.25, 0.75, -1.0), ()))
+    rng, parents = np.random.default_rng(3), 500
+    parent, place = np.repeat(np.arange(parents), 5), np.tile(np.arange(5), parents)
+    codes = np.stack([rng.integers(0, len(s), len(parent)) for s in SHARES], 1)
+    begun = context.histories(parents)
+    assert begun is not None
+    so_far, previous = begun.before(codes, parent, place), np.where((place > 0)[:, None], np.roll(codes, 1, 0), -1)
+    beside = RowsBeside(np.full((len(parent), 3), -1), np.full(len(parent), NONE), np.zeros(len(parent), int))
+    given = context.given(np.zeros((len(parent), 1), int), place, 4 - place, previous, None, beside, so_far)
+    assert given.shape[1] == len(context.cardinalities) == len(CONTEXT.cardinalities) + len(SHARES)
+    assert (given < context.cardinalities).all()
+    orders = context.orders([[]], [], [[], [0, 1], []])
+    assert len(orders) == len(context.cardinalities) + len(SHARES)
+    assert [i for i, order in enumerate(orders) if order == range(1, LEVELS + 1)] == [1 + 2 + len(SHARES) + GAP]
+    assert Context.from_dict(json.loads(json.dumps(context.to_dict()))) == context
+    assert CONTEXT.histories(parents) is None
+    earlier = CONTEXT.to_dict()
+    del earlier["levels"]
+    assert Context.from_dict(json.loads(json.dumps(earlier))) == CONTEXT

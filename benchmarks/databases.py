@@ -9,9 +9,9 @@ and orders, and the folders train and holdout with a CSV of each table. `--clini
 instead. Ours is `Synthesizer.fit` in a fresh home, with its ledger; the printed table has the scorer's own references beside
 it: real persons resampled (the floor), and real rows dealt out to persons at random, the most that single rows can reach.
 *Lasting*, which the scorer does not look at, is how numbers are correlated by ranks with those of the same person's fifth
-row before; `--forgets` is the same release with rows that are told of the row before, and of none before that. CPU seconds
-are those of reading, learning and drawing, imports left out. Runs that are in OUT/databases.csv already are not run again;
-delete it to start over.
+row before, and *returning* how many categories are as there; `--forgets` is the same release with rows that are told of
+the row before, and of none before that. CPU seconds are those of reading, learning and drawing, imports left out. Runs
+that are in OUT/databases.csv already are not run again; delete it to start over.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ COLUMNS = {
     "all": ".4f",
     "gap": ".4f",
     "lasting": ".3f",
+    "returning": ".3f",
     "orphans": ".0f",
     "disc": ".3f",
     "tstr": ".3f",
@@ -149,16 +150,19 @@ def figures(found: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def lasting(tables: dict[str, pd.DataFrame], spec: dict[str, Any]) -> float:
-    """Return how numbers are correlated with those of the same parent's fifth row before, by ranks, on an average."""
-    found = []
+def later(tables: dict[str, pd.DataFrame], spec: dict[str, Any]) -> dict[str, float]:
+    """Return how a row is told by the same parent's fifth row before: ranks of numbers, and categories, on an average."""
+    numbered, named = [], []
     for child in spec["children"]:
         rows, key, order = tables[child["table"]], child["key"], child.get("order")
         rows = rows.sort_values([key, *([order] if order else [])], kind="stable")
         numbers = [c for c in rows.select_dtypes("number") if c not in (key, order)]
-        before = rows.groupby(key)[numbers].shift(LATER)
-        found += [rows[c].corr(before[c], method="spearman") for c in numbers]
-    return float(np.nanmean(found)) if found else math.nan
+        names = [c for c in rows.select_dtypes("object") if c not in (key, order)]
+        before = rows.groupby(key)[[*numbers, *names]].shift(LATER)
+        numbered += [rows[c].corr(before[c], method="spearman") for c in numbers]
+        named += [(rows[c] == before[c])[before[c].notna()].mean() for c in names]
+    of = {"lasting": numbered, "returning": named}
+    return {name: float(np.nanmean(found)) if found else math.nan for name, found in of.items()}
 
 
 def read_csv(folder: Path, spec: dict[str, Any]) -> dict[str, pd.DataFrame]:
@@ -230,8 +234,8 @@ def main() -> None:
             with patch.object(histories, "context_of", compose):
                 took = ours(asked, spec, epsilon, out)
             found = score(asked, out)
-            found["synthetic"]["lasting"] = lasting(read_csv(out, spec), spec)
-            found["floor"]["lasting"] = lasting(read_csv(asked.data / "train", spec), spec)
+            found["synthetic"] |= later(read_csv(out, spec), spec)
+            found["floor"] |= later(read_csv(asked.data / "train", spec), spec)
             log.add({"data": data, "system": asked.label, "epsilon": epsilon, **took, **found["synthetic"]})
             print(markdown(log.rows[-1:], COLUMNS).splitlines()[-1], flush=True)
             for reference in ("floor", "shuffled"):

@@ -9,7 +9,7 @@ number to learn, and not one for each team. A number that has more codes than ar
 Another code is "as in the row beside", which is the same person's latest one, up to that time, in another table. Of the
 distance to the next row, it says that it ends where the next row beside begins.
 
-What the rows before that one were like is given as well, of each column: see `so_far`.
+What all rows before were like is given as well, of each column. A category has one more code, "as most often so far".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dp_synth_pipeline.model.base import Before, Possible
-from dp_synth_pipeline.model.histories.so_far import LEVELS, SoFar
+from dp_synth_pipeline.model.histories.so_far import LEVELS, SoFar, cardinalities
 
 MOST = 12
 """Codes that one column is merged to, at most."""
@@ -109,7 +109,8 @@ class Context:
         numbers: the columns of the child that repeat and whose codes stand for several values each.
         moving: the columns of the child that are learnt by how far they lie from the row before.
         levels: for each column of the child, the place of each of its codes among its values, as `so_far.places` has it;
-            empty for a category. None at all if it is not given what histories were like so far.
+            empty for a category, which has a code for "as most often so far". None at all if it is not given what histories
+            were like so far.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -173,14 +174,14 @@ class Context:
             places,
             *self.times,
             *(max(m) + 2 for m in self.own),
-            *(LEVELS + 1 if level else max(m) + 2 for level, m in zip(self.levels, self.own, strict=False)),
+            *self._past,
             *beside,
         )
 
     @property
     def own_cardinalities(self) -> tuple[int, ...]:
-        """Codes of each column that is drawn: its own, "as in the row before", "as in the row beside"."""
-        return tuple(int(end) for end in self._copied + self._has_copies)
+        """Codes of each column that is drawn: its own, as in the row before, as in the row beside, as most often so far."""
+        return tuple(int(end) for end in self._favourite + self._has_favourite)
 
     def shares(self, parents: Sequence[np.ndarray], own: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return about how frequent each code of each column is, before anything is learnt of histories.
@@ -210,7 +211,7 @@ class Context:
         """
         places = range(max(self.places) + 1)
         before = [[code + 1 for code in _merged_order(m, order)] for m, order in zip(self.own, own, strict=True)]
-        levels = [range(1, LEVELS + 1) if level else () for level in self.levels]
+        levels = [order for level in self.levels for order in ([range(1, LEVELS + 1)] if level else [(), ()])]
         of_parents = [_merged_order(m, order) for m, order in zip(self.parents, parents, strict=True)]
         known = [*of_parents, places, places, *times, *before, *levels]
         return [*known, *([()] * (len(self.cardinalities) - len(known))), *own]
@@ -247,6 +248,21 @@ class Context:
     def _has_copies(self) -> np.ndarray:
         return np.array([self.beside is not None and self.beside.has_code(c) for c in range(len(self.own))])
 
+    @property
+    def _past(self) -> list[int]:
+        """The codes of each column that tells what histories were like so far; none if that is not given."""
+        return cardinalities(self.levels, self.own) if self.levels else []
+
+    @property
+    def _favourite(self) -> np.ndarray:
+        """The code for "as most often so far" of each column, or one more than its last code if it has none."""
+        return self._copied + self._has_copies
+
+    @property
+    def _has_favourite(self) -> np.ndarray:
+        categories = [not level for level in self.levels] or [False] * len(self.own)
+        return np.array(categories) & np.array(self.repeats)
+
     def given(
         self,
         parents: np.ndarray,
@@ -266,7 +282,7 @@ class Context:
             previous: codes of the row before it, int (rows, columns); -1 where there is none.
             time: codes of each row's time, int (rows, facts), if rows have a time; further ones are left out.
             beside: the rows beside, if they are drawn upon such.
-            so_far: what their histories were like, int64 (rows, columns), if that is given: from `histories`.
+            so_far: codes of what their histories were like, int64 (rows, columns), if they are given: from `histories`.
         """
         places = np.array(self.places)
         most = len(places) - 1
@@ -290,48 +306,64 @@ class Context:
         previous: np.ndarray,
         alike: np.ndarray | None = None,
         same: np.ndarray | None = None,
+        most: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the codes that are drawn, int64 (rows, columns): of `codes`, and of what is as in other rows.
 
-        What is as in both is as in the row beside.
+        What is as in both is as in the row beside; what is as in either is not as most often so far.
 
         Args:
             alike: which codes are as in the row beside, or last until the next one, bool (rows, columns).
             same: which values of `numbers` are those of the row before, bool (rows, len(numbers)); needed if there are any.
+            most: the codes that were most frequent so far, int64 (rows, columns); -1 where none was.
         """
         stays = (codes == previous) & np.array(self.repeats)
         if self.numbers:
             assert same is not None
             stays[:, list(self.numbers)] &= same
-        found = np.where(stays, self._stays, codes)
+        found = codes if most is None else np.where((codes == most) & self._has_favourite, self._favourite, codes)
+        found = np.where(stays, self._stays, found)
         return (found if alike is None else np.where(alike & self._has_copies, self._copied, found)).astype(np.int64)
 
-    def absolute(self, drawn: np.ndarray, previous: np.ndarray, beside: np.ndarray | None = None) -> np.ndarray:
+    def absolute(
+        self,
+        drawn: np.ndarray,
+        previous: np.ndarray,
+        beside: np.ndarray | None = None,
+        most: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Return the codes that `relative` makes `drawn` of; where there is no other row, nothing is as in it.
 
         Args:
             drawn: int (rows, columns), or the first columns of them.
             beside: own codes of what is beside, int (rows, columns); -1 where nothing is, and what stays stands for it.
+            most: likewise, the codes that were most frequent so far.
         """
         first = slice(drawn.shape[1])
         stays = (drawn == self._stays[first]) & np.array(self.repeats)[first]
         copied = (drawn == self._copied[first]) & self._has_copies[first]
-        found = np.where(stays | copied, np.maximum(previous[:, first], 0), drawn)
-        return (
-            found if beside is None else np.where(copied & (beside[:, first] >= 0), beside[:, first], found)
-        ).astype(np.int64)
+        favourite = (drawn == self._favourite[first]) & self._has_favourite[first]
+        found = np.where(stays | copied | favourite, np.maximum(previous[:, first], 0), drawn)
+        for these, others in ((copied, beside), (favourite, most)):
+            if others is not None:
+                found = np.where(these & (others[:, first] >= 0), others[:, first], found)
+        return found.astype(np.int64)
 
-    def standing_for(self, column: int, previous: np.ndarray, beside: np.ndarray) -> np.ndarray:
+    def standing_for(
+        self, column: int, previous: np.ndarray, beside: np.ndarray, most: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the codes for which those of a column stand that say "as in another row", int64 (rows, such codes)."""
         own, codes = len(self.own[column]), self.own_cardinalities[column]
         drawn = np.zeros((len(previous), column + 1), np.int64)
         found = np.empty((len(previous), codes - own), np.int64)
         for code in range(own, codes):
             drawn[:, column] = code
-            found[:, code - own] = self.absolute(drawn, previous, beside)[:, column]
+            found[:, code - own] = self.absolute(drawn, previous, beside, most)[:, column]
         return found
 
-    def possible(self, column: int, previous: np.ndarray, beside: np.ndarray) -> Possible:
+    def possible(
+        self, column: int, previous: np.ndarray, beside: np.ndarray, most: np.ndarray | None = None
+    ) -> Possible:
         """Say which codes of a column `relative` may give rows.
 
         None says "as in the row before", or beside, where there is no such row. Where there is one, a category is drawn as
@@ -340,6 +372,7 @@ class Context:
         Args:
             previous: own codes of the row before, int (rows,); -1 where there is none.
             beside: likewise, of what is beside.
+            most: likewise, the code that was most frequent so far; none was, by default.
         """
         never = np.zeros((len(previous), self.own_cardinalities[column]), bool)
         instead = np.zeros((len(previous), len(self.own[column])), bool)
@@ -352,6 +385,11 @@ class Context:
             _mark(instead, beside)
             if self.repeats[column]:
                 never[:, self._stays[column]] |= (previous == beside) & (beside >= 0)
+        if self._has_favourite[column]:
+            most = np.full(len(previous), -1) if most is None else most
+            taken = (most == beside) & bool(self._has_copies[column])
+            never[:, self._favourite[column]] = (most < 0) | (most == previous) | taken
+            _mark(instead, most)
         return Possible(~never, instead)
 
     def stays(self, drawn: np.ndarray, previous: np.ndarray) -> np.ndarray:

@@ -190,9 +190,9 @@ def given_rows(
         alike = context.beside.copied(beside.codes) == own
         alike[:, context.beside.gap] = ends
     begun = context.histories(int(parent.max(initial=-1)) + 1)
-    known = None if begun is None else begun.before(own, parent, place)
-    given = context.given(codes, place, left, previous, time, beside, known)
-    drawn = context.relative(own, previous, alike, _same(release, context) if context.numbers else None)
+    told, most = (None, None) if begun is None else begun.before(own, parent, place)
+    given = context.given(codes, place, left, previous, time, beside, told)
+    drawn = context.relative(own, previous, alike, _same(release, context) if context.numbers else None, most)
     whole = np.concatenate([given, drawn], 1).astype(np.int16)
     about = (release, relations, tables, context)
     columns = _columns(*about, shares or release.codec.marginals())

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.base import Possible
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
+from dp_synth_pipeline.model.histories.so_far import Past
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
@@ -108,14 +109,14 @@ class Reached(NamedTuple):
         now: the times of their next rows, (rows,); None without an order.
         previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
         turn: how many rows came before each at its very time, int64 (rows,).
-        so_far: what their histories were like, int64 (rows, columns); None if that is not given.
+        past: what their histories were like; None if that is not given.
     """
 
     who: np.ndarray
     now: np.ndarray | None
     previous: np.ndarray
     turn: np.ndarray
-    so_far: np.ndarray | None
+    past: Past | None
 
 
 class Upon(NamedTuple):
@@ -128,6 +129,7 @@ class Upon(NamedTuple):
         own: own codes of what is beside, int (rows, columns); -1 where nothing is.
         left: how many rows follow, int64 (rows,).
         now: their times, (rows,); None without an order.
+        most: the codes that were most frequent so far, int64 (rows, columns), -1 where none was; None if that is not known.
     """
 
     who: np.ndarray
@@ -136,11 +138,11 @@ class Upon(NamedTuple):
     own: np.ndarray
     left: np.ndarray
     now: np.ndarray | None
+    most: np.ndarray | None
 
     def of(self, rows: np.ndarray) -> Upon:
         """Return what some rows are drawn upon."""
-        now = None if self.now is None else self.now[rows]
-        return Upon(self.who[rows], self.given[rows], self.previous[rows], self.own[rows], self.left[rows], now)
+        return Upon(*(None if values is None else values[rows] for values in self))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -181,11 +183,11 @@ class Following:
         for place in range(int(counts.max(initial=0))):
             who = np.flatnonzero(counts > place)
             now = None if times is None else times[who].copy()
-            so_far = None if histories is None else histories.told(who)
-            part, gaps = self._next(above, place, Reached(who, now, previous[who], turn[who], so_far), had, rng)
+            past = None if histories is None else histories.past(who)
+            part, gaps = self._next(above, place, Reached(who, now, previous[who], turn[who], past), had, rng)
             if had is not None:
                 if had.timed and (again := had.again(who, part.codes)).any():
-                    drawn = self._later(above, place, (parts[-1], part, gaps), np.flatnonzero(again), so_far, rng)
+                    drawn = self._later(above, place, (parts[-1], part, gaps), np.flatnonzero(again), past, rng)
                     parts[-1], part, gaps = drawn
                     had.move_on(who[again])
                     turn[who[again]] = 0
@@ -210,21 +212,22 @@ class Following:
         Args:
             had: what rows of their parents have had that none may have twice; None if they may.
         """
-        who, now, previous, turn, so_far = reached
+        who, now, previous, turn, past = reached
+        told, most = (None, None) if past is None else past
         left = above.counts[who] - place - 1
         matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
         beside = None if matched is None else matched.taken(_codes_of(above.beside))
         time = None if now is None else self._time_codes(now)
-        given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside, so_far)
+        given = self.context.given(above.codes[who], np.full(len(who), place), left, previous, time, beside, told)
         own = (
             np.full(previous.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
         )
-        upon = Upon(who, given, previous, own, left, now)
+        upon = Upon(who, given, previous, own, left, now, most)
         follows, gaps = self._followed(upon, had, rng)
         if self.dated is not None and now is not None:
             self._lead(self.dated, (follows, gaps), upon, had, rng)
         stays, copied = self.context.stays(follows, previous), self.context.copied(follows, own)
-        codes = self.context.absolute(follows, previous, own)
+        codes = self._codes(follows, upon)
         if matched is not None and self.context.beside is not None:
             ends = copied[:, self.context.beside.gap]
             gaps = np.where(ends & (matched.until >= 0), matched.until, gaps)
@@ -245,7 +248,7 @@ class Following:
             if had is None or not len(pending):
                 break
             of_pending = upon.of(pending)
-            codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)
+            codes = self._codes(follows[pending], of_pending)
             pending = pending[had.again(of_pending.who, codes)]
             follows[pending], gaps[pending] = self._drawn(upon.of(pending), rng)
         return follows, gaps
@@ -253,19 +256,25 @@ class Following:
     def _drawn(self, upon: Upon, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         forbidden = self.codec.forbidden if self.imputes else {}
         follows = self.model.follow(upon.given, forbidden=forbidden, allowed=partial(self._possible, upon), rng=rng)
-        codes = self.context.absolute(follows, upon.previous, upon.own)
+        codes = self._codes(follows, upon)
         return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
+
+    def _codes(self, drawn: np.ndarray, upon: Upon) -> np.ndarray:
+        """Return the codes for which drawn ones stand, int64 (rows, columns), of the first columns or of all."""
+        return self.context.absolute(drawn, upon.previous, upon.own, upon.most)
 
     def _possible(self, upon: Upon, rows: np.ndarray, column: int, before: np.ndarray) -> Possible | None:
         """Say which codes of a column are possible after other rows, and beside those before it; None if all are."""
         told = [(first, never) for (first, second), never in self.impossible.cells.items() if second == column]
         if not told and self.context.own_cardinalities[column] == len(self.context.own[column]):
             return None  # no code of it says "as in another row"
-        previous, own = upon.previous[rows], upon.own[rows]
-        found = self.context.possible(column, previous[:, column], own[:, column])
+        upon = upon.of(rows)
+        previous, own, most = upon.previous, upon.own, upon.most
+        other = None if most is None else most[:, column]
+        found = self.context.possible(column, previous[:, column], own[:, column], other)
         if told:
-            codes = self.context.absolute(before, previous, own)
-            others = self.context.standing_for(column, previous, own)
+            codes = self._codes(before, upon)
+            others = self.context.standing_for(column, previous, own, most)
             for first, never in told:
                 beside = never[codes[:, first]]
                 found.may[:] &= ~np.concatenate([beside, np.take_along_axis(beside, others, 1)], 1)
@@ -292,7 +301,7 @@ class Following:
             of_pending = upon.of(pending)
             if tries:
                 follows[pending], gaps[pending] = self._followed(of_pending, had, rng)
-            codes = self.context.absolute(follows[pending], of_pending.previous, of_pending.own)[:, number]
+            codes = self._codes(follows[pending], of_pending)[:, number]
             free = ~self.context.copied(follows[pending], of_pending.own)[:, number]
             now = of_pending.now
             assert now is not None
@@ -306,7 +315,7 @@ class Following:
         place: int,
         drawn: tuple[Part, Part, np.ndarray],
         rows: np.ndarray,
-        so_far: np.ndarray | None,
+        past: Past | None,
         rng: np.random.Generator,
     ) -> tuple[Part, Part, np.ndarray]:
         """Return rows of which some lie later, drawn anew for that time, with those before them and distances to the next.
@@ -317,7 +326,7 @@ class Following:
         Args:
             drawn: the rows before, of which some lead further then; the rows of this place; and their distances.
             rows: numbers of those that lie later, int64.
-            so_far: what the histories of all rows of this place were like; None if that is not given.
+            past: what the histories of all rows of this place were like; None if that is not given.
         """
         (last, part, gaps), number = drawn, self.codec.encoded.index(str(self.table.gap))
         who, further = part.who[rows], self._further(len(rows), rng)
@@ -331,7 +340,7 @@ class Following:
             distances = self.dated.placed(distances, further, times, rng)
         ends = None if above.ends is None else above.ends[who]
         now = times + self._before_end(distances, codes, times, above.counts[who] - place, rng, ends)
-        reached = Reached(who, now, codes, np.zeros(len(rows), np.int64), None if so_far is None else so_far[rows])
+        reached = Reached(who, now, codes, np.zeros(len(rows), np.int64), None if past is None else past.of(rows))
         other, others = self._next(above, place, reached, None, rng)
         return last, part.replaced(rows, other), _replaced(gaps, rows, others)
 

@@ -189,23 +189,60 @@ def test_in_a_context_of_an_earlier_version_no_number_moves():
     assert Context.from_dict(facts) == WAGES
 
 
+KNOWN = replace(CONTEXT, levels=((), (0.25, 0.75, -1.0), ()))
+"""Of teams, it is known which one was most frequent; of gaps, how large they were; the last column does not repeat."""
+
+
 def test_what_histories_were_like_is_given_by_codes_that_each_column_has_room_for():
-    context = replace(CONTEXT, levels=((), (0.25, 0.75, -1.0), ()))
     rng, parents = np.random.default_rng(3), 500
     parent, place = np.repeat(np.arange(parents), 5), np.tile(np.arange(5), parents)
     codes = np.stack([rng.integers(0, len(s), len(parent)) for s in SHARES], 1)
-    begun = context.histories(parents)
+    begun = KNOWN.histories(parents)
     assert begun is not None
-    so_far, previous = begun.before(codes, parent, place), np.where((place > 0)[:, None], np.roll(codes, 1, 0), -1)
+    past, previous = begun.before(codes, parent, place), np.where((place > 0)[:, None], np.roll(codes, 1, 0), -1)
     beside = RowsBeside(np.full((len(parent), 3), -1), np.full(len(parent), NONE), np.zeros(len(parent), int))
-    given = context.given(np.zeros((len(parent), 1), int), place, 4 - place, previous, None, beside, so_far)
-    assert given.shape[1] == len(context.cardinalities) == len(CONTEXT.cardinalities) + len(SHARES)
-    assert (given < context.cardinalities).all()
-    orders = context.orders([[]], [], [[], [0, 1], []])
-    assert len(orders) == len(context.cardinalities) + len(SHARES)
-    assert [i for i, order in enumerate(orders) if order == range(1, LEVELS + 1)] == [1 + 2 + len(SHARES) + GAP]
-    assert Context.from_dict(json.loads(json.dumps(context.to_dict()))) == context
-    assert CONTEXT.histories(parents) is None
+    given = KNOWN.given(np.zeros((len(parent), 1), int), place, 4 - place, previous, None, beside, past.told)
+    assert given.shape[1] == len(KNOWN.cardinalities) == len(CONTEXT.cardinalities) + 5, "two of each category"
+    assert (given < KNOWN.cardinalities).all()
+    orders = KNOWN.orders([[]], [], [[], [0, 1], []])
+    assert len(orders) == len(KNOWN.cardinalities) + len(SHARES)
+    assert [i for i, order in enumerate(orders) if order == range(1, LEVELS + 1)] == [1 + 2 + len(SHARES) + 2]
+
+
+def test_a_context_is_kept_and_that_of_an_earlier_version_is_read():
+    assert Context.from_dict(json.loads(json.dumps(KNOWN.to_dict()))) == KNOWN
+    assert CONTEXT.histories(5) is None
     earlier = CONTEXT.to_dict()
     del earlier["levels"]
     assert Context.from_dict(json.loads(json.dumps(earlier))) == CONTEXT
+    assert CONTEXT.own_cardinalities == (6, 4, 2)
+
+
+def test_what_is_as_most_often_so_far_comes_back_and_what_is_as_in_another_row_is_that():
+    assert KNOWN.own_cardinalities == (7, 4, 2)
+    stays, copied, favourite = 4, 5, 6
+    codes, most = np.array([[2, 1, 0]] * 5), np.array([[2, 1, 0]] * 4 + [[-1, -1, -1]])
+    previous = np.array([[3, 0, 0], [2, 0, 0], [3, 0, 0], [-1, -1, -1], [-1, -1, -1]])
+    beside = np.array([[1, 0, -1], [1, 0, -1], [2, 0, -1], [-1, -1, -1], [-1, -1, -1]])
+    drawn = KNOWN.relative(codes, previous, codes == beside, most=most)
+    assert drawn[:, TEAM].tolist() == [favourite, stays, copied, favourite, 2]
+    assert (drawn[:, 1:] == codes[:, 1:]).all(), "numbers have no favourite"
+    assert KNOWN.absolute(drawn, previous, beside, most).tolist() == codes.tolist()
+    assert KNOWN.absolute(drawn[:, :1], previous, beside, most).tolist() == codes[:, :1].tolist()
+
+
+def test_of_what_is_most_frequent_no_code_is_possible_either_that_no_row_is_given():
+    """Of all codes, those that some row has upon what is before and beside it and was most frequent, and no others."""
+    rng = np.random.default_rng(8)
+    previous, beside, most = (rng.integers(-1, 4, (60_000, 1)) for _ in range(3))
+    codes = rng.integers(0, 4, (60_000, 1))
+    others = [np.concatenate([x, np.full((len(x), 2), -1)], 1) for x in (previous, beside, most)]
+    codes = np.concatenate([codes, np.zeros((len(codes), 2), int)], 1)
+    drawn = KNOWN.relative(codes, others[0], codes == others[1], most=others[2])[:, TEAM]
+    upon = ((previous + 1) * 100 + (beside + 1) * 10 + most + 1)[:, 0]
+    possible = KNOWN.possible(TEAM, previous[:, 0], beside[:, 0], most[:, 0])
+    standing = KNOWN.standing_for(TEAM, *others)
+    for one in np.unique(upon):
+        first = int(np.argmax(upon == one))
+        assert set(np.flatnonzero(drawable(possible)[first]).tolist()) == set(drawn[upon == one].tolist())
+        assert standing[first, 2] == (most[first, 0] if most[first, 0] >= 0 else max(previous[first, 0], 0))

@@ -268,16 +268,15 @@ class Following:
         told = [(first, never) for (first, second), never in self.impossible.cells.items() if second == column]
         if not told and self.context.own_cardinalities[column] == len(self.context.own[column]):
             return None  # no code of it says "as in another row"
-        upon = upon.of(rows)
-        previous, own, most = upon.previous, upon.own, upon.most
-        other = None if most is None else most[:, column]
-        found = self.context.possible(column, previous[:, column], own[:, column], other)
+        previous, own, most = upon.previous[rows], upon.own[rows], None if upon.most is None else upon.most[rows]
+        frequent = None if most is None else most[:, column]
+        found = self.context.possible(column, previous[:, column], own[:, column], frequent)
         if told:
-            codes = self._codes(before, upon)
-            others = self.context.standing_for(column, previous, own, most)
+            codes = self.context.absolute(before, previous, own, most)
+            standing = self.context.standing_for(column, previous, own, most)
             for first, never in told:
                 beside = never[codes[:, first]]
-                found.may[:] &= ~np.concatenate([beside, np.take_along_axis(beside, others, 1)], 1)
+                found.may[:] &= ~np.concatenate([beside, np.take_along_axis(beside, standing, 1)], 1)
         return found
 
     def _lead(

@@ -22,10 +22,11 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import Event, Gaussian
 from dp_synth_pipeline.privacy.odometer import Odometer
-from dp_synth_pipeline.relations import monotone_columns, periods
+from dp_synth_pipeline.relations import monotone_columns, periods, running_totals
 from dp_synth_pipeline.relations.monotone_columns import INCREASING, MONOTONE
 from dp_synth_pipeline.relations.periods import BEFORE, UNTIL
 from dp_synth_pipeline.relations.relating import PARENT, PLACE, ROW, TIME, RelatedRows
+from dp_synth_pipeline.relations.running_totals import RUNNING
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.policies import NullPolicy
@@ -55,6 +56,7 @@ class Candidates(NamedTuple):
         ends: those among them that may hold when the next row begins, each in one way.
         bounds: the dates of the parent after which no row may lie.
         order: the column that rows are ordered by, if there are such.
+        totals: those that may be running totals, each with the columns by which it may go on.
     """
 
     columns: tuple[str, ...]
@@ -62,6 +64,7 @@ class Candidates(NamedTuple):
     ends: tuple[tuple[str, str], ...] = ()
     bounds: tuple[str, ...] = ()
     order: str = ""
+    totals: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class Found(NamedTuple):
@@ -73,6 +76,7 @@ class Found(NamedTuple):
         until: those that hold when the next row begins, each with the way in which, and are not the same.
         before: the dates of the parent after which no row lies, by the column that rows are ordered by.
         hidden: whether so few persons have several rows that noise hides even what holds for all of them.
+        running: those that are running totals, and not the same, each with the columns by which it goes on.
     """
 
     static: tuple[str, ...] = ()
@@ -80,12 +84,14 @@ class Found(NamedTuple):
     until: tuple[tuple[str, str], ...] = ()
     before: tuple[tuple[str, tuple[str, ...]], ...] = ()
     hidden: bool = False
+    running: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def facts(self) -> dict[str, dict[str, Any]]:
         """What was found by column, as a person would declare it."""
         told = {name: {STATIC: True} for name in self.static} | {n: {MONOTONE: INCREASING} for n in self.increasing}
         told |= {name: {UNTIL: way} for name, way in self.until}
+        told |= {name: {RUNNING: list(terms)} for name, terms in self.running}
         return told | {order: {BEFORE: list(dates)} for order, dates in self.before}
 
 
@@ -109,7 +115,7 @@ class StaticPlan:
 
 def weight(candidates: Mapping[str, Candidates]) -> int:
     """Return how many counts are made of so many tables and columns; a person moves each by one at most."""
-    counts = ((found.columns, found.numbers, found.ends, found.bounds) for found in candidates.values())
+    counts = ((f.columns, f.numbers, f.ends, f.bounds, f.totals) for f in candidates.values())
     return sum(1 + sum(map(len, of_table)) for of_table in counts)
 
 
@@ -132,7 +138,10 @@ def candidates(
     ends = tuple((c.name, way) for c in dates for way in periods.ways(c))
     order = None if table.order is None or table.order in declared else source[table.order]
     bounds = tuple(c.name for c in parent.learned if order is not None and periods.may_bound(c, order))
-    return Candidates(tuple(c.name for c in able), tuple(c.name for c in numbers), ends, bounds, table.order or "")
+    totals = tuple(running_totals.candidates(table, source, declared, untyped))
+    return Candidates(
+        tuple(c.name for c in able), tuple(c.name for c in numbers), ends, bounds, table.order or "", totals
+    )
 
 
 def check(table: Related, source: TableSchema, parent: TableSchema | None, untyped: Collection[str] = ()) -> None:
@@ -222,13 +231,17 @@ def _found(looked_at: Candidates, noisy: Iterator[float], scale: float) -> Found
     varying = {name: next(noisy) for name in looked_at.columns}
     falling = {name: next(noisy) for name in looked_at.numbers}
     static = tuple(name for name, count in varying.items() if _few(count, several, scale))
-    increasing = (n for n, count in falling.items() if n not in static and _few(count, varying[n], scale))
+    increasing = [n for n, count in falling.items() if n not in static and _few(count, varying[n], scale)]
     broken = {end: next(noisy) for end in looked_at.ends}
     until = {n: way for (n, way), count in broken.items() if n not in static and _few(count, several, scale)}
     late = {name: next(noisy) for name in looked_at.bounds}
     dates = tuple(name for name, count in late.items() if _few(count, several, scale))
     before = ((looked_at.order, dates),) if dates else ()
-    return Found(static, tuple(increasing), tuple(until.items()), before, hidden=not _few(0, several, scale))
+    follow = {total: next(noisy) for total in looked_at.totals}
+    most = {t: count for t, count in follow.items() if t[0] not in static and _most(count, several, scale)}
+    running, hidden = running_totals.most_likely(most), not _few(0, several, scale)
+    increasing = [n for n in increasing if n not in running]
+    return Found(static, tuple(increasing), tuple(until.items()), before, hidden, tuple(running.items()))
 
 
 def _few(some: float, several: float, scale: float) -> bool:
@@ -241,9 +254,19 @@ def _few(some: float, several: float, scale: float) -> bool:
     return some - VARIES * several <= -SURE * scale * math.hypot(1, VARIES)
 
 
+def _most(some: float, several: float, scale: float) -> bool:
+    """Say whether so many persons, of so many, are among some that noise does not explain that more than half are.
+
+    Example:
+        >>> _most(9_000, 10_000, 50), _most(60, 100, 50), _most(4_000, 10_000, 50)
+        (True, False, False)
+    """
+    return some - several / 2 >= SURE * scale * math.hypot(1, 0.5)
+
+
 def _counts(rows: RelatedRows, looked_at: Candidates, above: RelatedRows | None = None) -> np.ndarray:
     """Count persons with several rows under one parent row, and those in whose rows a column varies, a number falls, a date
-    is not when the next row begins, or a row lies after a date of its parent.
+    is not when the next row begins, a row lies after a date of its parent, or a total mostly follows from the one before.
 
     The counts are private. A null beside a value is another value. A number falls where a null stands beside a value, and
     where cells of a CSV vary that are no numbers.
@@ -266,6 +289,9 @@ def _counts(rows: RelatedRows, looked_at: Candidates, above: RelatedRows | None 
         flags |= {f"b{i}": f"coalesce(bool_or({TIME} > {bound}), false)" for i, bound in enumerate(late)}
         dates = ", ".join(f"{quoted(n)} AS {bound}" for n, bound in zip(looked_at.bounds, late, strict=True))
         source += f" JOIN (SELECT {ROW} AS {PARENT}, {dates} FROM read_parquet({literal(above.path)})) USING ({PARENT})"
+    for i, (total, terms) in enumerate(looked_at.totals):
+        compared.append(f", {running_totals.follows_sql(total, terms, rows.schema)} AS __t{i}")
+        flags[f"t{i}"] = running_totals.mostly_sql(f"__t{i}")
     placed = f"SELECT *{''.join(compared)} FROM {source} WINDOW w AS (PARTITION BY {PARENT} ORDER BY {PLACE})"
     of_parents = (
         f"SELECT {UNIT}, {', '.join(f'{flag} AS {name}' for name, flag in flags.items())} FROM ({placed}) "

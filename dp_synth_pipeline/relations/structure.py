@@ -43,6 +43,7 @@ class Related:
         decreasing: likewise, numbers that never rise.
         until: columns that hold when the parent's next row begins, each with the way in which; see `periods`.
         before: dates of its parent after which none of its rows lies.
+        running: numbers that go on from the row before, each with the columns by which; see `running_totals`.
         unique: columns in all of which no two rows of one parent are the same; none if rows may be.
         refers: its columns that hold keys of public tables, each with the table.
     """
@@ -61,6 +62,7 @@ class Related:
     before: tuple[str, ...] = ()
     unique: tuple[str, ...] = ()
     refers: tuple[tuple[str, str], ...] = ()
+    running: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
@@ -69,7 +71,8 @@ class Related:
             name: tuple(facts.get(name, ())) for name in ("static", "increasing", "decreasing", "before", "unique")
         }
         pairs = {name: tuple((column, other) for column, other in facts.get(name, ())) for name in ("until", "refers")}
-        return cls(**{**facts, **columns, **pairs})
+        running = tuple((column, tuple(terms)) for column, terms in facts.get("running", ()))
+        return cls(**{**facts, **columns, **pairs, "running": running})
 
     @property
     def monotone(self) -> tuple[str, ...]:

@@ -123,6 +123,8 @@ def _belongs(table: Related) -> str:
     rising = f"; never falling: {', '.join(table.increasing)}" if table.increasing else ""
     falling = f"; never rising: {', '.join(table.decreasing)}" if table.decreasing else ""
     ends = f"; told by the next row: {', '.join(dict(table.until))}" if table.until else ""
+    running = [f"{total} by {' and '.join(terms)}" for total, terms in table.running]
+    ends += f"; going on from the row before: {', '.join(running)}" if running else ""
     ends += f"; none after {table.parent}.{', '.join(table.before)}" if table.before else ""
     return f"{table.parent}, by {table.reference}; of each, {which} at most{chance}{static}{rising}{falling}{ends}"
 

@@ -176,13 +176,17 @@ def regenerated_sentence(settings: ReleaseSettings, schema: TableSchema) -> str:
     )
 
 
-def warnings_about(schema: TableSchema, profile: TableProfile) -> list[str]:
-    """Say of which columns hardly anything but nulls is drawn, or mostly other values than there were, and what to do."""
+def warnings_about(schema: TableSchema, profile: TableProfile, read: Collection[str]) -> list[str]:
+    """Say of which columns hardly anything but nulls is drawn, or mostly other values than there were, and what to do.
+
+    Args:
+        read: the columns whose values are cells of a source: a distance to the next row is null where none has a next one.
+    """
     columns = [(c, profile[modelled_name(c)]) for c in schema.learned if c.same_as is None]
     hidden = [c for c, released in columns if released.hidden]
     texts = _listed(c for c in hidden if c.kind.categorical)
     numbers = _listed(c for c in hidden if c.kind.numeric)
-    empty = _listed(c for c, released in columns if released.null_rate >= EMPTY)
+    empty = _listed(c for c, released in columns if released.null_rate >= EMPTY and c.name in read)
     replaced = ", ".join(_released(c, released) for c, released in columns if _is_replaced(c, released))
     said = {
         f"Text of which no value is frequent enough to be released, so that only nulls are drawn: {texts}. Declare what it "

@@ -343,6 +343,11 @@ class Release:
         return ordered_dates.hung(schema, {name: facts for name, facts in dates.items() if name in free})
 
     @property
+    def read(self) -> frozenset[str]:
+        """The modelled columns whose values are cells of a source, and not derived of other rows."""
+        return frozenset(self.schema.names)
+
+    @property
     def may_be_computed(self) -> tuple[str, ...]:
         """The numbers of which a person left open whether others give them."""
         validation = self.settings.validation

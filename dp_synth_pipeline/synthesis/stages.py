@@ -225,7 +225,7 @@ class Profiling(Stage):
         release.state = release.state.with_(profile=path, profile_release=facts["profile_release"])
         if told := [*sentences(release.settings, release.schema), *formulas_sentences(release.found_formulas)]:
             release.progress.log(f"{release.settings.name}: {' '.join(told)}")
-        for warning in warnings_about(release.schema, profile):
+        for warning in warnings_about(release.schema, profile, release.read):
             release.progress.warn(f"{release.settings.name}: {warning}")
         return {**facts, **_left_out(profile)}
 

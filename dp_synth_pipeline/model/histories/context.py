@@ -9,7 +9,8 @@ number to learn, and not one for each team. A number that has more codes than ar
 Another code is "as in the row beside", which is the same person's latest one, up to that time, in another table. Of the
 distance to the next row, it says that it ends where the next row beside begins.
 
-What all rows before were like is given as well, of each column. A category has one more code, "as most often so far".
+What all rows before were like is given as well, of each column. A category has one more code, "as most often so far". A
+running total, such as a balance, has two more: it goes on from the row before, forth or back, by what its row's terms hold.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ WIDER = 1.3
 
 REPEATS, NUMBERS_REPEAT = 0.5, 0.1
 """Share at which a value is taken to be as in the row before, or beside, before anything is learnt: others, and numbers."""
+
+TOTALS_FOLLOW = 0.8
+"""Likewise, share at which a running total is taken to follow from the row before, or to stay."""
 
 NONE = 0
 """Code of a column of the row before, or beside, where there is none."""
@@ -111,6 +115,7 @@ class Context:
         levels: for each column of the child, the place of each of its codes among its values, as `so_far.places` has it;
             empty for a category, which has a code for "as most often so far". None at all if it is not given what histories
             were like so far.
+        running: the columns of the child that are running totals.
     """
 
     parents: tuple[tuple[int, ...], ...]
@@ -122,6 +127,7 @@ class Context:
     numbers: tuple[int, ...] = ()
     moving: tuple[int, ...] = ()
     levels: tuple[tuple[float, ...], ...] = ()
+    running: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -180,8 +186,11 @@ class Context:
 
     @property
     def own_cardinalities(self) -> tuple[int, ...]:
-        """Codes of each column that is drawn: its own, as in the row before, as in the row beside, as most often so far."""
-        return tuple(int(end) for end in self._favourite + self._has_favourite)
+        """Codes of each column that is drawn: its own, and those that say how it follows from other rows.
+
+        These are: as in the row before, as in the row beside, as most often so far; forth, and back.
+        """
+        return tuple(int(end) for end in self._follows + 2 * self._is_running)
 
     def shares(self, parents: Sequence[np.ndarray], own: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return about how frequent each code of each column is, before anything is learnt of histories.
@@ -196,7 +205,8 @@ class Context:
         known = dict(enumerate(of_parents))
         known |= dict(enumerate(before, len(of_parents) + 2 + len(self.times)))
         given = [known.get(i, np.full(codes, 1 / codes)) for i, codes in enumerate(self.cardinalities)]
-        likely = [NUMBERS_REPEAT if i in self.numbers else REPEATS for i in range(len(own))]
+        known_likely = dict.fromkeys(self.numbers, NUMBERS_REPEAT) | dict.fromkeys(self.running, TOTALS_FOLLOW)
+        likely = [known_likely.get(i, REPEATS) for i in range(len(own))]
         return given + [
             _with_repeats(s, k - len(s), p) for s, k, p in zip(own, self.own_cardinalities, likely, strict=True)
         ]
@@ -263,6 +273,15 @@ class Context:
         categories = [not level for level in self.levels] or [False] * len(self.own)
         return np.array(categories) & np.array(self.repeats)
 
+    @property
+    def _follows(self) -> np.ndarray:
+        """The code for "goes on forth" of each column, before that for "back"; or one more than its last code."""
+        return self._favourite + self._has_favourite
+
+    @property
+    def _is_running(self) -> np.ndarray:
+        return np.isin(np.arange(len(self.own)), self.running)
+
     def given(
         self,
         parents: np.ndarray,
@@ -307,6 +326,7 @@ class Context:
         alike: np.ndarray | None = None,
         same: np.ndarray | None = None,
         most: np.ndarray | None = None,
+        follows: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the codes that are drawn, int64 (rows, columns): of `codes`, and of what is as in other rows.
 
@@ -316,6 +336,7 @@ class Context:
             alike: which codes are as in the row beside, or last until the next one, bool (rows, columns).
             same: which values of `numbers` are those of the row before, bool (rows, len(numbers)); needed if there are any.
             most: the codes that were most frequent so far, int64 (rows, columns); -1 where none was.
+            follows: how running totals follow, from `running_totals.directions`, int (rows, len(running)), if there are any.
         """
         stays = (codes == previous) & np.array(self.repeats)
         if self.numbers:
@@ -323,6 +344,10 @@ class Context:
             stays[:, list(self.numbers)] &= same
         found = codes if most is None else np.where((codes == most) & self._has_favourite, self._favourite, codes)
         found = np.where(stays, self._stays, found)
+        for at, column in enumerate(self.running):
+            assert follows is not None
+            on = follows[:, at] > 0
+            found[on, column] = self._follows[column] + follows[on, at] - 1
         return (found if alike is None else np.where(alike & self._has_copies, self._copied, found)).astype(np.int64)
 
     def absolute(
@@ -340,10 +365,13 @@ class Context:
             most: likewise, the codes that were most frequent so far.
         """
         first = slice(drawn.shape[1])
+        follows = (drawn >= self._follows[first]) & self._is_running[
+            first
+        ]  # which its terms tell, once they have values
         stays = (drawn == self._stays[first]) & np.array(self.repeats)[first]
         copied = (drawn == self._copied[first]) & self._has_copies[first]
         favourite = (drawn == self._favourite[first]) & self._has_favourite[first]
-        found = np.where(stays | copied | favourite, np.maximum(previous[:, first], 0), drawn)
+        found = np.where(stays | copied | favourite | follows, np.maximum(previous[:, first], 0), drawn)
         for these, others in ((copied, beside), (favourite, most)):
             if others is not None:
                 found = np.where(these & (others[:, first] >= 0), others[:, first], found)
@@ -392,6 +420,11 @@ class Context:
             _mark(instead, most)
         return Possible(~never, instead)
 
+    def directions(self, drawn: np.ndarray) -> np.ndarray:
+        """Return how drawn running totals follow, as `running_totals.directions` says it, int64 (rows, len(running))."""
+        running = list(self.running)
+        return np.maximum(drawn[:, running] - self._follows[running] + 1, 0)
+
     def stays(self, drawn: np.ndarray, previous: np.ndarray) -> np.ndarray:
         """Say which drawn codes stay as in the row before, bool (rows, columns); where there is none, nothing does."""
         return (drawn == self._stays) & np.array(self.repeats) & (previous >= 0)
@@ -416,7 +449,8 @@ class Context:
         times = facts["times"]
         times = [times] * (times > 0) if isinstance(times, int) else times
         repeats, places, levels = tuple(facts["repeats"]), tuple(facts["places"]), _tuples(facts.get("levels", ()))
-        return cls(parents, own, repeats, places, tuple(times), beside, numbers, moving, levels)
+        running = tuple(facts.get("running", ()))
+        return cls(parents, own, repeats, places, tuple(times), beside, numbers, moving, levels, running)
 
 
 def _with_repeats(share: np.ndarray, repeats: int, likely: float) -> np.ndarray:

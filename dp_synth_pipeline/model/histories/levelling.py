@@ -51,6 +51,7 @@ def level(
     shares: Sequence[np.ndarray],
     noise: float,
     standing: Collection[int] = (),
+    still: Collection[int] = (),
 ) -> None:
     """Move a model's own codes until what `draw` returns has the released shares; the model changes.
 
@@ -59,6 +60,7 @@ def level(
         shares: released 1-way probabilities of each own column's codes.
         noise: standard deviation of a released share: a code of a share near it moves little.
         standing: columns of which codes that stand for others move, too.
+        still: columns that stay as they are, since their values mostly follow from other rows.
     """
     for _ in range(ROUNDS):
         drawn, codes, weights = draw()
@@ -67,7 +69,7 @@ def level(
         moved = [_moves_of(c, weights, share, noise) for c, share in zip(codes.T, shares, strict=True)]
         for column in standing:
             moved[column] = _with_others(drawn[:, column], codes[:, column], weights, moved[column])
-        model.lean(moved)
+        model.lean([np.zeros_like(moves) if c in still else moves for c, moves in enumerate(moved)])
 
 
 def _moves_of(codes: np.ndarray, weights: np.ndarray, share: np.ndarray, noise: float) -> np.ndarray:

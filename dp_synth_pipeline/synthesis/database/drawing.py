@@ -212,7 +212,7 @@ class DatabaseDrawer:
         impossible = Impossible.from_list(drawer.facts.get("impossible", []))  # an earlier version kept none
         following = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile, impossible)
         parts = following.parts(above, rng)
-        rows = joined(parts, above, drawer.codec, rng)
+        rows = joined(parts, above, drawer.codec, rng, following.totals)
         return self._told_apart(table, rows, drawn) if table.unique else rows
 
     def _told_apart(self, table: Related, rows: Rows, drawn: Mapping[str, Rows]) -> Rows:

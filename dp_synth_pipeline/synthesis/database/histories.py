@@ -16,6 +16,8 @@ from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.histories import history_counts, so_far
 from dp_synth_pipeline.model.histories.context import NONE, Context
 from dp_synth_pipeline.model.marginals.measuring import Layout
+from dp_synth_pipeline.relations import running_totals
+from dp_synth_pipeline.relations.adding_up import totals_of
 from dp_synth_pipeline.relations.relating import LEFT, PARENT, PLACE, TIME
 from dp_synth_pipeline.relations.structure import Related, Relations
 from dp_synth_pipeline.synthesis import retention
@@ -128,7 +130,8 @@ def context_of(
         moving = [i for i, order in enumerate(own.orders()) if len(order) >= LEAST_MOVING]
         shape["following"] = staying, moving
     context = Context.of([s for s, _ in of_parents], shares, **shape)
-    return context if source is None else replace(context, levels=tuple(_levels(own)))
+    running = tuple(total.column for total in totals_of(table, own))
+    return context if source is None else replace(context, levels=tuple(_levels(own)), running=running)
 
 
 def _levels(codec: TableCodec) -> list[tuple[float, ...]]:
@@ -192,7 +195,8 @@ def given_rows(
     begun = context.histories(int(parent.max(initial=-1)) + 1)
     told, most = (None, None) if begun is None else begun.before(own, parent, place)
     given = context.given(codes, place, left, previous, time, beside, told)
-    drawn = context.relative(own, previous, alike, _same(release, context) if context.numbers else None, most)
+    same = _same(release, context) if context.numbers else None
+    drawn = context.relative(own, previous, alike, same, most, _follows(release, table, parent))
     whole = np.concatenate([given, drawn], 1).astype(np.int16)
     about = (release, relations, tables, context)
     columns = _columns(*about, shares or release.codec.marginals())
@@ -205,6 +209,18 @@ def _same(release: TableRelease, context: Context) -> np.ndarray:
     cells = pq.read_table(release.whole_rows(), columns=names).combine_chunks().columns
     coded = [c.combine_chunks().dictionary_encode("encode").indices.to_numpy(zero_copy_only=False) for c in cells]
     return np.stack([codes == np.roll(codes, 1) for codes in coded], 1)
+
+
+def _follows(release: TableRelease, table: Related, parent: np.ndarray) -> np.ndarray:
+    """Return how running totals follow from the row before, int8 (rows, totals); restricted."""
+    found = [np.zeros((len(parent), 0), np.int8)]
+    for total, terms in totals_of(table, release.codec):
+        columns = [release.codec.modelled[number] for number in (total, *terms)]
+        cells = pq.read_table(release.whole_rows(), columns=[c.name for c in columns])
+        points = [offsets.points_of(cells[c.name].combine_chunks(), c) for c in columns]
+        value, *held = (np.where(null, np.nan, line) for line, null in points)
+        found.append(running_totals.directions(value, held, parent)[:, None])
+    return np.concatenate(found, 1)
 
 
 def _columns(

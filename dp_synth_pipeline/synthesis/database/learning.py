@@ -166,9 +166,9 @@ def _bring(drawn: _Drawn, table: TableRelease, counts: Marginals | None, pairs: 
     """
     if counts is not None:
         draw, noise = partial(drawn.counted, counts.layout), counts.scale / counts.rows
-        level(drawn.model, draw, history_counts.shares_of(counts), noise, drawn.standing)
+        level(drawn.model, draw, history_counts.shares_of(counts), noise, drawn.standing, drawn.still)
     elif not table.state.facts.remembered:  # else the last network's codes were levelled
-        level(drawn.model, drawn.weighted, table.codec.marginals(), _noise(table), drawn.standing)
+        level(drawn.model, drawn.weighted, table.codec.marginals(), _noise(table), drawn.standing, drawn.still)
     if pairs is not None:
         drawn.use(rake(drawn.model, drawn.upon, pairs))
 
@@ -205,6 +205,11 @@ class _Drawn:
     def standing(self) -> Sequence[int]:
         """The own columns of which a code stands for others."""
         return self._following.context.standing
+
+    @property
+    def still(self) -> Sequence[int]:
+        """The own columns whose values mostly follow from other rows."""
+        return self._following.context.running
 
     def use(self, model: GenerativeModel) -> None:
         """Draw by another model from here on."""

@@ -16,6 +16,7 @@ from dp_synth_pipeline.model.base import Possible
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
 from dp_synth_pipeline.model.histories.so_far import Past
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
+from dp_synth_pipeline.relations.adding_up import AddingUp, Total, columns_of, totals_of, with_values
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.beside import Matched, Neighbours
 from dp_synth_pipeline.synthesis.database.clock import Clock
@@ -46,6 +47,7 @@ class Part:
         beside: number of the row beside each, int64 (rows,); None if they are not drawn upon such.
         copied: which codes are as in it, bool (rows, columns).
         given: what they are drawn upon, int16 (rows, given columns).
+        added: values of running totals and their terms, float64 (rows, `columns_of` these); None if there are no totals.
     """
 
     who: np.ndarray
@@ -56,6 +58,7 @@ class Part:
     beside: np.ndarray | None
     copied: np.ndarray
     given: np.ndarray
+    added: np.ndarray | None = None
 
     def replaced(self, rows: np.ndarray, by: Part) -> Part:
         """Return the part with other rows in the place of some, whose parents are the same."""
@@ -110,6 +113,7 @@ class Reached(NamedTuple):
         previous: codes of the rows before, int64 (rows, columns); -1 where there is none.
         turn: how many rows came before each at its very time, int64 (rows,).
         past: what their histories were like; None if that is not given.
+        totals: what their running totals came to; None if there are none.
     """
 
     who: np.ndarray
@@ -117,6 +121,7 @@ class Reached(NamedTuple):
     previous: np.ndarray
     turn: np.ndarray
     past: Past | None
+    totals: AddingUp | None
 
 
 class Upon(NamedTuple):
@@ -130,6 +135,7 @@ class Upon(NamedTuple):
         left: how many rows follow, int64 (rows,).
         now: their times, (rows,); None without an order.
         most: the codes that were most frequent so far, int64 (rows, columns), -1 where none was; None if that is not known.
+        totals: what the running totals of all parents came to; None if there are none.
     """
 
     who: np.ndarray
@@ -139,10 +145,31 @@ class Upon(NamedTuple):
     left: np.ndarray
     now: np.ndarray | None
     most: np.ndarray | None
+    totals: AddingUp | None
 
     def of(self, rows: np.ndarray) -> Upon:
         """Return what some rows are drawn upon."""
-        return Upon(*(None if values is None else values[rows] for values in self))  # type: ignore[arg-type]
+        return Upon(*(values[rows] if isinstance(values, np.ndarray) else values for values in self))  # type: ignore[arg-type]
+
+
+class Drawn(NamedTuple):
+    """Rows of one place as they were drawn.
+
+    Attributes:
+        codes: int64 (rows, columns), of which some say "as in another row".
+        gaps: the distances to the next rows, (rows,); without an order, they are 0.
+        added: values of running totals and their terms, float64 (rows, `columns_of` these); None if there are no totals.
+    """
+
+    codes: np.ndarray
+    gaps: np.ndarray
+    added: np.ndarray | None
+
+    def put(self, rows: np.ndarray, others: Drawn) -> None:
+        """Let others be in the place of some rows."""
+        for own, theirs in zip(self, others, strict=True):
+            if own is not None:
+                own[rows] = theirs
 
 
 @dataclass(frozen=True)
@@ -173,21 +200,28 @@ class Following:
     impossible: Impossible = NOTHING
     imputes: bool = True
 
+    @property
+    def totals(self) -> tuple[Total, ...]:
+        """The running totals that are learnt as such."""
+        return totals_of(self.table, self.codec) if self.context.running else ()
+
     def parts(self, above: Above, rng: np.random.Generator) -> list[Part]:
         """Return the rows of each place, the first one's first."""
         counts, times = above.counts.copy(), None if above.times is None else above.times.copy()
         previous = np.full((len(counts), len(self.codec.columns)), -1, np.int64)
         turn = np.zeros(len(counts), np.int64)
         had, histories = HadBefore.of(self.table, self.codec, len(counts)), self.context.histories(len(counts))
+        totals = AddingUp(self.totals, self.codec, len(counts)) if self.context.running else None
         parts: list[Part] = []
         for place in range(int(counts.max(initial=0))):
             who = np.flatnonzero(counts > place)
             now = None if times is None else times[who].copy()
             past = None if histories is None else histories.past(who)
-            part, gaps = self._next(above, place, Reached(who, now, previous[who], turn[who], past), had, rng)
+            reached = Reached(who, now, previous[who], turn[who], past, totals)
+            part, gaps = self._next(above, place, reached, had, rng)
             if had is not None:
                 if had.timed and (again := had.again(who, part.codes)).any():
-                    drawn = self._later(above, place, (parts[-1], part, gaps), np.flatnonzero(again), past, rng)
+                    drawn = self._later(above, place, (parts[-1], part, gaps), np.flatnonzero(again), reached, rng)
                     parts[-1], part, gaps = drawn
                     had.move_on(who[again])
                     turn[who[again]] = 0
@@ -197,6 +231,8 @@ class Following:
             previous[who] = part.codes
             if histories is not None:
                 histories.add(who, part.codes)
+            if totals is not None and part.added is not None:
+                totals.add(who, part.added)
             if times is not None:
                 times[who] = part.times + gaps
                 turn[who] = np.where(gaps == 0, turn[who] + 1, 0)
@@ -212,7 +248,7 @@ class Following:
         Args:
             had: what rows of their parents have had that none may have twice; None if they may.
         """
-        who, now, previous, turn, past = reached
+        who, now, previous, turn, past, totals = reached
         told, most = (None, None) if past is None else past
         left = above.counts[who] - place - 1
         matched = None if self.context.beside is None or now is None else self._beside(above, who, now, turn)
@@ -222,12 +258,15 @@ class Following:
         own = (
             np.full(previous.shape, -1) if matched is None or beside is None else self._own_codes(beside, matched, rng)
         )
-        upon = Upon(who, given, previous, own, left, now, most)
-        follows, gaps = self._followed(upon, had, rng)
+        upon = Upon(who, given, previous, own, left, now, most, totals)
+        drawn = self._followed(upon, had, rng)
         if self.dated is not None and now is not None:
-            self._lead(self.dated, (follows, gaps), upon, had, rng)
+            self._lead(self.dated, drawn, upon, had, rng)
+        follows, gaps, added = drawn
         stays, copied = self.context.stays(follows, previous), self.context.copied(follows, own)
         codes = self._codes(follows, upon)
+        if totals is not None and added is not None:
+            totals.code(codes, added, self.context.directions(follows))
         if matched is not None and self.context.beside is not None:
             ends = copied[:, self.context.beside.gap]
             gaps = np.where(ends & (matched.until >= 0), matched.until, gaps)
@@ -235,29 +274,37 @@ class Following:
         if now is not None:
             gaps = self._before_end(gaps, codes, now, left, rng, None if above.ends is None else above.ends[who])
         rows = None if matched is None else matched.rows
-        return Part(who, follows, codes, stays, now, rows, copied, given.astype(np.int16)), gaps
+        return Part(who, follows, codes, stays, now, rows, copied, given.astype(np.int16), added), gaps
 
-    def _followed(self, upon: Upon, had: HadBefore | None, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Draw rows, and the distances to the next ones; without an order, they are 0.
+    def _followed(self, upon: Upon, had: HadBefore | None, rng: np.random.Generator) -> Drawn:
+        """Draw rows.
 
-        One that has what its parent must not have twice, at whatever time, is drawn anew, so often.
+        One that has what its parent must not have twice, at whatever time, is drawn anew, so often; and one whose total
+        leads beyond what was released.
         """
-        follows, gaps = self._drawn(upon, rng)
-        pending = np.arange(len(follows) if had is not None and not had.timed else 0)
+        found = self._drawn(upon, rng)
+        twice = had is not None and not had.timed
+        pending = np.arange(len(found.codes) if twice or upon.totals is not None else 0)
         for _ in range(TRIES):
-            if had is None or not len(pending):
+            if not len(pending):
                 break
-            of_pending = upon.of(pending)
-            codes = self._codes(follows[pending], of_pending)
-            pending = pending[had.again(of_pending.who, codes)]
-            follows[pending], gaps[pending] = self._drawn(upon.of(pending), rng)
-        return follows, gaps
+            of_pending, again = upon.of(pending), np.zeros(len(pending), bool)
+            if had is not None and twice:
+                again |= had.again(of_pending.who, self._codes(found.codes[pending], of_pending))
+            if upon.totals is not None and found.added is not None:
+                again |= upon.totals.beyond(of_pending.who, found.added[pending])
+            pending = pending[again]
+            found.put(pending, self._drawn(upon.of(pending), rng))
+        return found
 
-    def _drawn(self, upon: Upon, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def _drawn(self, upon: Upon, rng: np.random.Generator) -> Drawn:
         forbidden = self.codec.forbidden if self.imputes else {}
         follows = self.model.follow(upon.given, forbidden=forbidden, allowed=partial(self._possible, upon), rng=rng)
-        codes = self._codes(follows, upon)
-        return follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng)
+        codes, added = self._codes(follows, upon), None
+        if upon.totals is not None:
+            stays = self.context.stays(follows, upon.previous)
+            added = upon.totals.values(upon.who, codes, stays, self.context.directions(follows), rng)
+        return Drawn(follows, np.zeros(len(follows), np.int64) if upon.now is None else self._gaps(codes, rng), added)
 
     def _codes(self, drawn: np.ndarray, upon: Upon) -> np.ndarray:
         """Return the codes for which drawn ones stand, int64 (rows, columns), of the first columns or of all."""
@@ -282,7 +329,7 @@ class Following:
     def _lead(
         self,
         dated: DatedGaps,
-        drawn: tuple[np.ndarray, np.ndarray],
+        drawn: Drawn,
         upon: Upon,
         had: HadBefore | None,
         rng: np.random.Generator,
@@ -290,16 +337,13 @@ class Following:
         """Place distances where rows lie, and draw anew, in place, rows that lead to where few do.
 
         A distance that ends where the next row beside begins leads there, whatever day that is.
-
-        Args:
-            drawn: codes and distances.
         """
-        number, (follows, gaps) = self.codec.encoded.index(str(self.table.gap)), drawn
+        number, (follows, gaps, _) = self.codec.encoded.index(str(self.table.gap)), drawn
         pending = np.flatnonzero(upon.left > 0)
         for tries in range(TRIES + 1):
             of_pending = upon.of(pending)
             if tries:
-                follows[pending], gaps[pending] = self._followed(of_pending, had, rng)
+                drawn.put(pending, self._followed(of_pending, had, rng))
             codes = self._codes(follows[pending], of_pending)[:, number]
             free = ~self.context.copied(follows[pending], of_pending.own)[:, number]
             now = of_pending.now
@@ -314,7 +358,7 @@ class Following:
         place: int,
         drawn: tuple[Part, Part, np.ndarray],
         rows: np.ndarray,
-        past: Past | None,
+        reached: Reached,
         rng: np.random.Generator,
     ) -> tuple[Part, Part, np.ndarray]:
         """Return rows of which some lie later, drawn anew for that time, with those before them and distances to the next.
@@ -325,7 +369,7 @@ class Following:
         Args:
             drawn: the rows before, of which some lead further then; the rows of this place; and their distances.
             rows: numbers of those that lie later, int64.
-            past: what the histories of all rows of this place were like; None if that is not given.
+            reached: where all rows of this place had come to.
         """
         (last, part, gaps), number = drawn, self.codec.encoded.index(str(self.table.gap))
         who, further = part.who[rows], self._further(len(rows), rng)
@@ -339,8 +383,9 @@ class Following:
             distances = self.dated.placed(distances, further, times, rng)
         ends = None if above.ends is None else above.ends[who]
         now = times + self._before_end(distances, codes, times, above.counts[who] - place, rng, ends)
-        reached = Reached(who, now, codes, np.zeros(len(rows), np.int64), None if past is None else past.of(rows))
-        other, others = self._next(above, place, reached, None, rng)
+        past = None if reached.past is None else reached.past.of(rows)
+        later = Reached(who, now, codes, np.zeros(len(rows), np.int64), past, reached.totals)
+        other, others = self._next(above, place, later, None, rng)
         return last, part.replaced(rows, other), _replaced(gaps, rows, others)
 
     def _further(self, rows: int, rng: np.random.Generator) -> np.ndarray | None:
@@ -440,8 +485,14 @@ def _codes_of(rows: Rows | None) -> np.ndarray:
     return rows.codes
 
 
-def joined(parts: Sequence[Part], above: Above, codec: TableCodec, rng: np.random.Generator) -> Rows:
-    """Return the rows of all places, ordered by parent and place."""
+def joined(
+    parts: Sequence[Part], above: Above, codec: TableCodec, rng: np.random.Generator, totals: Sequence[Total] = ()
+) -> Rows:
+    """Return the rows of all places, ordered by parent and place.
+
+    Args:
+        totals: the running totals of the table, which have values already.
+    """
     columns = len(codec.columns)
     parent = np.concatenate([np.zeros(0, np.int64), *(p.who for p in parts)])
     codes = np.concatenate([np.zeros((0, columns), np.int64), *(p.codes for p in parts)])
@@ -453,6 +504,10 @@ def joined(parts: Sequence[Part], above: Above, codec: TableCodec, rng: np.rando
     parent, stays = parent[order], stays[order]
     succession = Succession(np.append(True, parent[1:] != parent[:-1])[: len(parent)], stays)
     values = pa.Table.from_batches([codec.decode(codes[order], rng=rng, succession=succession)])
+    if totals:
+        none = np.zeros((0, len(columns_of(totals))))
+        added = np.concatenate([none, *(p.added for p in parts if p.added is not None)])
+        values = with_values(values, totals, codec, added[order])
     if above.beside is not None and copied.any():
         rows = np.concatenate([p.beside for p in parts if p.beside is not None])
         values = copying(values, codec.encoded, copied[order], above.beside.values, rows[order])

@@ -15,6 +15,7 @@ from dp_synth_pipeline.privacy.budget import check_delta, check_release
 from dp_synth_pipeline.relations import ruling
 from dp_synth_pipeline.relations.monotone_columns import DECREASING, DIRECTIONS, INCREASING, MONOTONE
 from dp_synth_pipeline.relations.periods import BEFORE, UNTIL, WAYS, dates_of
+from dp_synth_pipeline.relations.running_totals import RUNNING, terms_of
 from dp_synth_pipeline.relations.static_columns import STATIC
 from dp_synth_pipeline.relations.structure import PublicTable, Related, Relations
 from dp_synth_pipeline.synthesis.section import Section
@@ -108,6 +109,11 @@ class DatabaseTable(Section):
         return {n: facts[UNTIL] for n, facts in self.columns.items() if facts and UNTIL in facts}
 
     @property
+    def running(self) -> dict[str, tuple[str, ...]]:
+        """What was declared of numbers that may go on from the row before: by which columns, by none if they do not."""
+        return {n: terms_of(facts[RUNNING]) or () for n, facts in self.columns.items() if facts and RUNNING in facts}
+
+    @property
     def timed(self) -> set[str]:
         """The order, if a person said after or before which dates of their parents rows lie."""
         facts = self.columns.get(str(self.order)) or {}
@@ -130,6 +136,11 @@ class DatabaseTable(Section):
             if dates_of(bounds := facts.get(BEFORE)) is None:
                 raise InvalidInput(
                     f"columns.{name}: {BEFORE}: expected a date of its parent, such as discharged, or false, got {bounds!r}."
+                )
+            if terms_of(terms := facts.get(RUNNING)) is None:
+                raise InvalidInput(
+                    f"columns.{name}: {RUNNING}: expected the column that holds by how much it goes on, two of them such as "
+                    f"[deposit, withdrawal], or false, got {terms!r}."
                 )
             several = [fact for fact in CARRIED if facts.get(fact)]
             if len(several) > 1:
@@ -184,8 +195,8 @@ class DatabaseTable(Section):
 OF_PUBLIC = frozenset({"source", "key", "filter", "public"})
 """What is said of a table that everybody may see."""
 
-CARRIED = (STATIC, MONOTONE, UNTIL, BEFORE)
-"""Facts of columns that a row's parent carries; a single table has none."""
+CARRIED = (STATIC, MONOTONE, UNTIL, BEFORE, RUNNING)
+"""Facts of columns that a row's parent carries, or that hang on other rows; a single table has none."""
 
 FREE = frozenset({"rules", "description", "contact", "intended_use", "retention_days", "locale", "rows", "target"})
 """Fields that change nothing of what a release does to private data."""
@@ -470,6 +481,7 @@ def _related(name: str, table: DatabaseTable) -> Related:
         decreasing=tuple(column for column, direction in table.monotone.items() if direction == DECREASING),
         until=tuple((column, str(way)) for column, way in table.until.items() if way),
         before=dates_of((table.columns.get(str(table.order)) or {}).get(BEFORE)) or (),
+        running=tuple((column, terms) for column, terms in table.running.items() if terms),
         unique=tuple(dict.fromkeys(table.unique)),
         refers=tuple((table.refers or {}).items()),
     )

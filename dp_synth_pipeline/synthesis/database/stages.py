@@ -19,7 +19,7 @@ from dp_synth_pipeline.errors import InvalidInput, ReleaseStateError
 from dp_synth_pipeline.home import home
 from dp_synth_pipeline.model.autoregressive.spec import Method
 from dp_synth_pipeline.privacy.audit import Audit
-from dp_synth_pipeline.relations import carrying, periods, relating, ruling, static_columns, unique_rows
+from dp_synth_pipeline.relations import carrying, periods, relating, ruling, running_totals, static_columns, unique_rows
 from dp_synth_pipeline.relations.relating import RelatedRows
 from dp_synth_pipeline.relations.static_columns import Candidates, Found
 from dp_synth_pipeline.relations.structure import Related, check_keys
@@ -222,6 +222,7 @@ def _check_table(
     parent = None if table.parent is None else sources[table.parent]
     static_columns.check(table, sources[name], parent, untyped[name])
     unique_rows.check(table, sources[name])
+    running_totals.check(table, sources[name], untyped[name])
 
 
 def _schema(release: DatabaseRelease, name: str) -> tuple[TableSchema, tuple[str, ...]]:
@@ -332,6 +333,8 @@ class ProfilingTable(OfTable):
         name = release.settings.name
         if carried := [f"{child.name}.{column}" for child in children for column in child.static]:
             release.progress.log(f"{name}: a row of {self.table} carries {', '.join(carried)}.")
+        if totals := [f"{c.name}.{total} by {' and '.join(terms)}" for c in children for total, terms in c.running]:
+            release.progress.log(f"{name}: rows go on from the row before: {', '.join(totals)}.")
         if carried := [f"{child.name}.{column}" for child in children for column in child.monotone]:
             release.progress.log(f"{name}: a row of {self.table} carries where {', '.join(carried)} begins.")
         if ends := [f"{child.name}.{column}" for child in children for column, _ in child.until]:
@@ -359,7 +362,8 @@ class ProfilingTable(OfTable):
             rising = tuple(column for column in carried if child.step(column) in below)
             static = tuple(column for column in carried if child.step(column) not in below)
             until = tuple((column, way) for column, way in found.ends if periods.endings(child, below, [(column, way)]))
-            facts[child.name] = Found(static, rising, until, _before(release, child) if known else ())
+            told = Found(static, rising, until)
+            facts[child.name] = told._replace(**_known_before(release, child)) if known else told
         release.state = _with_found(state, facts)
         supposed = release.table(self.table)
         for child in release.relations.children(self.table):
@@ -392,15 +396,16 @@ class ProfilingTable(OfTable):
         found, state = {}, release.state
         for child in children:
             declared = release.settings.tables[child.name]
-            told = {*declared.static, *(n for n, said in (declared.monotone | declared.until).items() if said)}
-            told |= declared.timed
+            telling = (declared.monotone, declared.until, declared.running)
+            told = {*declared.static, *declared.timed, *(n for each in telling for n, said in each.items() if said)}
             source, above = state.sources[child.name], state.sources[self.table]
             of_table = static_columns.candidates(child, source, above, told, state.table(child.name).untyped)
             numbers = tuple(name for name in of_table.numbers if name not in declared.monotone)
             ends = tuple(end for end in of_table.ends if end[0] not in declared.until)
             held = state.rows[self.table].schema.names  # not what rows of the parent are ordered by, or hangs on it
             bounds = tuple(name for name in of_table.bounds if name in held)
-            found[child.name] = of_table._replace(numbers=numbers, ends=ends, bounds=bounds)
+            totals = tuple(total for total in of_table.totals if total[0] not in declared.running)
+            found[child.name] = of_table._replace(numbers=numbers, ends=ends, bounds=bounds, totals=totals)
         return found
 
     def _carry(self, release: DatabaseRelease, child: Related) -> None:
@@ -437,18 +442,22 @@ def _hidden_sentence(name: str, parent: str, looked_at: Candidates) -> str:
     )
 
 
-def _before(release: DatabaseRelease, child: Related) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return after which dates of their parents no rows of a table lay in the last release, since no profile tells it.
+def _known_before(release: DatabaseRelease, child: Related) -> dict[str, Any]:
+    """Return what the last release found of a table that no profile tells, as `Found` names it.
 
-    It was counted with the profile of the parent. Of another profile than the one that is reused, another release paid.
+    That is after which dates of their parents no rows lay, and what its running totals are. It was counted with the profile
+    of the parent. Of another profile than the one that is reused, another release paid.
     """
     last = release.folder / generator_files.DATABASE
     told = json.loads(last.read_text(encoding="utf-8")) if last.exists() else {}
     reused = profile_cache.read(release.folder / str(child.parent)).origin.release
     tables = told["tables"] if told.get("profiles", {}).get(child.parent) == reused else []
     known = [Related.of(facts) for facts in tables if facts["name"] == child.name and facts["order"] == child.order]
-    said = release.settings.tables[child.name].timed
-    return tuple((str(child.order), table.before) for table in known if table.before and not said)
+    said = release.settings.tables[child.name]
+    before = tuple((str(child.order), table.before) for table in known if table.before and not said.timed)
+    other = {**said.running, **said.monotone, **said.static}
+    running = tuple(total for table in known for total in table.running if total[0] not in other)
+    return {"before": before, "running": running}
 
 
 def _with_found(state: DatabaseState, found: Mapping[str, Found]) -> DatabaseState:

@@ -153,6 +153,10 @@ class TableRelease(Release):
         return may_hang(self.settings, self.dated) - {self.order}
 
     @property
+    def read(self) -> frozenset[str]:
+        return super().read & {*self.source.names, *self.carried}
+
+    @property
     def may_be_computed(self) -> tuple[str, ...]:
         """The numbers of its source of which a person left open whether others of their row give them.
 

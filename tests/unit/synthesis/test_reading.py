@@ -17,10 +17,10 @@ from dp_synth_pipeline.tabular.schema import Column, TableSchema
 NUMBERS, TEXTS = {"integer": "int64", "date": "date32", "duration": "duration[us]"}, {"category": "string"}
 
 
-def warned(kind: str, policy: OtherPolicy = OtherPolicy.DROP, **released: Any) -> list[str]:
+def warned(kind: str, policy: OtherPolicy = OtherPolicy.DROP, read: str = "c", **released: Any) -> list[str]:
     """Return what is said of one column "c"."""
     schema = TableSchema((Column("c", lookup(kind), {**NUMBERS, **TEXTS}[kind], other=policy),))
-    return warnings_about(schema, TableProfile(9, 9, "row", (ColumnProfile("c", lookup(kind), **released),)))
+    return warnings_about(schema, TableProfile(9, 9, "row", (ColumnProfile("c", lookup(kind), **released),)), read)
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
@@ -37,6 +37,7 @@ def test_of_text_that_noise_hides_a_kind_or_its_values_may_be_declared() -> None
 def test_a_column_of_nulls_is_told_as_one_and_one_with_values_is_not_told() -> None:
     (said,) = warned("integer", values=(), weights=(), null_rate=1.0)
     assert said.startswith("Nulls, and hardly anything else: c.")
+    assert warned("integer", read="", values=(), weights=(), null_rate=1.0) == [], "what is derived has no cells"
     assert warned("integer", values=(1,), weights=(0.9,), null_rate=0.1) == []
     assert warned("integer", values=(), weights=(), bins=((0.0, 9.0),), bin_weights=(0.9,), null_rate=0.1) == []
 

@@ -161,7 +161,7 @@ def test_what_is_as_in_the_row_beside_is_that_row_s_value_and_in_later_rows_stay
 def test_a_column_of_which_no_code_says_as_in_another_row_is_drawn_as_it_was_learnt():
     context = Context.of([], [np.full(3, 1 / 3)] * 2, rows=4, categories=([], [0]))
     nobody = np.zeros((5, 0), int)
-    upon = Upon(np.arange(5), nobody, np.ones((5, 2), int), np.full((5, 2), -1), np.ones(5, int), None, None)
+    upon = Upon(np.arange(5), nobody, np.ones((5, 2), int), np.full((5, 2), -1), np.ones(5, int), None, None, None)
     for impossible, second in ((NOTHING, True), (Impossible({(0, 1): np.eye(3, dtype=bool)}), False)):
         following = Following(Related("orders"), None, None, context, None, None, impossible=impossible)  # type: ignore[arg-type]
         assert following._possible(upon, np.arange(5), 0, nobody) is not None

@@ -64,10 +64,15 @@ def _array(points: np.ndarray, codec: TableCodec, number: int) -> pa.Array:
 
 
 def _ends(codec: TableCodec, number: int) -> tuple[float, float]:
-    """Return between which ends the released values of a column lie."""
-    column = codec.columns[number]
+    """Return the least and the largest value that a column's codes stand for, as they are written."""
+    column, found = codec.columns[number], []
     assert isinstance(column, AxisCodec)
-    return float(min([*column.heavy, *column.low])), float(max([*column.heavy, *column.high]))
+    codes, rng = np.arange(column.cardinality), np.random.default_rng()
+    for quantile in (0.0, np.nextafter(1.0, 0.0)):
+        values = column.decode(codes, rng, np.full(len(codes), quantile), spread=False)
+        points, null = offsets.points_of(values, codec.modelled[number])
+        found.append(points[~null])
+    return float(found[0].min()), float(found[1].max())
 
 
 class AddingUp:
@@ -81,6 +86,7 @@ class AddingUp:
 
     def __init__(self, totals: Sequence[Total], codec: TableCodec, parents: int) -> None:
         self._totals, self._codec, self._columns = totals, codec, columns_of(totals)
+        self._ends = [_ends(codec, total.column) for total in totals]
         self._last = np.full((parents, len(self._columns)), np.nan)
         self._reached = np.zeros((parents, len(totals)))
 
@@ -104,24 +110,26 @@ class AddingUp:
             found[:, at] = np.where(direction > 0, reached, found[:, at])
         return found
 
-    def beyond(self, who: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Say which rows lead a total beyond what was released of it, and further off, bool (rows,).
+    def beyond(self, values: np.ndarray) -> np.ndarray:
+        """Say which rows lead a total beyond what was released of it, bool (rows,).
 
         Args:
             values: what `values` returned.
         """
-        found = np.zeros(len(who), bool)
-        for total, before in zip(self._totals, self._reached[who].T, strict=True):
-            reached, (low, high) = values[:, self._columns.index(total.column)], _ends(self._codec, total.column)
-            found |= (reached < np.minimum(before, low)) | (reached > np.maximum(before, high))
+        found = np.zeros(len(values), bool)
+        for total, (low, high) in zip(self._totals, self._ends, strict=True):
+            reached = values[:, self._columns.index(total.column)]
+            found |= (reached < low) | (reached > high)
         return found
 
     def code(self, codes: np.ndarray, values: np.ndarray, directions: np.ndarray) -> None:
-        """Set the codes of totals that follow, in place, by the values that they reach."""
-        for total, direction in zip(self._totals, directions.T, strict=True):
-            rows = np.flatnonzero(direction > 0)
-            reached = _array(values[rows, self._columns.index(total.column)], self._codec, total.column)
-            codes[rows, total.column] = self._codec.columns[total.column].encode(reached)
+        """Set the codes of totals that follow, in place, by the values that they reach; one beyond an end is the end."""
+        for total, ends, direction in zip(self._totals, self._ends, directions.T, strict=True):
+            rows, at = np.flatnonzero(direction > 0), self._columns.index(total.column)
+            values[rows, at] = np.clip(values[rows, at], *ends)
+            codes[rows, total.column] = self._codec.columns[total.column].encode(
+                _array(values[rows, at], self._codec, total.column)
+            )
 
     def add(self, who: np.ndarray, values: np.ndarray) -> None:
         """Let the next row of each of these parents be known, by what `values` returned."""

@@ -23,7 +23,8 @@ def guess(
 ) -> dict[str, dict[str, object]]:
     """Return a `key`, a `parent`, an `order` and what it `refers` to for each table, as its settings have them.
 
-    A key is called after its table, such as `visit_id` of `visits`. A parent is the table whose key another one has as a
+    A key is called after its table, such as `visit_id` of `visits`; of a public table to which others refer by such a name,
+    it is else the first column. A parent is the table whose key another one has as a
     column; of several, the one that has most parents itself: a prescription of a visit is a patient's by way of the visit.
     The rows of one parent are in the order of their first date, but for dates of birth.
 
@@ -42,6 +43,7 @@ def guess(
         {'visits': {'key': 'visit_id', 'parent': {'patient_id': 'patients'}}, 'patients': {'key': 'patient_id'}}
     """
     keys = {table: key for table, names in columns.items() if (key := _key(table, names)) is not None}
+    keys |= {table: columns[table][0] for table in public if _first_is_key(table, columns, keys)}
     _check_public(public, columns, keys)
     learnt = {table: names for table, names in columns.items() if table not in public}
     refers = {table: _referring(table, names, keys) for table, names in learnt.items()}
@@ -73,9 +75,15 @@ def _check_public(public: Collection[str], columns: Collection[str], keys: Colle
             raise InvalidInput(f"--public {name}: there is no such table; there are {', '.join(columns)}.")
         if name not in keys:
             raise InvalidInput(
-                f"--public {name}: no column is called after it, as {name}_id would be, so names do not tell its key. Write "
-                f"a YAML file that says it: dp-synth docs databases."
+                f"--public {name}: no column is called after it, here or in another table, as {name}_id would be, so names "
+                f"do not tell its key. Write a YAML file that says it: dp-synth docs databases."
             )
+
+
+def _first_is_key(table: str, columns: Mapping[str, Sequence[str]], keys: Collection[str]) -> bool:
+    """Say whether a table has no key that is called after it, while a column of another table is."""
+    others = (names for name, names in columns.items() if name != table)
+    return table not in keys and bool(columns.get(table)) and any(_called_after(table, names) for names in others)
 
 
 def _check_root(roots: Sequence[str]) -> None:

@@ -292,7 +292,7 @@ class Following:
             if had is not None and twice:
                 again |= had.again(of_pending.who, self._codes(found.codes[pending], of_pending))
             if upon.totals is not None and found.added is not None:
-                again |= upon.totals.beyond(of_pending.who, found.added[pending])
+                again |= upon.totals.beyond(found.added[pending])
             pending = pending[again]
             found.put(pending, self._drawn(upon.of(pending), rng))
         return found

@@ -67,11 +67,14 @@ def test_what_stays_has_the_value_of_the_row_before_and_null_adds_nothing(codec)
     assert third[0, 1] == first[1, 1]
 
 
-def test_a_row_leads_beyond_what_was_released_if_it_goes_further_off(codec):
-    adding = AddingUp(totals_of(ROWS, codec), codec, 4)
-    adding.add(np.arange(4), np.array([[1.0, 20.0], [1.0, -50.0], [1.0, 390.0], [1.0, np.nan]]))
-    values = np.array([[30.0, -10.0], [30.0, -20.0], [30.0, 420.0], [9.0, -9.0]])
-    assert adding.beyond(np.arange(4), values).tolist() == [True, False, True, True]
+def test_a_total_that_leads_beyond_what_was_released_is_told_and_ends_there(codec):
+    adding = AddingUp(totals_of(ROWS, codec), codec, 3)
+    values = np.array([[30.0, -10.0], [30.0, 420.0], [9.0, np.nan]])
+    assert adding.beyond(values).tolist() == [True, True, False]
+    codes = np.zeros((3, 2), int)
+    adding.code(codes, values, np.array([[BACK], [FORTH], [0]]))
+    assert values[:2, 1].tolist() == [0.0, 399.99], "as it is written"
+    assert codes[:, 1].tolist() == [0, 1, 0]
 
 
 def test_values_take_the_place_of_decoded_ones_as_their_columns_hold_them(codec):

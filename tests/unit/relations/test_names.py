@@ -140,6 +140,14 @@ def test_rows_below_others_are_in_the_order_of_their_first_date_that_is_not_of_b
     assert "order" not in guess(clinic)["visits"]
 
 
+def test_a_public_table_to_which_others_refer_has_its_first_column_as_its_key_if_none_is_called_after_it():
+    found = guess({"accounts": ["account_id", "district_id"], "district": ["A1", "A2"]}, public=["district"])
+    assert found == {
+        "accounts": {"key": "account_id", "refers": {"district_id": "district"}},
+        "district": {"key": "A1"},
+    }
+
+
 def test_a_table_that_refers_to_a_public_one_alone_is_a_root_of_its_own():
     with pytest.raises(InvalidInput, match="2 tables have no other's key: customers, reviews"):
         guess({**SHOP, "reviews": ["review_id", "product_id"]}, public=["products"])

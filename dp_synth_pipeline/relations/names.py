@@ -42,8 +42,7 @@ def guess(
         >>> guess({"visits": ["visit_id", "patient_id", "day"], "patients": ["patient_id", "sex"]})
         {'visits': {'key': 'visit_id', 'parent': {'patient_id': 'patients'}}, 'patients': {'key': 'patient_id'}}
     """
-    keys = {table: key for table, names in columns.items() if (key := _key(table, names)) is not None}
-    keys |= {table: columns[table][0] for table in public if _first_is_key(table, columns, keys)}
+    keys = _keys(columns, public)
     _check_public(public, columns, keys)
     learnt = {table: names for table, names in columns.items() if table not in public}
     refers = {table: _referring(table, names, keys) for table, names in learnt.items()}
@@ -80,10 +79,13 @@ def _check_public(public: Collection[str], columns: Collection[str], keys: Colle
             )
 
 
-def _first_is_key(table: str, columns: Mapping[str, Sequence[str]], keys: Collection[str]) -> bool:
-    """Say whether a table has no key that is called after it, while a column of another table is."""
-    others = (names for name, names in columns.items() if name != table)
-    return table not in keys and bool(columns.get(table)) and any(_called_after(table, names) for names in others)
+def _keys(columns: Mapping[str, Sequence[str]], public: Collection[str]) -> dict[str, str]:
+    """Return the key of each table that has one: called after it, or else the first column of a public one."""
+    found = {table: key for table, names in columns.items() if (key := _key(table, names)) is not None}
+    for table in (table for table in public if table not in found and columns.get(table)):
+        if any(_called_after(table, names) for other, names in columns.items() if other != table):
+            found[table] = columns[table][0]
+    return found
 
 
 def _check_root(roots: Sequence[str]) -> None:

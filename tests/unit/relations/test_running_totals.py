@@ -58,6 +58,15 @@ def test_whatever_is_added_up_in_doubles_is_seen_to_follow(moves):
     assert found.tolist() == np.where(sign > 0, FORTH, BACK).tolist()
 
 
+@given(st.lists(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 9)), max_size=5), max_size=4))
+def test_how_totals_follow_is_of_a_parent_s_own_rows_alone(accounts):
+    cells = [np.array(rows, float).reshape(-1, 2).T for rows in accounts]
+    parent = np.repeat(np.arange(len(cells)), [len(total) for total, _ in cells])
+    total, amount = np.concatenate([np.zeros((2, 0)), *cells], 1)
+    alone = [directions(own, [moved], np.zeros(len(own), int)) for own, moved in cells]
+    assert directions(total, [amount], parent).tolist() == np.concatenate([np.zeros(0), *alone]).tolist()
+
+
 def counted(folder, some, totals, scale=1.0):
     rows = related(folder, some, RELATIONS)
     plan = StaticPlan({"moves": Candidates(("balance",), ("balance",), totals=totals)}, scale)

@@ -276,6 +276,12 @@ class DatabaseSettings(Section):
                 raise InvalidInput(
                     f"tables: a name has letters, digits and _ alone, and begins with a letter: {name!r}."
                 )
+        for name, total in ((name, total) for name, table in self.tables.items() for total in table.running):
+            if self.refresh.remember and self.tables[name].running[total]:
+                raise InvalidInput(
+                    f"tables.{name}.columns.{total}: {RUNNING}: a refresh that remembers counts codes, and a total that is "
+                    f"computed has none. Leave it out; or leave refresh: remember out."
+                )
         relations = self.relations
         if self.unit is not None and self.unit != relations.root.name:
             raise InvalidInput(

@@ -362,8 +362,7 @@ class ProfilingTable(OfTable):
             rising = tuple(column for column in carried if child.step(column) in below)
             static = tuple(column for column in carried if child.step(column) not in below)
             until = tuple((column, way) for column, way in found.ends if periods.endings(child, below, [(column, way)]))
-            told = Found(static, rising, until)
-            facts[child.name] = told._replace(**_known_before(release, child)) if known else told
+            facts[child.name] = Found(static, rising, until, _before(release, child) if known else ())
         release.state = _with_found(state, facts)
         supposed = release.table(self.table)
         for child in release.relations.children(self.table):
@@ -404,7 +403,8 @@ class ProfilingTable(OfTable):
             ends = tuple(end for end in of_table.ends if end[0] not in declared.until)
             held = state.rows[self.table].schema.names  # not what rows of the parent are ordered by, or hangs on it
             bounds = tuple(name for name in of_table.bounds if name in held)
-            totals = tuple(total for total in of_table.totals if total[0] not in declared.running)
+            remembers = release.settings.refresh.remember  # by counts of codes, which no total that is computed has
+            totals = () if remembers else tuple(t for t in of_table.totals if t[0] not in declared.running)
             found[child.name] = of_table._replace(numbers=numbers, ends=ends, bounds=bounds, totals=totals)
         return found
 
@@ -442,22 +442,18 @@ def _hidden_sentence(name: str, parent: str, looked_at: Candidates) -> str:
     )
 
 
-def _known_before(release: DatabaseRelease, child: Related) -> dict[str, Any]:
-    """Return what the last release found of a table that no profile tells, as `Found` names it.
+def _before(release: DatabaseRelease, child: Related) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return after which dates of their parents no rows of a table lay in the last release, since no profile tells it.
 
-    That is after which dates of their parents no rows lay, and what its running totals are. It was counted with the profile
-    of the parent. Of another profile than the one that is reused, another release paid.
+    It was counted with the profile of the parent. Of another profile than the one that is reused, another release paid.
     """
     last = release.folder / generator_files.DATABASE
     told = json.loads(last.read_text(encoding="utf-8")) if last.exists() else {}
     reused = profile_cache.read(release.folder / str(child.parent)).origin.release
     tables = told["tables"] if told.get("profiles", {}).get(child.parent) == reused else []
     known = [Related.of(facts) for facts in tables if facts["name"] == child.name and facts["order"] == child.order]
-    said = release.settings.tables[child.name]
-    before = tuple((str(child.order), table.before) for table in known if table.before and not said.timed)
-    other = {**said.running, **said.monotone, **said.static}
-    running = tuple(total for table in known for total in table.running if total[0] not in other)
-    return {"before": before, "running": running}
+    said = release.settings.tables[child.name].timed
+    return tuple((str(child.order), table.before) for table in known if table.before and not said)
 
 
 def _with_found(state: DatabaseState, found: Mapping[str, Found]) -> DatabaseState:

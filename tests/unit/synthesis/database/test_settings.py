@@ -63,11 +63,25 @@ def test_increasing_columns_that_were_found_are_carried_and_keep_what_was_declar
         ({"monotone": "up"}, r"columns.age: monotone: expected increasing, decreasing or false, got 'up'"),
         ({"monotone": True}, "expected increasing, decreasing or false, got True"),
         ({"monotone": "increasing", "static": True}, "it is declared static and monotone; keep one of the two"),
+        (
+            {"running": 7},
+            r"columns.age: running: expected the column .*such as \[deposit, withdrawal\], or false, got 7",
+        ),
+        ({"running": "paid", "static": True}, "it is declared static and running; keep one of the two"),
     ],
 )
-def test_a_direction_that_there_is_not_is_refused(facts, said):
+def test_a_direction_and_terms_that_there_are_not_are_refused(facts, said):
     with pytest.raises((InvalidInput, ValidationError), match=said):
         settings(tables={**TABLES, "visits": {**TABLES["visits"], "columns": {"age": facts}}})
+
+
+def test_a_total_that_runs_is_declared_by_one_column_or_by_two_or_is_none():
+    columns = {"a": {"running": "x"}, "b": {"running": ["in", "out"]}, "c": {"running": False}}
+    asked = settings(tables={**TABLES, "visits": {**TABLES["visits"], "columns": columns}})
+    assert asked.relations["visits"].running == (("a", ("x",)), ("b", ("in", "out")))
+    assert not any("running" in str(facts) for facts in asked.member("visits").columns.values())
+    with pytest.raises((InvalidInput, ValidationError), match="tables.visits.columns.a: running: .*remember out"):
+        settings(tables=asked.tables, refresh={"remember": True})
 
 
 def test_tables_below_the_first_learn_all_layers_since_they_start_from_marginals():

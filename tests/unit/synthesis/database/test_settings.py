@@ -80,7 +80,7 @@ def test_a_total_that_runs_is_declared_by_one_column_or_by_two_or_is_none():
     asked = settings(tables={**TABLES, "visits": {**TABLES["visits"], "columns": columns}})
     assert asked.relations["visits"].running == (("a", ("x",)), ("b", ("in", "out")))
     assert not any("running" in str(facts) for facts in asked.member("visits").columns.values())
-    with pytest.raises((InvalidInput, ValidationError), match="tables.visits.columns.a: running: .*remember out"):
+    with pytest.raises((InvalidInput, ValidationError), match=r"tables.visits.columns.a: running: .*remember out"):
         settings(tables=asked.tables, refresh={"remember": True})
 
 

@@ -160,7 +160,7 @@ def test_dates_beyond_those_that_python_has_end_no_release_and_tell_nothing(runn
 
 
 @pytest.mark.slow
-@settings(max_examples=40, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, derandomize=True, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(case=cases())
 def test_an_odd_table_is_released_as_it_is_or_refused_at_no_charge(runner: Runner, case: Case) -> None:
     check(runner, case)

@@ -7,6 +7,7 @@ code follows from that, and is what the next row is drawn upon.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -105,8 +106,11 @@ class AddingUp:
         found = np.where(stays[:, self._columns], self._last[who], np.stack(drawn, 1))
         for total, direction, before in zip(self._totals, directions.T, self._reached[who].T, strict=True):
             change = change_of([found[:, self._columns.index(term)] for term in total.terms])
-            column, at = self._codec.modelled[total.column], self._columns.index(total.column)
-            reached = offsets.added(before, np.where(direction == BACK, -change, change), column)
+            free, at = (
+                replace(self._codec.modelled[total.column], lower=None, upper=None),
+                self._columns.index(total.column),
+            )
+            reached = offsets.added(before, np.where(direction == BACK, -change, change), free)  # also beyond its ends
             found[:, at] = np.where(direction > 0, reached, found[:, at])
         return found
 

@@ -24,9 +24,9 @@ def guess(
     """Return a `key`, a `parent`, an `order` and what it `refers` to for each table, as its settings have them.
 
     A key is called after its table, such as `visit_id` of `visits`; of a public table to which others refer by such a name,
-    it is else the first column. A parent is the table whose key another one has as a
-    column; of several, the one that has most parents itself: a prescription of a visit is a patient's by way of the visit.
-    The rows of one parent are in the order of their first date, but for dates of birth.
+    it is else the first column. A parent is the table whose key another one has as a column; of several, the one that has
+    most parents itself: a prescription of a visit is a patient's by way of the visit. The rows of one parent are in the
+    order of their first date, but for dates of birth.
 
     Args:
         columns: the names of each table's columns, which are public.

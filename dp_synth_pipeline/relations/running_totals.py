@@ -28,10 +28,10 @@ FORTH, BACK = 1, 2
 """A total follows by its first term less its second one, or by the opposite of that."""
 
 TOTALS = """
-balance bal saldo solde kontostand stock inventory hand running cumulative cumulated cum total remaining outstanding odometer
-mileage reading level points
+balance bal saldo solde kontostand stock inventory hand running cumulative cumulated cum remaining outstanding odometer
+mileage
 """
-"""Words of which one is in the name of what may be a running total."""
+"""Words of which one is in the name of what may be a running total: few, since each is counted with all other numbers."""
 
 IN = "in deposit deposits credit credits received receipts inflow added earned bought income"
 OUT = "out withdrawal withdrawals debit debits sold issued outflow removed spent used expense"

@@ -365,9 +365,7 @@ class Context:
             most: likewise, the codes that were most frequent so far.
         """
         first = slice(drawn.shape[1])
-        follows = (drawn >= self._follows[first]) & self._is_running[
-            first
-        ]  # which its terms tell, once they have values
+        follows = (drawn >= self._follows[first]) & self._is_running[first]  # its terms tell it, once they have values
         stays = (drawn == self._stays[first]) & np.array(self.repeats)[first]
         copied = (drawn == self._copied[first]) & self._has_copies[first]
         favourite = (drawn == self._favourite[first]) & self._has_favourite[first]

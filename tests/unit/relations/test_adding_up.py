@@ -16,15 +16,19 @@ ROWS = Related("moves", running=(("balance", ("amount",)),))
 SCHEMA = build({"amount": pa.float64(), "balance": pa.float64()}, {})
 
 
-@pytest.fixture(scope="module")
-def codec():
+def codec_profile():
     ends = {"amount": (0.0, 10.0, 100.0), "balance": (0.0, 100.0, 400.0)}
     columns = [
         ColumnProfile(c.name, c.kind, (), (), ((low, mid), (mid, high)), (0.45, 0.45), null_rate=0.1, decimals=2)
         for c in SCHEMA
         for low, mid, high in [ends[c.name]]
     ]
-    return TableCodec(SCHEMA, TableProfile(900, 900, "row", tuple(columns), ()))
+    return TableProfile(900, 900, "row", tuple(columns), ())
+
+
+@pytest.fixture(scope="module")
+def codec():
+    return TableCodec(SCHEMA, codec_profile())
 
 
 def drawn(codec, adding, who, codes, directions, stays=None):
@@ -51,6 +55,17 @@ def test_a_total_goes_on_from_the_row_before_forth_and_back_and_has_the_code_of_
     _, second = drawn(codec, adding, [0, 1], [[0, 0], [0, 0]], [BACK, FORTH])
     assert second[:, 1].tolist() == np.round(first[:2, 1] + [-1, 1] * second[:, 0], 2).tolist()
     assert drawn(codec, adding, [2], [[0, 0]], [FORTH])[1][0, 1] > first[2, 1], "also from one that did not follow"
+
+
+def test_a_declared_end_has_a_row_drawn_anew_and_does_not_hide_that_its_total_leads_beyond(codec):
+    ended = build({"amount": pa.float64(), "balance": pa.float64()}, {"balance": {"lower": 0, "upper": 400}})
+    of_ended = TableCodec(ended, codec_profile())
+    adding = AddingUp(totals_of(ROWS, of_ended), of_ended, 1)
+    values = adding.values(
+        np.array([0]), np.array([[1, 0]]), np.zeros((1, 2), bool), np.array([[BACK]]), np.random.default_rng()
+    )
+    assert values[0, 1] == -values[0, 0] < 0
+    assert adding.beyond(values).tolist() == [True]
 
 
 def test_what_stays_has_the_value_of_the_row_before_and_null_adds_nothing(codec):

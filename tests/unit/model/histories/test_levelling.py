@@ -75,6 +75,14 @@ def test_a_code_that_stands_for_another_one_gives_way_where_that_one_is_too_freq
     assert abs(after - 0.1) < 0.06, "with the other codes alone, it stays at 0.39"
 
 
+def test_a_column_whose_values_follow_from_other_rows_stays_as_it_was_learnt():
+    model, rng = random_model(), np.random.default_rng(1)
+    biases = [model.proposal.column(column)[-1].detach().clone() for column in (1, 2)]
+    level(model, lambda: histories(model, rng), SHARES, noise=0.0, still=[1])
+    moved = [not torch.equal(b, model.proposal.column(c)[-1]) for b, c in zip(biases, (1, 2), strict=True)]
+    assert moved == [True, False]
+
+
 def test_a_share_that_noise_drowns_moves_its_code_by_next_to_nothing():
     found, share = np.array([0.9, 0.099, 0.001]), np.array([0.9, 0.09, 0.01])
     assert moves(found, share, noise=0.0)[2] > 0.8 * RATE

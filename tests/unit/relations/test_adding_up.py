@@ -80,6 +80,9 @@ def test_what_stays_has_the_value_of_the_row_before_and_null_adds_nothing(codec)
     adding.add(np.arange(2), second)
     _, third = drawn(codec, adding, [1], [[null, 0]], [FORTH])
     assert third[0, 1] == first[1, 1]
+    adding.add(np.array([1]), np.full((1, 2), np.nan))
+    _, fourth = drawn(codec, adding, [1], [[0, 0]], [FORTH])
+    assert fourth[0, 1] == round(first[1, 1] + fourth[0, 0], 2), "after a total that is null, from the one before that"
 
 
 def test_a_total_that_leads_beyond_what_was_released_is_told_and_ends_there(codec):

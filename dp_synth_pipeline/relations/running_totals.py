@@ -163,9 +163,10 @@ def directions(total: np.ndarray, terms: Sequence[np.ndarray], parent: np.ndarra
         >>> directions(np.array([5.0, 3.0, 9.0, 4.0]), [np.array([5.0, 2.0, 1.0, 4.0])], np.array([0, 0, 0, 1]))
         array([1, 2, 0, 1], dtype=int8)
     """
-    before, change = _before(total, parent), change_of(terms)
-    far = CLOSE * (np.abs(total) + np.abs(before) + np.abs(change))
-    forth, back = (np.abs(total - before - sign * change) <= far for sign in (1, -1))
+    with np.errstate(all="ignore"):  # a warning of an overflow would tell that some row holds so large a number
+        before, change = _before(total, parent), change_of(terms)
+        far = CLOSE * (np.abs(total) + np.abs(before) + np.abs(change))
+        forth, back = (np.abs(total - before - sign * change) <= far for sign in (1, -1))
     return np.where(change == 0, 0, np.where(forth, FORTH, np.where(back, BACK, 0))).astype(np.int8)
 
 

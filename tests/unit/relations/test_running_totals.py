@@ -1,5 +1,6 @@
 """A running total is told by noisy counts of persons, by its name, and follows from the row before as it is computed."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,13 @@ def test_how_totals_follow_is_of_a_parent_s_own_rows_alone(accounts):
     total, amount = np.concatenate([np.zeros((2, 0)), *cells], 1)
     alone = [directions(own, [moved], np.zeros(len(own), int)) for own, moved in cells]
     assert directions(total, [amount], parent).tolist() == np.concatenate([np.zeros(0), *alone]).tolist()
+
+
+def test_numbers_as_large_as_doubles_hold_are_told_by_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for terms in ([np.array([1.7e308, 1.7e308, np.nan])], [np.full(3, 1.7e308), np.full(3, -1.7e308)]):
+            directions(np.array([1e308, -1.7e308, np.nan]), terms, np.zeros(3, int))
 
 
 def counted(folder, some, totals, scale=1.0):

@@ -34,10 +34,12 @@ class Possible(NamedTuple):
         may: which ones, bool (rows, codes). What others take of a row's probability, all of these share.
         instead: which of the first codes say what a later code says, and so may not be drawn either, bool (rows, own codes).
             Later codes are as likely without them as with them, in the mean of all rows. None if there are none.
+        leaning: what is added to the log-odds of each code, float (rows, codes); None if nothing is.
     """
 
     may: np.ndarray
     instead: np.ndarray | None = None
+    leaning: np.ndarray | None = None
 
 
 AllowedUpon = Callable[[np.ndarray, int, np.ndarray], Possible | None]

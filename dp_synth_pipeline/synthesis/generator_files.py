@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dp_synth_pipeline.model.histories import pair_weights
 from dp_synth_pipeline.privacy.audit import Audit
 from dp_synth_pipeline.synthesis.retention import LEARNT, private
 from dp_synth_pipeline.targets import sink
@@ -146,7 +147,7 @@ def release_to(learnt_folder: Path, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     _keep_earlier(folder)
-    for name in (DESCRIBED, AUDIT, MEMORY, NOTES, storage.FILE, survivors.FILE):
+    for name in (DESCRIBED, AUDIT, MEMORY, NOTES, pair_weights.FILE, storage.FILE, survivors.FILE):
         (folder / name).unlink(missing_ok=True)
     for path in sorted(learnt_folder.iterdir(), key=lambda p: p.name == DESCRIBED):
         with sink.replacing(folder / path.name) as partial:

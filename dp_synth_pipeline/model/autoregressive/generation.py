@@ -192,6 +192,9 @@ def _narrowed(shares: torch.Tensor, possible: Possible | None) -> torch.Tensor:
     """
     if possible is None:
         return shares
+    if possible.leaning is not None:
+        shares = shares * torch.from_numpy(np.ascontiguousarray(possible.leaning.T)).to(shares).exp()
+        shares = shares / shares.sum(0)
     found = shares * torch.from_numpy(np.ascontiguousarray(possible.may.T)).to(shares)
     if possible.instead is not None:
         own = possible.instead.shape[1]

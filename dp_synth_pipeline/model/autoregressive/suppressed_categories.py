@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from dp_synth_pipeline.model.autoregressive.network import AutoregressiveNetwork
-from dp_synth_pipeline.model.base import AllowedUpon, Forbidden
+from dp_synth_pipeline.model.base import AllowedUpon, Forbidden, Possible
 from dp_synth_pipeline.model.marginals.raking import NEVER, Tilt
 from dp_synth_pipeline.model.threads import few_threads
 
@@ -50,8 +50,8 @@ class Fitting:
 
     def before(self, numbers: np.ndarray, codes: np.ndarray, column: int) -> np.ndarray:
         """Return what is added to the log-odds of a column's codes by those before it, float (rows or 1, codes or 1)."""
-        may = None if self.allowed is None else self._may(self.allowed, numbers, codes, column)
-        return np.zeros((1, 1)) if may is None else np.where(may, 0.0, NEVER)
+        found = None if self.allowed is None else self._possible(self.allowed, numbers, codes, column)
+        return np.zeros((1, 1)) if found is None else np.where(found.may, 0.0, NEVER) + _leaning(found)
 
     def whole(self, numbers: np.ndarray, codes: np.ndarray, forbidden: Forbidden) -> np.ndarray:
         """Return what is added to the log-weights of rows, float64 (rows,).
@@ -61,15 +61,19 @@ class Fitting:
         found, rows = np.zeros(len(codes)) if self.tilt is None else self.tilt.log_weights(codes), np.arange(len(codes))
         for column in range(self.given, codes.shape[1] if self.allowed is not None else 0):
             assert self.allowed is not None
-            may = self._may(self.allowed, numbers, codes, column)
-            if may is not None:
-                fits = may[rows, codes[:, column]] | np.isin(codes[:, column], forbidden.get(column, ((), ()))[0])
-                found = found + np.where(fits, 0.0, NEVER)
+            possible = self._possible(self.allowed, numbers, codes, column)
+            if possible is not None:
+                later = np.isin(codes[:, column], forbidden.get(column, ((), ()))[0])
+                fits = np.where(possible.may, 0.0, NEVER) + _leaning(possible)
+                found = found + np.where(later, 0.0, fits[rows, codes[:, column]])
         return found
 
-    def _may(self, allowed: AllowedUpon, numbers: np.ndarray, codes: np.ndarray, column: int) -> np.ndarray | None:
-        found = allowed(numbers, column - self.given, codes[:, self.given : column])
-        return None if found is None else found.may  # what stands for a rare category may be that of the row before
+    def _possible(self, allowed: AllowedUpon, numbers: np.ndarray, codes: np.ndarray, column: int) -> Possible | None:
+        return allowed(numbers, column - self.given, codes[:, self.given : column])
+
+
+def _leaning(possible: Possible) -> np.ndarray | float:
+    return 0.0 if possible.leaning is None else possible.leaning
 
 
 @torch.no_grad()

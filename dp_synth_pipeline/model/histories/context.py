@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -184,7 +185,7 @@ class Context:
             *beside,
         )
 
-    @property
+    @cached_property
     def own_cardinalities(self) -> tuple[int, ...]:
         """Codes of each column that is drawn: its own, and those that say how it follows from other rows.
 
@@ -244,17 +245,17 @@ class Context:
         """The own columns of which a code stands for distances, so that shares tell how frequent it ought to be."""
         return () if self.beside is None else (self.beside.gap,)
 
-    @property
+    @cached_property
     def _stays(self) -> np.ndarray:
         """The code for "as in the row before" of each column, or the number of its own codes if it has none."""
         return np.array([len(m) for m in self.own])
 
-    @property
+    @cached_property
     def _copied(self) -> np.ndarray:
         """The code for "as in the row beside" of each column, or one more than its last code if it has none."""
         return self._stays + np.array(self.repeats, dtype=np.int64)
 
-    @property
+    @cached_property
     def _has_copies(self) -> np.ndarray:
         return np.array([self.beside is not None and self.beside.has_code(c) for c in range(len(self.own))])
 
@@ -263,22 +264,22 @@ class Context:
         """The codes of each column that tells what histories were like so far; none if that is not given."""
         return cardinalities(self.levels, self.own) if self.levels else []
 
-    @property
+    @cached_property
     def _favourite(self) -> np.ndarray:
         """The code for "as most often so far" of each column, or one more than its last code if it has none."""
         return self._copied + self._has_copies
 
-    @property
+    @cached_property
     def _has_favourite(self) -> np.ndarray:
         categories = [not level for level in self.levels] or [False] * len(self.own)
         return np.array(categories) & np.array(self.repeats)
 
-    @property
+    @cached_property
     def _follows(self) -> np.ndarray:
         """The code for "goes on forth" of each column, before that for "back"; or one more than its last code."""
         return self._favourite + self._has_favourite
 
-    @property
+    @cached_property
     def _is_running(self) -> np.ndarray:
         return np.isin(np.arange(len(self.own)), self.running)
 

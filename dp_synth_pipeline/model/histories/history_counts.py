@@ -4,7 +4,7 @@ A profile is of one row of each person, so that a person moves each of its histo
 may have others than those who have few. So all rows are counted, in all columns. Where the counts of one person are longer
 than a bound, as one vector over all columns, each of that person's rows counts for as much less. So one person moves all
 counts together by at most the bound in L2, and a Gaussian mechanism pays for that. A few pairs of columns are counted with
-them, in the same vector, since they may tell that one column determines another.
+them, in the same vector, since they tell which values go together, and that one column may determine another.
 
 The bound follows from released facts alone. Drawn histories are clipped as well before their shares are compared with the
 released ones, so what clipping does to long histories does not show as a difference.
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_synth_pipeline.model.marginals.dependencies import frequencies
 from dp_synth_pipeline.model.marginals.measuring import WHOLE, Clique, Layout, Marginals, count
 from dp_synth_pipeline.privacy import mechanisms
 from dp_synth_pipeline.privacy.events import Gaussian
@@ -52,13 +53,13 @@ class HistoryCountsPlan:
 
 
 def pairs_of(shares: Sequence[np.ndarray], columns: Sequence[int]) -> list[Clique]:
-    """Return which pairs of columns are worth counting, as one may determine the other: as many as there are columns.
+    """Return which pairs of columns are worth counting, as one may tell the other: as many as there are columns.
 
-    First come those of which one would tell much about the other, and that stand near each other, as codes and names do.
+    First come those of which one could tell much about the other, and that stand near each other, as codes and names do.
 
     Args:
         shares: probability of each code of each column of the table.
-        columns: numbers of those whose codes may determine others, ascending.
+        columns: numbers of those whose codes tell much together, ascending.
     """
     bits = {c: _entropy(shares[c]) for c in columns}
     small = [(a, b) for a, b in itertools.combinations(columns, 2) if len(shares[a]) * len(shares[b]) <= MOST_CELLS]
@@ -135,8 +136,7 @@ def measure(
 
 
 def shares_of(measured: Marginals) -> list[np.ndarray]:
-    """Return the share of rows that have each code, of each column that was counted."""
-    least = measured.scale / 10
-    singles = (cells for clique, cells in measured.layout.blocks(measured.counts) if len(clique) == 1)
-    held = [np.maximum(cells, least) for cells in singles]
+    """Return the share of rows that have each code, of each column that was counted: by all counts that it is in."""
+    least, known = measured.scale / 10, frequencies(measured)
+    held = [np.maximum(known[column].counts, least) for column in range(len(measured.layout.cardinalities))]
     return [cells / cells.sum() for cells in held]

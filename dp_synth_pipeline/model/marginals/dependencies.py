@@ -104,11 +104,11 @@ def _possible(never: np.ndarray) -> list[tuple[int, list[int]]]:
 def impossible(measured: Marginals) -> np.ndarray:
     """Return which cells of pairs no row has, as a code of one column determines that of the other, bool (cells,)."""
     never = np.zeros(measured.layout.cells, bool)
-    frequencies = _frequencies(measured)
+    known = frequencies(measured)
     for clique, place in measured.layout.places():
         if len(clique) == 2:
             cells = measured.counts[place].reshape([measured.layout.cardinalities[c] for c in clique])
-            first, second = (frequencies[c] for c in clique)
+            first, second = (known[c] for c in clique)
             found = _beside(cells, first, second, measured.scale) | _beside(cells.T, second, first, measured.scale).T
             never[place] = found.ravel()
     return never
@@ -119,7 +119,7 @@ def pairs(measured: Marginals) -> list[Clique]:
     return list(Impossible.of(measured).cells)
 
 
-def _frequencies(measured: Marginals) -> dict[int, Frequencies]:
+def frequencies(measured: Marginals) -> dict[int, Frequencies]:
     """Return how frequent the codes of each column are: the mean of what all counts of it say, by what they know."""
     said: dict[int, list[tuple[np.ndarray, float]]] = {}
     for clique, cells in measured.layout.blocks(measured.counts):

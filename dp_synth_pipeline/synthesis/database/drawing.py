@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.errors import InvalidInput
+from dp_synth_pipeline.model.histories import pair_weights
 from dp_synth_pipeline.model.histories.context import Context
+from dp_synth_pipeline.model.histories.pair_weights import PairWeights
 from dp_synth_pipeline.model.marginals.dependencies import Impossible
 from dp_synth_pipeline.relations import unique_rows
 from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
@@ -211,6 +213,7 @@ class DatabaseDrawer:
         context = kept_context(self.folders[table.name], drawer.facts)
         impossible = Impossible.from_list(drawer.facts.get("impossible", []))  # an earlier version kept none
         following = self.following(table.name, drawer.model, drawer.codec, context, drawer.profile, impossible)
+        following = replace(following, weights=PairWeights.load(self.folders[table.name] / pair_weights.FILE))
         parts = following.parts(above, rng)
         rows = joined(parts, above, drawer.codec, rng, following.totals)
         return self._told_apart(table, rows, drawn) if table.unique else rows

@@ -80,7 +80,7 @@ def history_rows(release: TableRelease, relations: Relations, tables: Mapping[st
 
 
 def _telling(release: TableRelease) -> list[int]:
-    """Return which of a table's columns may determine others, or follow from them: whose codes are a value each, mostly.
+    """Return which of a table's columns tell much together: categories, and numbers whose codes are a value each, mostly.
 
     What is derived of the source's columns, such as distances between rows, is not among them.
     """
@@ -88,7 +88,8 @@ def _telling(release: TableRelease) -> list[int]:
     return [
         i
         for i, (name, codec) in columns
-        if name in release.source.names and codec.marginal[codec.single].sum() >= MOSTLY * codec.marginal.sum()
+        if name in release.source.names
+        and (not _ordered(release.codec, i) or codec.marginal[codec.single].sum() >= MOSTLY * codec.marginal.sum())
     ]
 
 

@@ -1,7 +1,8 @@
 """Learns the rows of one table, each given what it hangs on, and brings what was learnt to what was released.
 
-Codes are levelled to noisy counts of all rows, or to the profile where there are none. A refresh that remembers goes on from
-the last one's network instead of training one, and its histories are raked to the noisy counts of all releases so far.
+Codes are levelled to noisy counts of all rows, and pairs of them are weighed by the same; or codes are levelled to the
+profile, where there are none. A refresh that remembers goes on from the last one's network instead of training one, and its
+histories are raked to the noisy counts of all releases so far.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import numpy as np
 from dp_synth_pipeline.model.autoregressive.plan import capacity
 from dp_synth_pipeline.model.autoregressive.spec import GeneratorSpec, Method, Start
 from dp_synth_pipeline.model.base import Released
-from dp_synth_pipeline.model.histories import history_counts
+from dp_synth_pipeline.model.histories import history_counts, pair_weights
 from dp_synth_pipeline.model.histories.context import Context
 from dp_synth_pipeline.model.histories.levelling import Histories, level
+from dp_synth_pipeline.model.histories.pair_weights import PairWeights
 from dp_synth_pipeline.model.histories.raking import rake
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.privacy.audit import Audit
@@ -139,6 +141,9 @@ def _keep(drawn: _Drawn, table: TableRelease, about: dict[str, Any], audit: Audi
 
     texts = raked_texts(table, table.codec, drawn.one_row_each)
     beside = [memory.waiting(table.restricted), *raked_notes(table, table.codec, drawn.one_row_each)]
+    if drawn.weights.cells:
+        with retention.private():
+            beside.append(drawn.weights.save(table.restricted / pair_weights.FILE))
     learnt, profile = table.restricted / retention.LEARNT, table.profile.to_json()
     generator_files.keep(learnt, drawn.model, about, profile, audit, beside, texts)
 
@@ -165,8 +170,15 @@ def _bring(drawn: _Drawn, table: TableRelease, counts: Marginals | None, pairs: 
         counts: of the codes of all rows; pairs: of columns. None if they were not measured.
     """
     if counts is not None:
-        draw, noise = partial(drawn.counted, counts.layout), counts.scale / counts.rows
-        level(drawn.model, draw, history_counts.shares_of(counts), noise, drawn.standing, drawn.still)
+        noise, weights = counts.scale / counts.rows, PairWeights.begin(counts, without=drawn.still)
+        drawn.weigh(weights)
+
+        def weighing() -> Histories:
+            found = drawn.counted(counts.layout)
+            weights.move(found, counts)
+            return found
+
+        level(drawn.model, weighing, history_counts.shares_of(counts), noise, drawn.standing, drawn.still)
     elif not table.state.facts.remembered:  # else the last network's codes were levelled
         level(drawn.model, drawn.weighted, table.codec.marginals(), _noise(table), drawn.standing, drawn.still)
     if pairs is not None:
@@ -210,6 +222,15 @@ class _Drawn:
     def still(self) -> Sequence[int]:
         """The own columns whose values mostly follow from other rows."""
         return self._following.context.running
+
+    @property
+    def weights(self) -> PairWeights:
+        """What makes some codes likelier together than the model draws them."""
+        return self._following.weights
+
+    def weigh(self, weights: PairWeights) -> None:
+        """Draw with these weights from here on."""
+        self._following = replace(self._following, weights=weights)
 
     def use(self, model: GenerativeModel) -> None:
         """Draw by another model from here on."""

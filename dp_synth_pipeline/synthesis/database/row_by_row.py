@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dp_synth_pipeline.errors import InvalidInput
 from dp_synth_pipeline.model.base import Possible
 from dp_synth_pipeline.model.histories.context import Context, RowsBeside
+from dp_synth_pipeline.model.histories.pair_weights import PairWeights
 from dp_synth_pipeline.model.histories.so_far import Past
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.relations.adding_up import AddingUp, Total, columns_of, totals_of, with_values
@@ -165,6 +166,10 @@ class Drawn(NamedTuple):
     gaps: np.ndarray
     added: np.ndarray | None
 
+    def of(self, rows: np.ndarray) -> Drawn:
+        """Return some of the rows."""
+        return Drawn(*(None if values is None else values[rows] for values in self))  # type: ignore[arg-type]
+
     def put(self, rows: np.ndarray, others: Drawn) -> None:
         """Let others be in the place of some rows."""
         for own, theirs in zip(self, others, strict=True):
@@ -186,6 +191,7 @@ class Following:
         dated: leads to the days and hours on which rows lie; None where they lie on all alike.
         end: the time beyond which there are no rows, since histories end there together; None where they do not.
         impossible: which codes no row has together.
+        weights: what makes some codes likelier together than the model draws them.
         imputes: whether released categories stand for those that are not; else their code stays, as it was learnt.
     """
 
@@ -198,6 +204,7 @@ class Following:
     dated: DatedGaps | None = None
     end: float | None = None
     impossible: Impossible = NOTHING
+    weights: PairWeights = field(default_factory=PairWeights)
     imputes: bool = True
 
     @property
@@ -280,22 +287,30 @@ class Following:
         """Draw rows.
 
         One that has what its parent must not have twice, at whatever time, is drawn anew, so often; and one whose total
-        leads beyond what was released.
+        leads beyond what was released. The first of several that will do is taken: few rows take hardly longer than one.
         """
         found = self._drawn(upon, rng)
-        twice = had is not None and not had.timed
-        pending = np.arange(len(found.codes) if twice or upon.totals is not None else 0)
-        for _ in range(TRIES):
-            if not len(pending):
-                break
-            of_pending, again = upon.of(pending), np.zeros(len(pending), bool)
-            if had is not None and twice:
-                again |= had.again(of_pending.who, self._codes(found.codes[pending], of_pending))
-            if upon.totals is not None and found.added is not None:
-                again |= upon.totals.beyond(found.added[pending])
-            pending = pending[again]
-            found.put(pending, self._drawn(upon.of(pending), rng))
+        if (had is None or had.timed) and upon.totals is None:
+            return found
+        pending, tries, most = np.flatnonzero(self._again(upon, found, had)), 0, len(found.codes)
+        while len(pending) and tries < TRIES:
+            times = min(max(most // len(pending), 1), TRIES - tries)
+            each = np.repeat(pending, times)
+            others = self._drawn(upon.of(each), rng)
+            will_do = ~self._again(upon.of(each), others, had).reshape(len(pending), times)
+            chosen = np.where(will_do.any(1), will_do.argmax(1), times - 1)
+            found.put(pending, others.of(np.arange(len(pending)) * times + chosen))
+            pending, tries = pending[~will_do.any(1)], tries + times
         return found
+
+    def _again(self, upon: Upon, drawn: Drawn, had: HadBefore | None) -> np.ndarray:
+        """Say which rows have what they must not have, bool (rows,)."""
+        again = np.zeros(len(drawn.codes), bool)
+        if had is not None and not had.timed:
+            again |= had.again(upon.who, self._codes(drawn.codes, upon))
+        if upon.totals is not None and drawn.added is not None:
+            again |= upon.totals.beyond(drawn.added)
+        return again
 
     def _drawn(self, upon: Upon, rng: np.random.Generator) -> Drawn:
         forbidden = self.codec.forbidden if self.imputes else {}
@@ -311,19 +326,22 @@ class Following:
         return self.context.absolute(drawn, upon.previous, upon.own, upon.most)
 
     def _possible(self, upon: Upon, rows: np.ndarray, column: int, before: np.ndarray) -> Possible | None:
-        """Say which codes of a column are possible after other rows, and beside those before it; None if all are."""
+        """Say which codes of a column are possible after other rows, and beside those before it; None if all alike are."""
         told = [(first, never) for (first, second), never in self.impossible.cells.items() if second == column]
-        if not told and self.context.own_cardinalities[column] == len(self.context.own[column]):
+        weighed = self.weights.upon(column)
+        if not told and not weighed and self.context.own_cardinalities[column] == len(self.context.own[column]):
             return None  # no code of it says "as in another row"
         previous, own, most = upon.previous[rows], upon.own[rows], None if upon.most is None else upon.most[rows]
         frequent = None if most is None else most[:, column]
         found = self.context.possible(column, previous[:, column], own[:, column], frequent)
-        if told:
+        if told or weighed:
             codes = self.context.absolute(before, previous, own, most)
             standing = self.context.standing_for(column, previous, own, most)
             for first, never in told:
-                beside = never[codes[:, first]]
-                found.may[:] &= ~np.concatenate([beside, np.take_along_axis(beside, standing, 1)], 1)
+                found.may[:] &= ~_with_standing(never[codes[:, first]], standing)
+            if weighed:
+                leaning = np.sum([cells[codes[:, first]] for first, cells in weighed.items()], axis=0)
+                return found._replace(leaning=_with_standing(leaning, standing))
         return found
 
     def _lead(
@@ -468,6 +486,11 @@ class Following:
         gaps = np.maximum(offsets.points_of(values, gap)[0], 0)
         days = self.order is not None and self.order.kind.name == "date"
         return gaps // grid.DAY if days and gap.kind.name == "duration" else gaps  # as an earlier version coded them
+
+
+def _with_standing(told: np.ndarray, standing: np.ndarray) -> np.ndarray:
+    """Return what is told of own codes, (rows, own codes), with the same of those that stand for one, (rows, such codes)."""
+    return np.concatenate([told, np.take_along_axis(told, standing, 1)], 1)
 
 
 def _first_of(room: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> np.ndarray:

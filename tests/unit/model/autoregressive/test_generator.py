@@ -153,6 +153,40 @@ def test_what_is_impossible_is_shared_by_all_codes_or_by_the_first_ones_where_la
     assert narrowed(Possible(np.array([[True, True, False, False]]), nothing)) == pytest.approx([1 / 3, 2 / 3, 0, 0])
 
 
+def test_what_codes_lean_to_is_added_to_their_log_odds_before_what_is_impossible_goes() -> None:
+    shares, leaning = torch.tensor([[0.1], [0.2], [0.3], [0.4]]), np.log([[1.0, 3.0, 1.0, 0.5]])
+    may = np.array([[True, True, False, True]])
+    assert generation._narrowed(shares, Possible(may, None, leaning))[:, 0].tolist() == pytest.approx(
+        [0.1 / 1.2, 0.6 / 1.2, 0, 0.2 / 1.2]
+    )
+    told = generation._narrowed(shares, Possible(may, np.zeros((1, 3), bool), leaning))[:, 0]
+    assert told.tolist() == pytest.approx([1 / 7 * 1 / 1.2, 6 / 7 * 1 / 1.2, 0, 0.2 / 1.2]), (
+        "of 1.2, the first three had 1"
+    )
+
+
+@pytest.mark.parametrize("codes", [2, 70])
+def test_what_stands_for_a_forbidden_code_leans_as_others_do_by_its_own_column_and_by_later_ones(codes: int) -> None:
+    """Of codes that are alike, the second one is likelier, and more so where the later column has its own second code."""
+    made = Generator(AutoregressiveNetwork((2, codes + 1, 2), GeneratorSpec(hidden=4, embedding=2), 1).eval())
+    given, rng = np.zeros((60_000, 1), np.int64), np.random.default_rng()
+    later = np.log(np.array([2.0, 2 * np.exp(2)]) / (1 + np.exp(2)))
+
+    def allowed(rows: np.ndarray, column: int, before: np.ndarray) -> Possible:
+        if column:
+            leaning = np.where(before[:, :1] == 1, later, 0.0)
+        else:
+            leaning = np.tile(np.arange(codes + 1) == 1, (len(rows), 1)) * 1.0
+            leaning[:, codes] = np.log(codes)  # as often as all others, or about so
+        return Possible(np.ones(leaning.shape, bool), None, leaning)
+
+    drawn = made.follow(given, forbidden={0: ((codes,), tuple(range(codes)))}, allowed=allowed, rng=rng)
+    assert (drawn[:, 0] < codes).all()
+    for code, factor in enumerate(np.exp(later)):
+        odds = (drawn[drawn[:, 1] == code, 0] == 1).mean() / (drawn[drawn[:, 1] == code, 0] != 1).mean() * (codes - 1)
+        assert odds == pytest.approx(np.exp(1) * factor, rel=0.25)
+
+
 @pytest.mark.parametrize("stays", [0.5, 0.8])
 def test_where_a_network_tells_nothing_of_the_row_before_codes_stay_as_frequent_and_rows_as_alike(stays: float) -> None:
     """Rows that stay with a chance, or else have any code, have the same one more often than that chance."""

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.model.histories.context import Beside, Context
+from dp_synth_pipeline.model.histories.pair_weights import PairWeights
 from dp_synth_pipeline.model.marginals.dependencies import NOTHING, Impossible
 from dp_synth_pipeline.relations.structure import Related
 from dp_synth_pipeline.synthesis.database.beside import Neighbours
@@ -167,6 +168,17 @@ def test_a_column_of_which_no_code_says_as_in_another_row_is_drawn_as_it_was_lea
         assert following._possible(upon, np.arange(5), 0, nobody) is not None
         found = following._possible(upon, np.arange(5), 1, np.zeros((5, 1), int))
         assert (found is None) == second
+
+
+def test_a_code_leans_to_what_an_earlier_column_is_whether_as_in_the_row_before_or_anew():
+    context = Context.of([], [np.full(3, 1 / 3)] * 2, rows=4, categories=([], [0, 1]))
+    cells = np.arange(9, dtype=np.float32).reshape(3, 3)
+    following = Following(Related("orders"), None, None, context, None, None, weights=PairWeights({(0, 1): cells}))  # type: ignore[arg-type]
+    previous, nobody = np.array([[2, 0], [1, 2]]), np.zeros((2, 0), int)
+    upon = Upon(np.arange(2), nobody, previous, np.full((2, 2), -1), np.ones(2, int), None, None, None)
+    leaning = following._possible(upon, np.arange(2), 1, np.array([[1], [3]])).leaning
+    assert leaning.tolist() == [[3, 4, 5, 3], [3, 4, 5, 5]], "the second row's first code is as in the row before: 1"
+    assert following._possible(upon, np.arange(2), 0, nobody).leaning is None
 
 
 def test_no_code_is_drawn_beside_what_it_cannot_go_with_whether_as_in_the_row_before_or_anew():

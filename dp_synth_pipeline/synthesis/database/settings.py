@@ -89,34 +89,39 @@ class DatabaseTable(Section):
     def facts(self) -> dict[str, Any]:
         """What was declared of each column for itself, as of a single table's."""
         return {
-            n: {k: v for k, v in facts.items() if k not in CARRIED} if facts else facts
+            n: {k: v for k, v in facts.items() if k not in CARRIED} if isinstance(facts, Mapping) else facts
             for n, facts in self.columns.items()
         }
 
     @property
+    def _facts(self) -> dict[str, Mapping[str, Any]]:
+        """What was declared of columns; what is no mapping is refused where all facts are judged."""
+        return {name: facts for name, facts in self.columns.items() if isinstance(facts, Mapping)}
+
+    @property
     def static(self) -> dict[str, bool]:
         """What was declared of columns that may be the same in all rows of one parent row."""
-        return {n: facts[STATIC] for n, facts in self.columns.items() if facts and STATIC in facts}
+        return {n: facts[STATIC] for n, facts in self._facts.items() if STATIC in facts}
 
     @property
     def monotone(self) -> dict[str, str | bool]:
         """What was declared of numbers that may never fall, or never rise, from one row of a parent to the next."""
-        return {n: facts[MONOTONE] for n, facts in self.columns.items() if facts and MONOTONE in facts}
+        return {n: facts[MONOTONE] for n, facts in self._facts.items() if MONOTONE in facts}
 
     @property
     def until(self) -> dict[str, str | bool]:
         """What was declared of columns that may hold when the parent's next row begins."""
-        return {n: facts[UNTIL] for n, facts in self.columns.items() if facts and UNTIL in facts}
+        return {n: facts[UNTIL] for n, facts in self._facts.items() if UNTIL in facts}
 
     @property
     def running(self) -> dict[str, tuple[str, ...]]:
         """What was declared of numbers that may go on from the row before: by which columns, by none if they do not."""
-        return {n: terms_of(facts[RUNNING]) or () for n, facts in self.columns.items() if facts and RUNNING in facts}
+        return {n: terms_of(facts[RUNNING]) or () for n, facts in self._facts.items() if RUNNING in facts}
 
     @property
     def timed(self) -> set[str]:
         """The order, if a person said after or before which dates of their parents rows lie."""
-        facts = self.columns.get(str(self.order)) or {}
+        facts = self._facts.get(str(self.order), {})
         return {str(self.order)} if facts.keys() & {AFTER, BEFORE} else set()
 
     @field_validator("columns")
@@ -150,8 +155,8 @@ class DatabaseTable(Section):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         """Refuse dates after which no row lies, of what rows are not ordered by."""
-        for name, facts in self.columns.items():
-            if facts and facts.get(BEFORE) and name != self.order:
+        for name, facts in self._facts.items():
+            if facts.get(BEFORE) and name != self.order:
                 raise InvalidInput(
                     f"columns.{name}: {BEFORE}: rows are not ordered by it; declare order: {name}, or a rule across tables."
                 )

@@ -68,6 +68,7 @@ def test_increasing_columns_that_were_found_are_carried_and_keep_what_was_declar
             r"columns.age: running: expected the column .*such as \[deposit, withdrawal\], or false, got 7",
         ),
         ({"running": "paid", "static": True}, "it is declared static and running; keep one of the two"),
+        ("number", r"tables.visits.columns.age: expected facts such as \{kind: category\}, or nothing, got 'number'"),
     ],
 )
 def test_a_direction_and_terms_that_there_are_not_are_refused(facts, said):

@@ -49,6 +49,7 @@ from dp_synth_pipeline.tabular.schema import TableSchema
 from dp_synth_pipeline.tabular.sources import ingestion, source
 from tests.adversarial.distinguish import Claim, Distinguished, check, check_in_turn, unprobed  # noqa: F401
 from tests.adversarial.test_distinguish_pipeline import cumulated
+from tests.lanes import one_now
 from tests.unit.tabular.snapshots import Remembering
 
 pytestmark = pytest.mark.slow
@@ -305,7 +306,7 @@ def names_everybody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(measure.mechanisms, "threshold", lambda *args, **rest: -1e9)
 
 
-@pytest.mark.parametrize("mutant", [persons_are_counted_truly, names_everybody])
+@pytest.mark.parametrize("mutant", one_now([persons_are_counted_truly, names_everybody]))
 def test_a_release_is_caught_in_which(
     sides: tuple[Side, Side],
     claim: Claim,

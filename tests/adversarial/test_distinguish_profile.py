@@ -25,6 +25,7 @@ from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProf
 from dp_synth_pipeline.tabular.profiling.profile_plan import ProfilePlan
 from dp_synth_pipeline.tabular.sources.ingestion import Snapshot
 from tests.adversarial.distinguish import Claim, Distinguished, check
+from tests.lanes import one_now
 from tests.unit.tabular.snapshots import no_noise, profile, profiles, take
 
 POPULATION = 90
@@ -307,7 +308,7 @@ MUTANTS: dict[str, tuple[str, Callable[[Patch, Asked], None]]] = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", one_now(MUTANTS))
 def test_a_profile_is_caught_that_shows(tmp_path: Path, monkeypatch: Patch, mutant: str) -> None:
     name, install = MUTANTS[mutant]
     pair = neighbours(CASES[name], tmp_path)

@@ -25,6 +25,7 @@ from dp_synth_pipeline.model.dpsgd.poisson_sampling import PoissonSampler
 from dp_synth_pipeline.model.dpsgd.work import Training
 from dp_synth_pipeline.privacy.events import SubsampledGaussian
 from tests.adversarial.distinguish import Claim, Distinguished, check, check_in_turn, unprobed  # noqa: F401
+from tests.lanes import one_now
 
 COLUMNS, OTHERS = 4, 30
 SPEC = GeneratorSpec(hidden=2, embedding=2, optimizer="sgd", learning_rate=1e-3, max_grad_norm=0.5, averaging=0.0)
@@ -159,7 +160,7 @@ MUTANTS: dict[str, tuple[TrainingPlan, int, Callable[[Patch], None]]] = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", one_now(MUTANTS))
 def test_training_is_caught_that(monkeypatch: Patch, mutant: str) -> None:
     plan, runs, install = MUTANTS[mutant]
     install(monkeypatch)
@@ -185,7 +186,7 @@ def clipped_by_row(patch: Patch) -> None:
     patch.setattr(UnitRows, "take", take)
 
 
-@pytest.mark.parametrize("mutant", [rows_for_units, clipped_by_row])
+@pytest.mark.parametrize("mutant", one_now([rows_for_units, clipped_by_row]))
 def test_training_is_caught_that_takes_rows_for_units(monkeypatch: Patch, mutant: Callable[[Patch], None]) -> None:
     mutant(monkeypatch)
     with pytest.raises(Distinguished):

@@ -92,6 +92,7 @@ def test_a_profile_is_caught_that_does_not_bound_the_rows(tmp_path: Path, monkey
         attack(tmp_path)
 
 
+@pytest.mark.nightly
 def test_a_profile_is_caught_whose_noise_is_for_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = mechanisms.noisy_histograms
     monkeypatch.setattr(

@@ -22,6 +22,7 @@ from dp_synth_pipeline.synthesis.database.release import DatabaseRelease
 from dp_synth_pipeline.tabular.schema import TableSchema
 from tests.adversarial.databases import Tables, clinic, one_more, released
 from tests.adversarial.pinned import Stage, differences
+from tests.lanes import by_night
 from tests.light import light  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -127,7 +128,10 @@ STORIES: dict[str, Story] = {
 }
 
 
-@pytest.mark.parametrize("name", STORIES)
+NIGHT = {"patients who were never there", "nobody", "a ward that nobody was on", "an order of whole numbers"}
+
+
+@pytest.mark.parametrize("name", by_night(STORIES, NIGHT))
 def test_what_rows_exist_changes_neither_the_outcome_nor_what_is_refused(stage: Stage, name: str) -> None:
     tables, neighbours, changes = STORIES[name]
     first = stage.play("first", released(tables, changes=changes, upto="settled"))
@@ -136,6 +140,7 @@ def test_what_rows_exist_changes_neither_the_outcome_nor_what_is_refused(stage: 
         assert not found, "\n".join([told, *found[:20]])
 
 
+@pytest.mark.nightly
 class TestWhatWouldBeCaught:
     """Each of these was, or could be, in the code."""
 

@@ -46,6 +46,7 @@ from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProf
 from dp_synth_pipeline.tabular.profiling.profile_plan import finds_categories
 from dp_synth_pipeline.tabular.schema import Column
 from tests.adversarial.databases import MOST, Tables, clinic, one_more, settings
+from tests.lanes import one_now
 
 pytestmark = pytest.mark.slow
 
@@ -314,7 +315,7 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("mutant", one_now(MUTANTS))
 def test_a_release_is_caught_in_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Callable[[pytest.MonkeyPatch], None]
 ) -> None:

@@ -20,8 +20,18 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
             ["--batch", "16", "--hidden", "2", "--rounds", "1", "--steps", "1"],
             ["| without DP", "| DP, one pass"],
         ),
-        ("scale", ["--point", "400", "3", "4", "--epochs", "1", "--limit", "4096"], ['"drawn": ', '"generator_s": ']),
-        ("audit", ["--epsilon", "3", "--canaries", "2000"], ["| claimed |", "| 3.00 | "]),
+        pytest.param(
+            "scale",
+            ["--point", "400", "3", "4", "--epochs", "1", "--limit", "4096"],
+            ['"drawn": ', '"generator_s": '],
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            "audit",
+            ["--epsilon", "3", "--canaries", "2000"],
+            ["| claimed |", "| 3.00 | "],
+            marks=pytest.mark.nightly,
+        ),
     ],
     ids=["step", "scale", "audit"],
 )

@@ -67,6 +67,8 @@ class PairWeights:
             drawn: rows that were drawn with these weights.
             measured: noisy counts of the pairs, and of others.
         """
+        if not len(drawn.codes):
+            return
         noise, drawn_rows = measured.scale / measured.rows, drawn.weights.sum() ** 2 / (drawn.weights**2).sum()
         for clique, counts in measured.layout.blocks(measured.counts):
             if (cells := self.cells.get(clique)) is not None:

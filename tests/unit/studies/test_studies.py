@@ -17,9 +17,13 @@ from benchmarks.studies import network_alone as alone
 from benchmarks.studies.__main__ import FIGURES, STUDIES
 from dp_synth_pipeline.demo.clinic import clinic_visits
 from dp_synth_pipeline.model.dpsgd.optimization import inner_optimizer
+from tests.lanes import by_night
 from tests.light import light  # noqa: F401  releases of the study of attributes
 
 pytestmark = pytest.mark.slow
+
+LONG = {"attributes", "released", "shadows", "size"}
+"""Studies of which even a tiny grid takes long."""
 
 SCORES = {
     "accuracy": {"overall": 0.9, "overall_max": 0.98}, "similarity": {"discriminator_auc_training_synthetic": 0.6},
@@ -70,7 +74,7 @@ TINY: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", by_night(STUDIES, LONG))
 def test_a_tiny_grid_of_each_study_runs_and_is_shown(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

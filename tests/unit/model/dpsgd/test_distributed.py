@@ -55,7 +55,10 @@ def test_workers_share_all_units_and_none_belongs_to_two(size: int, units: int) 
     assert sorted(np.concatenate(shares)) == list(range(units))
 
 
-@pytest.mark.parametrize(("grouped", "private"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("grouped", "private"),
+    [(True, True), *(pytest.param(*of, marks=pytest.mark.nightly) for of in ((False, True), (False, False)))],
+)
 def test_two_processes_that_see_everybody_move_as_one_does(tmp_path: Path, grouped: bool, private: bool) -> None:
     """Everybody is in every sample, and next to no noise: the clipped sums must agree but for the order of addition."""
     np.save(tmp_path / "codes.npy", codes())

@@ -95,6 +95,14 @@ def test_weights_of_one_code_make_no_row_likelier_in_the_mean_so_that_they_can_b
     assert np.exp(weights.cells[0, 1]) @ joint.sum((0, 2)) == pytest.approx(np.ones(3), abs=0.01)
 
 
+def test_where_no_row_was_drawn_nothing_moves(recwarn):
+    counts = measured(truth(), ((0, 1),), 1.0, np.random.default_rng(4))
+    weights, none = PairWeights.begin(counts), np.zeros((0, 3), np.int64)
+    weights.move(Histories(none, none, np.zeros(0)), counts)
+    assert not weights.cells[0, 1].any()
+    assert not recwarn
+
+
 def test_columns_that_follow_from_other_rows_are_left_alone_and_single_columns_have_no_weights():
     counts = measured(truth(), ((0, 1), (1, 2)), 1.0, np.random.default_rng(5))
     weights = PairWeights.begin(counts, without={2})

@@ -315,7 +315,7 @@ def test_noise_alone_finds_nothing(tmp_path: Path) -> None:
     rows = {name: np.random.default_rng().normal(0, 1, ROWS) for name in "abcdefgh"}
     scale = ROWS * formulas.MOST_NOISY
     assert formulas.finds_any(scale, ROWS)
-    assert [found(rows, tmp_path, scale) for _ in range(20)] == [()] * 20
+    assert [found(rows, tmp_path, scale) for _ in range(8)] == [()] * 8
     assert found({name: x[:0] for name, x in rows.items()}, tmp_path, scale) == ()
 
 
@@ -369,7 +369,9 @@ def test_one_row_more_moves_few_counts_by_one_and_warns_of_nothing(
     assert max(m.sum() for m in moved[1:]) <= 1
 
 
-@pytest.mark.parametrize(("columns", "most"), [(3, 4), (5, 4), (6, 4), (6, 9), (12, 9)])
+@pytest.mark.parametrize(
+    ("columns", "most"), [(3, 4), (5, 4), (6, 4), (6, 9), pytest.param(12, 9, marks=pytest.mark.nightly)]
+)
 def test_a_row_that_keeps_very_many_formulas_is_counted_for_few_and_not_always_the_same(
     columns: int, most: int
 ) -> None:

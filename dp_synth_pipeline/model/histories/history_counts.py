@@ -28,6 +28,13 @@ from dp_synth_pipeline.privacy.odometer import ROUNDING, Odometer
 MOST_CELLS = 1 << 18
 """Cells of a pair that is counted, at most: of more, noise hides which are empty."""
 
+CLEAR = 0.6
+"""Noise of a cell, as a part of the rows that a cell has on an average, up to which it tells something.
+
+Found on a bank's payments, which such pairs bring nearer, and on seasons of batting, which pairs of more cells do not. Each
+pair adds to the noise of all counts.
+"""
+
 
 @dataclass(frozen=True)
 class HistoryCountsPlan:
@@ -52,17 +59,31 @@ class HistoryCountsPlan:
         return self.noise_multiplier * self.bound * (1 + ROUNDING)
 
 
-def pairs_of(shares: Sequence[np.ndarray], columns: Sequence[int]) -> list[Clique]:
+def clear_cells(noise: float) -> int:
+    """Return how many cells a pair has, at most, whose cells tell something each.
+
+    Args:
+        noise: standard deviation of a cell, as a share of all rows.
+
+    Example:
+        >>> clear_cells(0.01), clear_cells(0.0)
+        (60, 262144)
+    """
+    return MOST_CELLS if noise * MOST_CELLS <= CLEAR else int(CLEAR / noise)
+
+
+def pairs_of(shares: Sequence[np.ndarray], columns: Sequence[int], most: int = MOST_CELLS) -> list[Clique]:
     """Return which pairs of columns are worth counting, as one may tell the other: as many as there are columns.
 
     First come those of which one could tell much about the other, and that stand near each other, as codes and names do.
 
     Args:
         shares: probability of each code of each column of the table.
-        columns: numbers of those whose codes tell much together, ascending.
+        columns: numbers of those that are looked at, ascending.
+        most: cells of a pair, at most.
     """
     bits = {c: _entropy(shares[c]) for c in columns}
-    small = [(a, b) for a, b in itertools.combinations(columns, 2) if len(shares[a]) * len(shares[b]) <= MOST_CELLS]
+    small = [(a, b) for a, b in itertools.combinations(columns, 2) if len(shares[a]) * len(shares[b]) <= most]
     first = sorted(small, key=lambda pair: -min(bits[c] for c in pair) / (pair[1] - pair[0]))
     return sorted(first[: len(shares)])
 

@@ -8,7 +8,7 @@ each code as there are.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,10 @@ class Impossible:
     def of(cls, measured: Marginals) -> Impossible:
         """Return what noisy counts tell of the pairs among them."""
         return cls({clique: never for clique, never in measured.layout.blocks(impossible(measured)) if never.any()})
+
+    def among(self, columns: Collection[int]) -> Impossible:
+        """Return what is known of pairs of these columns."""
+        return Impossible({pair: never for pair, never in self.cells.items() if set(pair) <= set(columns)})
 
     def with_(self, known: Mapping[Clique, np.ndarray]) -> Impossible:
         """Return it with pairs of which it is known without any count."""

@@ -53,14 +53,21 @@ def _share_of_zero(counts: ColumnProfile) -> float:
     return min(max(found, 0.0), 1.0)
 
 
-def rows_each(relations: Relations, name: str, tables: Mapping[str, TableRelease]) -> float:
-    """Return how many rows a person has in a table, on an average over rows, as the released counts above tell: free."""
+def rows_each(
+    relations: Relations, name: str, tables: Mapping[str, TableRelease], *, over_persons: bool = False
+) -> float:
+    """Return how many rows a person has in a table, as the released counts above tell: free.
+
+    Args:
+        over_persons: on an average over those who have any, instead of over rows, of which most are of those who have many.
+    """
     found = 1.0
     for table in (relations[name], *relations.ancestors(name)):
         if table.parent is not None:
             counts = tables[table.parent].profile[table.count]
             rows = np.array([*map(float, counts.values), *((low + high - 1) / 2 for low, high in counts.bins)])
-            weights = np.maximum([*counts.weights, *counts.bin_weights], 0.0) * np.maximum(rows, 0.0)
+            many = rows > 0 if over_persons else np.maximum(rows, 0.0)
+            weights = np.maximum([*counts.weights, *counts.bin_weights], 0.0) * many
             found *= max(float(weights @ rows) / max(float(weights.sum()), np.finfo(float).tiny), 1.0)
     return found
 
@@ -73,14 +80,31 @@ def bound(relations: Relations, name: str, tables: Mapping[str, TableRelease], l
 def history_rows(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> HistoryRows:
     """Return what is counted of all rows of a table; restricted."""
     persons = pq.read_table(release.rows.path, columns=[release.rows.unit])[release.rows.unit].to_numpy()
-    shares = release.codec.marginals()
-    layout = history_counts.layout_of([len(s) for s in shares], history_counts.pairs_of(shares, _telling(release)))
+    layout = _counted(release, relations, tables)
     most = bound(relations, release.name, tables, layout)
     return HistoryRows(encoded(release), persons.astype(np.int64), layout, most)
 
 
-def _telling(release: TableRelease) -> list[int]:
-    """Return which of a table's columns tell much together: categories, and numbers whose codes are a value each, mostly.
+def _counted(release: TableRelease, relations: Relations, tables: Mapping[str, TableRelease]) -> Layout:
+    """Return what is counted of all rows of a table: by released facts alone.
+
+    Pairs of which one column may determine the other are counted whatever the noise, since all of their cells tell that
+    together. Any others of the source's columns are where noise does not hide one cell from the next.
+    """
+    shares, population = release.codec.marginals(), release.profile.population
+    sizes, first = [len(s) for s in shares], history_counts.pairs_of(shares, determining(release))
+    layout = history_counts.layout_of(sizes, first)
+    rows = population * rows_each(relations, release.name, tables, over_persons=True)
+    noise = release.allocation.history_counts(population, release.spent) * bound(
+        relations, release.name, tables, layout
+    )
+    source = [i for i, name in enumerate(release.codec.encoded) if name in release.source.names]
+    others = history_counts.pairs_of(shares, source, history_counts.clear_cells(noise / rows))
+    return history_counts.layout_of(sizes, sorted({*first, *others}))
+
+
+def determining(release: TableRelease) -> list[int]:
+    """Return which of a table's columns may determine others: categories, and numbers whose codes are mostly one value.
 
     What is derived of the source's columns, such as distances between rows, is not among them.
     """

@@ -98,7 +98,7 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
     if training.audit is not None and not training.audit.passed:
         generator_files.keep_failed(training.audit, table.folder, table.id)
         raise end_failed(table, training.audit)
-    found, known = NOTHING if counts is None else Impossible.of(counts), _grouped(table, release)
+    found, known = _impossible(table, counts), _grouped(table, release)
     impossible = found.with_(known)
     drawn = _Drawn(model, table, release, context, impossible)
     _bring(drawn, table, counts, pairs)
@@ -114,6 +114,11 @@ def learn(table: TableRelease, release: DatabaseRelease) -> None:
         **memory.facts(table.state, table.restricted, table.given_by),
     }
     _keep(drawn, table, about, training.audit)
+
+
+def _impossible(table: TableRelease, counts: Marginals | None) -> Impossible:
+    """Return which codes go together in no row, as noisy counts tell of columns that may determine others."""
+    return NOTHING if counts is None else Impossible.of(counts).among(histories.determining(table))
 
 
 def _grouped(table: TableRelease, release: DatabaseRelease) -> dict[tuple[int, int], np.ndarray]:

@@ -2,12 +2,36 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 
 from dp_synth_pipeline.synthesis.database import histories
 from dp_synth_pipeline.tabular.encoding.codec import TableCodec
 from dp_synth_pipeline.tabular.profiling.profile import ColumnProfile, TableProfile
 from dp_synth_pipeline.tabular.schema import build
+
+
+def test_other_columns_are_counted_together_where_noise_does_not_hide_their_cells(monkeypatch):
+    sizes = {"code": 3, "price": 10, "amount": 10, "day: to the next": 10}
+    shares = [np.full(size, 1 / size) for size in sizes.values()]
+    monkeypatch.setattr(histories, "determining", lambda _: [0])
+    monkeypatch.setattr(histories, "rows_each", lambda *_, over_persons=False: 5.0 if over_persons else 8.0)
+
+    def counted(noise):
+        release = SimpleNamespace(
+            name="payments",
+            codec=SimpleNamespace(marginals=lambda: shares, encoded=list(sizes)),
+            source=SimpleNamespace(names=["code", "price", "amount"]),
+            profile=SimpleNamespace(population=1000),
+            allocation=SimpleNamespace(history_counts=lambda population, spent: noise),
+            spent=(),
+        )
+        layout = histories._counted(release, None, {"payments": release})  # type: ignore[arg-type, dict-item]
+        return [clique for clique in layout.cliques if len(clique) == 2]
+
+    assert counted(0.0) == [(0, 1), (0, 2), (1, 2)], "what is derived of the source is not"
+    assert counted(8.0) == [(0, 1), (0, 2)], "of 100 cells, noise hides each"
+    assert counted(100.0) == []
 
 
 def test_columns_of_the_source_whose_codes_are_a_value_each_may_determine_others():
@@ -22,4 +46,4 @@ def test_columns_of_the_source_whose_codes_are_a_value_each_may_determine_others
     )
     codec = TableCodec(schema, TableProfile(100, 100, "row", columns, ()))
     release = SimpleNamespace(codec=codec, source=SimpleNamespace(names=["day", "code", "price", "grade"]))
-    assert [codec.encoded[i] for i in histories._telling(release)] == ["code", "grade"]  # type: ignore[arg-type]
+    assert [codec.encoded[i] for i in histories.determining(release)] == ["code", "grade"]  # type: ignore[arg-type]

@@ -104,7 +104,7 @@ def _counted(release: TableRelease, relations: Relations, tables: Mapping[str, T
 
 
 def determining(release: TableRelease) -> list[int]:
-    """Return which of a table's columns may determine others: categories, and numbers whose codes are mostly one value.
+    """Return which of a table's columns may determine others, or follow from them: whose codes are a value each, mostly.
 
     What is derived of the source's columns, such as distances between rows, is not among them.
     """
@@ -112,8 +112,7 @@ def determining(release: TableRelease) -> list[int]:
     return [
         i
         for i, (name, codec) in columns
-        if name in release.source.names
-        and (not _ordered(release.codec, i) or codec.marginal[codec.single].sum() >= MOSTLY * codec.marginal.sum())
+        if name in release.source.names and codec.marginal[codec.single].sum() >= MOSTLY * codec.marginal.sum()
     ]
 
 

@@ -72,19 +72,22 @@ def clear_cells(noise: float) -> int:
     return MOST_CELLS if noise * MOST_CELLS <= CLEAR else int(CLEAR / noise)
 
 
-def pairs_of(shares: Sequence[np.ndarray], columns: Sequence[int], most: int = MOST_CELLS) -> list[Clique]:
+def pairs_of(
+    shares: Sequence[np.ndarray], columns: Sequence[int], most: int = MOST_CELLS, *, near: bool = True
+) -> list[Clique]:
     """Return which pairs of columns are worth counting, as one may tell the other: as many as there are columns.
 
-    First come those of which one could tell much about the other, and that stand near each other, as codes and names do.
+    First come those of which one could tell much about the other.
 
     Args:
         shares: probability of each code of each column of the table.
         columns: numbers of those that are looked at, ascending.
         most: cells of a pair, at most.
+        near: whether those come before that stand near each other, as codes and names do.
     """
     bits = {c: _entropy(shares[c]) for c in columns}
     small = [(a, b) for a, b in itertools.combinations(columns, 2) if len(shares[a]) * len(shares[b]) <= most]
-    first = sorted(small, key=lambda pair: -min(bits[c] for c in pair) / (pair[1] - pair[0]))
+    first = sorted(small, key=lambda pair: -min(bits[c] for c in pair) / (pair[1] - pair[0] if near else 1))
     return sorted(first[: len(shares)])
 
 

@@ -118,6 +118,9 @@ def test_pairs_that_may_tell_much_are_counted_and_first_those_that_stand_near_ea
     even = [np.full(n, 1 / n) for n in (8, 8, 8, 2, 8, 2)]
     assert pairs_of(even, [0, 1, 2, 3, 4]) == [(0, 1), (0, 2), (1, 2), (1, 4), (2, 3), (2, 4)]
     assert pairs_of(even, [0, 3]) == [(0, 3)]
+    assert pairs_of(even, [0, 1, 2, 4], near=False) == [(0, 1), (0, 2), (0, 4), (1, 2), (1, 4), (2, 4)]
+    assert pairs_of(even[:4], [0, 1, 2, 3], near=False) == [(0, 1), (0, 2), (0, 3), (1, 2)]
+    assert pairs_of(even[:4], [0, 1, 2, 3]) == [(0, 1), (0, 2), (1, 2), (2, 3)]
     assert pairs_of(even, [2]) == []
     assert pairs_of(even, [0, 1, 2, 3, 4], most=16) == [(0, 3), (1, 3), (2, 3), (3, 4)], (
         "pairs of more cells are left out"

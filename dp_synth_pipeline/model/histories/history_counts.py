@@ -59,36 +59,39 @@ class HistoryCountsPlan:
         return self.noise_multiplier * self.bound * (1 + ROUNDING)
 
 
-def clear_cells(noise: float) -> int:
-    """Return how many cells a pair has, at most, whose cells tell something each.
+def pairs_of(shares: Sequence[np.ndarray], columns: Sequence[int]) -> list[Clique]:
+    """Return which pairs of columns are worth counting, as one may determine the other: as many as there are columns.
+
+    First come those of which one would tell much about the other, and that stand near each other, as codes and names do.
 
     Args:
-        noise: standard deviation of a cell, as a share of all rows.
-
-    Example:
-        >>> clear_cells(0.01), clear_cells(0.0)
-        (60, 262144)
+        shares: probability of each code of each column of the table.
+        columns: numbers of those whose codes may determine others, ascending.
     """
-    return MOST_CELLS if noise * MOST_CELLS <= CLEAR else int(CLEAR / noise)
+    told = _told(shares, columns, MOST_CELLS)
+    first = sorted(told, key=lambda pair: -told[pair] / (pair[1] - pair[0]))
+    return sorted(first[: len(shares)])
 
 
-def pairs_of(
-    shares: Sequence[np.ndarray], columns: Sequence[int], most: int = MOST_CELLS, *, near: bool = True
-) -> list[Clique]:
-    """Return which pairs of columns are worth counting, as one may tell the other: as many as there are columns.
+def clear_pairs(shares: Sequence[np.ndarray], columns: Sequence[int], noise: float) -> list[Clique]:
+    """Return which pairs of columns noise leaves to be told cell by cell: twice as many as there are columns, at most.
 
-    First come those of which one could tell much about the other.
+    First come those of which one could tell much about the other, wherever they stand.
 
     Args:
         shares: probability of each code of each column of the table.
         columns: numbers of those that are looked at, ascending.
-        most: cells of a pair, at most.
-        near: whether those come before that stand near each other, as codes and names do.
+        noise: standard deviation of a cell, as a share of all rows.
     """
+    told = _told(shares, columns, MOST_CELLS if noise * MOST_CELLS <= CLEAR else CLEAR / noise)
+    return sorted(sorted(told, key=lambda pair: -told[pair])[: 2 * len(shares)])
+
+
+def _told(shares: Sequence[np.ndarray], columns: Sequence[int], most: float) -> dict[Clique, float]:
+    """Return how much one column could tell of the other at most, in nats, of each pair of so many cells at most."""
     bits = {c: _entropy(shares[c]) for c in columns}
-    small = [(a, b) for a, b in itertools.combinations(columns, 2) if len(shares[a]) * len(shares[b]) <= most]
-    first = sorted(small, key=lambda pair: -min(bits[c] for c in pair) / (pair[1] - pair[0] if near else 1))
-    return sorted(first[: len(shares)])
+    pairs = itertools.combinations(columns, 2)
+    return {(a, b): min(bits[a], bits[b]) for a, b in pairs if len(shares[a]) * len(shares[b]) <= most}
 
 
 def _entropy(shares: np.ndarray) -> float:

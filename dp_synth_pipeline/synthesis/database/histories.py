@@ -99,7 +99,7 @@ def _counted(release: TableRelease, relations: Relations, tables: Mapping[str, T
         relations, release.name, tables, layout
     )
     source = [i for i, name in enumerate(release.codec.encoded) if name in release.source.names]
-    others = history_counts.pairs_of(shares, source, history_counts.clear_cells(noise / rows), near=False)
+    others = history_counts.clear_pairs(shares, source, noise / rows)
     return history_counts.layout_of(sizes, sorted({*first, *others}))
 
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from dp_synth_pipeline.errors import NotCharged
 from dp_synth_pipeline.model.histories.history_counts import (
+    CLEAR,
     HistoryCountsPlan,
     bound_of,
+    clear_pairs,
     layout_of,
     measure,
     pairs_of,
@@ -114,15 +116,20 @@ def test_of_a_pair_the_bound_is_that_of_columns_one_of_which_determines_the_othe
     assert np.sqrt(lengths.mean()) == pytest.approx(bound, rel=0.01)
 
 
+def test_pairs_whose_cells_noise_does_not_hide_are_counted_wherever_they_stand():
+    even = [np.full(n, 1 / n) for n in (8, 2, 8, 8)]
+    assert clear_pairs(even, [0, 1, 2, 3], 0.0) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    assert clear_pairs(even, [0, 1, 3], CLEAR / 16) == [(0, 1), (1, 3)]
+    assert clear_pairs(even, [0, 1, 2, 3], CLEAR / 15) == []
+    wide = [np.full(2, 0.5), *[np.full(4, 0.25)] * 6]
+    found = clear_pairs(wide, range(7), 0.01)
+    assert len(found) == 14, "twice as many as there are columns"
+    assert not [pair for pair in found if 0 in pair], "those that could tell most come first"
+
+
 def test_pairs_that_may_tell_much_are_counted_and_first_those_that_stand_near_each_other():
     even = [np.full(n, 1 / n) for n in (8, 8, 8, 2, 8, 2)]
     assert pairs_of(even, [0, 1, 2, 3, 4]) == [(0, 1), (0, 2), (1, 2), (1, 4), (2, 3), (2, 4)]
     assert pairs_of(even, [0, 3]) == [(0, 3)]
-    assert pairs_of(even, [0, 1, 2, 4], near=False) == [(0, 1), (0, 2), (0, 4), (1, 2), (1, 4), (2, 4)]
-    assert pairs_of(even[:4], [0, 1, 2, 3], near=False) == [(0, 1), (0, 2), (0, 3), (1, 2)]
-    assert pairs_of(even[:4], [0, 1, 2, 3]) == [(0, 1), (0, 2), (1, 2), (2, 3)]
     assert pairs_of(even, [2]) == []
-    assert pairs_of(even, [0, 1, 2, 3, 4], most=16) == [(0, 3), (1, 3), (2, 3), (3, 4)], (
-        "pairs of more cells are left out"
-    )
     assert pairs_of([np.full(1000, 1e-3), np.full(1000, 1e-3)], [0, 1]) == []  # noise would hide which cells are empty

@@ -1,4 +1,4 @@
-"""Weighs what the codes of two columns of a row are, so that drawn rows have pairs about as often as was counted. Free.
+"""Weighs what the codes of two columns of a row are, so that drawn rows have pairs about as often as was counted: no ε.
 
 DP-SGD is slow to learn which values of one row go together, such as what kind a payment is and what it is for. How many rows
 have both was counted with less noise. So the log-odds of a column's code are moved by what an earlier column of its row is:

@@ -215,7 +215,7 @@ class AxisCodec:
         lows, highs = np.append(self.low, np.inf), np.append(self.high, np.inf)
         member = np.searchsorted(self.low, x, side="right") - 1
         inside = (member >= 0) & ((x < highs[member]) | (x == lows[member]))
-        return (self.encode(values) == codes) & ((codes < len(self.heavy)) | inside)
+        return (self.encode(values) == codes) & np.where(codes < len(self.heavy), np.isin(x, self.heavy), inside)
 
     def decode(
         self, codes: np.ndarray, rng: np.random.Generator, quantiles: np.ndarray | None = None, *, spread: bool = True

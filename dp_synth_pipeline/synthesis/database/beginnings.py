@@ -80,7 +80,8 @@ def after_bases(
 ) -> pa.Array:
     """Return when the rows of each parent begin, of which it holds how long that is after a date of its own.
 
-    Of who lacks that date, rows begin when those of another parent do.
+    Of who lacks that date, rows begin when those of another parent do. If no parent has a distance, since noise hid all of
+    them, rows begin on the date itself.
 
     Args:
         distance: the parents' column that holds it.
@@ -89,6 +90,7 @@ def after_bases(
         lead: places distances to first rows; None if they stay as they were drawn.
     """
     (points, lost), (distances, valid) = offsets.placed(*base, order), _points(parents, distance)
+    valid = valid | ~valid.any()
     there = valid & ~lost
     if lead is not None:
         distances = lead(distances, there, points)
@@ -107,6 +109,8 @@ def beginnings(
     lead: Leading | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return how many rows each parent row has, and when they begin; one that begins at no time has none.
+
+    If no parent has a distance at which its rows begin, since noise hid all of them, rows begin at the time itself.
 
     Args:
         schema: of the parent's values.
@@ -128,6 +132,7 @@ def beginnings(
     points = offsets.in_units(points, start, order)
     if beginning.distance is not None:
         distances, valid = _points(parents, schema[beginning.distance])
+        valid = valid | ~(valid & (counts > 0)).any()
         begun = begun & valid
         points = points + (distances if lead is None else lead(distances, begun, points))
     low, high = (end if end is None else grid.axis_value(end) for end in (order.lower, order.upper))

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_synth_pipeline.relations.structure import Related, Relations
-from dp_synth_pipeline.synthesis.database.beginnings import after_bases, begun_sentence
+from dp_synth_pipeline.relations.structure import Beginning, Related, Relations
+from dp_synth_pipeline.synthesis.database.beginnings import after_bases, beginnings, begun_sentence
 from dp_synth_pipeline.synthesis.database.drawn_rows import Rows
 from dp_synth_pipeline.tabular import offsets
 from dp_synth_pipeline.tabular.schema import Column, build
@@ -47,6 +47,24 @@ def test_of_who_lacks_the_date_rows_begin_when_those_of_another_do() -> None:
     assert found[:2] == [101, 202]
     assert set(found[2:]) == {101, 202}
     assert begun([None, None], [None, None]) == [None, None], "nobody is there to begin with"
+
+
+def test_rows_whose_distances_noise_hid_begin_at_the_time_itself() -> None:
+    assert begun([100, None, 300], [None, None, None]) in ([100, 100, 300], [100, 300, 300])
+    table, distance = RELATIONS["orders"], "orders: to the first ordered"
+    source = build({"came": pa.int64(), "ordered": pa.int64(), distance: pa.int64()}, {})
+
+    def beginning(days: list[int | None]) -> tuple[list[int], list[int]]:
+        values = {table.count: pa.array([2, 0, 1]), distance: pa.array(days, pa.int64())}
+        parents = Rows(pa.table(values), np.zeros((3, 2), int), None, np.arange(3), np.array([10, 20, 30]))
+        how = Beginning(None, distance)
+        counts, times = beginnings(table, parents, source, (source["came"], source["ordered"]), how)
+        assert times is not None
+        return counts.tolist(), times.tolist()
+
+    assert beginning([None, None, None]) == ([2, 0, 1], [10, 20, 30])
+    assert beginning([None, 7, None]) == ([2, 0, 1], [10, 27, 30]), "who has rows has none"
+    assert beginning([5, None, None]) == ([2, 0, 0], [15, 20, 30]), "of others, who has none has no rows"
 
 
 def test_what_was_found_is_said_of_each_table_whose_rows_begin_so() -> None:
